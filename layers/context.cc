@@ -81,6 +81,15 @@ void Context::report(const std::string& name, const Tensor& value) {
   if (training()) terms_.push_back({LayerTerm::Kind::kReport, name, cast(value, DType::kFloat32)});
 }
 
+void Context::report(const Tensor& value,
+                     std::function<std::map<std::string, Tensor>(const Tensor&)> numbers) {
+  if (!training()) return;
+  terms_.push_back({.kind = LayerTerm::Kind::kReport,
+                    .name = graph_.scoped("reports"),
+                    .value = cast(value, DType::kFloat32),
+                    .numbers = std::move(numbers)});
+}
+
 Sequence& Context::sequence(std::string_view layer) const {
   if (sequence_ != nullptr) return *sequence_;
   throw Error(ErrorKind::kConfig, fmt::format("{} works on rows of tokens only", layer),

@@ -53,10 +53,12 @@ struct LayerTerm {
   enum class Kind { kLoss, kReport, kStatistic };
   Kind kind = Kind::kLoss;
   std::string name;                    ///< the variable's name for a statistic
-  Tensor value;                        ///< the value in one microbatch; 0-dimensional unless for a statistic
+  Tensor value;                        ///< the value in one microbatch; 0-dimensional for losses and plain reports
   const Variable* variable = nullptr;  ///< the statistic
   /// The statistic after the step, from the one before and the mean of `value` over the microbatches.
   std::function<Tensor(const Tensor& before, const Tensor& value)> updated = {};
+  /// Numbers for the log, from the mean of `value` over the microbatches; null: `value` is the number.
+  std::function<std::map<std::string, Tensor>(const Tensor& value)> numbers = {};
 };
 
 /// A 0-dimensional float32 input of the training step whose value is a function of the step (from 0).
@@ -118,6 +120,8 @@ class Context {
   void add_loss(const std::string& name, const Tensor& loss);
   /// The log of training has the mean over the layers of such numbers (0-dimensional) as report/NAME.
   void report(const std::string& name, const Tensor& value);
+  /// The same for the numbers that follow from the mean of `value`, of any shape, over the microbatches.
+  void report(const Tensor& value, std::function<std::map<std::string, Tensor>(const Tensor& value)> numbers);
   /// All of them so far.
   std::vector<LayerTerm>& terms() { return terms_; }
 
@@ -154,6 +158,10 @@ class Context {
   /// The number of parts into which layouts split the experts of layers. It shapes buffers, and no result depends on it.
   int64_t expert_parts() const { return expert_parts_; }
   void set_expert_parts(int64_t parts) { expert_parts_ = parts; }
+
+  /// Experts drop no tokens where texts are written and scored: a text must not depend on those beside it.
+  bool keeps_tokens() const { return keeps_tokens_; }
+  void set_keeps_tokens(bool keeps) { keeps_tokens_ = keeps; }
 
   /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
   /// ones the outermost.
@@ -212,6 +220,7 @@ class Context {
   InputTokens input_tokens_;
   InputEmbedding input_embedding_;
   int64_t expert_parts_ = 1;
+  bool keeps_tokens_ = false;
   std::map<std::string, Tensor> scalars_;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;

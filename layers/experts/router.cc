@@ -201,12 +201,12 @@ void Router::choose_expert_selection(Routing& routing) const {
 
 /// Scores that choose: with selection bias, and minus infinity in groups of experts that are not chosen. DeepSeek-V2,
 /// 2024, §2.1.2; DeepSeek-V3, 2024, §2.1.2.
-Tensor Router::selection_scores(const Routing& routing) const {
+Tensor Router::selection_scores(Routing& routing) const {
   Graph& graph = context_.graph();
   Tensor scores = stop_gradient(routing.scores);
   if (options_.selection_bias) {
-    const Tensor bias = context_.statistic("selection_bias", {routing.experts}, Initializer::zeros());
-    scores = add(scores, cast(bias, scores.dtype()), scores.shape());
+    routing.bias = context_.statistic("selection_bias", {routing.experts}, Initializer::zeros());
+    scores = add(scores, cast(routing.bias, scores.dtype()), scores.shape());
   }
   if (options_.expert_groups == 1) return scores;
   const Dimension groups{"expert_groups", options_.expert_groups},
@@ -233,7 +233,8 @@ void Router::choose_top_k(Routing& routing) const {
   routing.weights = best.values;
   if (options_.selection_bias || options_.expert_groups > 1) {
     routing.best = best.indices;
-    routing.chosen = best_experts(selection_scores(routing), routing.experts, k).indices;
+    routing.ranked = selection_scores(routing);
+    routing.chosen = best_experts(routing.ranked, routing.experts, k).indices;
     routing.weights = gather(routing.scores, routing.chosen, routing.experts, routing.chosen.shape());
   }
   if (options_.normalize) routing.weights = normalized(routing.weights, 1e-20);

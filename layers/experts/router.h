@@ -23,6 +23,8 @@ struct Routing {
   Tensor priority = {};  ///< float32 [tokens.., choice]; null: the order of choices, then tokens
   /// [tokens.., choice]: as chosen, without selection bias and groups of experts; null: the same as chosen.
   Tensor best = {};
+  Tensor ranked = {};  ///< [tokens.., experts]: the scores that chose where those are others
+  Tensor bias = {};    ///< [experts]: the selection bias
 };
 
 /// Variables: GATING_gating/kernel [d_model, expert_unsplit], float32 wherever it is used, and with a selection bias
@@ -45,7 +47,7 @@ class Router {
   void choose_top_k(Routing& routing) const;
   void move_selection_bias(const Routing& routing) const;
   Tensor counting_choices(const Routing& routing) const;
-  Tensor selection_scores(const Routing& routing) const;
+  Tensor selection_scores(Routing& routing) const;
   /// `expert` where the token counts and `counts` (may be null) holds, else -1.
   Tensor attempted(const Tensor& expert, const Tensor& counts) const;
   SwitchPolicy switch_policy() const;

@@ -115,7 +115,12 @@ text=(data.cache=cache vars.max_length=64 train.batch_size=8)
 small=(data.vocabulary=bytes vars.num_heads=8 vars.d_kv=16)
 on_small_layouts 1e-4 lm_tiny models/lm_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=english
 on_small_layouts 1e-4 bi_tiny models/bi_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=ende
+experts=("${small[@]}" vars.num_experts=8 vars.expert_hidden=64)
+on_small_layouts 1e-4 lm_moe_tiny models/lm_moe.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${experts[@]}" vars.data=english
+on_small_layouts 1e-4 bi_moe_tiny models/bi_moe.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${experts[@]}" vars.data=ende
 run_config language_model_small runs/language_model_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english data.vocabulary.size=320
+run_config language_model_small_moe runs/language_model_small_moe.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
+  data.vocabulary.size=320
 for run in translate_ende_small translate_small_data; do
   run_config $run runs/$run.yaml -- "${steps[@]}" "${text[@]}" vars.data=ende data.vocabulary.size=320
 done
@@ -139,6 +144,8 @@ done << 'END'
 109,589,504 lm_base
 185,086,976 lm_w1
 210,272,256 bi_base
+940,160,000 lm_moe
+1,896,579,072 bi_moe
 386,433,024 bi_w1
 386,463,744 bi_l12
 738,785,280 bi_l12_w1
@@ -161,6 +168,9 @@ done << 'END'
 1,476,689,920 paper_tr_3
 2,885,976,064 paper_tr_4
 END
+# Models with experts have as many as their published weights.
+explain_config " 46,702,792,704 elements" models/mixtral_8x7b.yaml -- data.vocabulary.size=32000
+explain_config " 16,375,728,128 elements" models/deepseek_moe_16b.yaml -- data.vocabulary.size=102400
 explain_config " 4,653,696 elements" models/lm_base.yaml models/tiny.yaml -- data.vocabulary.size=32768
 
 # Networks of images have as many weights as their papers or torchvision's; running means and variances are not counted.

@@ -70,4 +70,5 @@ run_page README.md 6
 run_page docs/tour.md 10
 run_page docs/configuration.md 2
 run_page docs/layouts.md 1
+run_page docs/experts.md 1
 run_page docs/processes.md 3

@@ -17,6 +17,8 @@
 #include "engine/spmd/program_facts.h"
 #include "layers/experts/balance.h"
 #include "layers/experts/capacity.h"
+#include "layers/experts/counts.h"
+#include "layers/experts/metrics.h"
 #include "layers/experts/router.h"
 #include "tests/layers/yaml_layers.h"
 #include "tests/support/golden.h"
@@ -63,11 +65,20 @@ struct RouterRun {
     z_loss = router_z_loss(routing, real);
     weights = routing.weights;
     chosen = routing.chosen;
+    counts = count_choices(routing.attempted, routing.experts, Shape{}, DType::kFloat32);
+    report_routing(context, options, routing, ExpertPlaces(context, options, groups, routing, false), real);
+    for (const LayerTerm& term : context.terms()) {
+      if (term.kind == LayerTerm::Kind::kStatistic)
+        moved = term.updated(graph.constant(0, DType::kFloat32, term.value.shape()), term.value);
+      if (term.kind == LayerTerm::Kind::kReport && term.numbers) reports = term.numbers(term.value);
+    }
   }
 
   MoeOptions options;
   Context context;
-  Tensor dispatched, combined, logits, loss, z_loss, weights, chosen;
+  Tensor dispatched, combined, logits, loss, z_loss, weights, chosen, counts;
+  Tensor moved;                           ///< the selection bias after a step, if it was 0
+  std::map<std::string, Tensor> reports;  ///< of training
 };
 
 // Recorded layers of Mesh TensorFlow.
@@ -312,15 +323,20 @@ struct SixTokens {
     for (const auto& variable : graph.variables()) {
       if (variable->name.ends_with("kernel")) variables[variable->name] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     }
-    const auto values =
-        evaluate(graph, {run.combined, run.loss, run.z_loss, run.weights, run.chosen, run.dispatched},
-                 {{"x", kTokens}}, {.variables = variables});
+    Tensors wanted{run.combined, run.loss,       run.z_loss, run.weights,
+                   run.chosen,   run.dispatched, run.counts, run.moved ? run.moved : run.loss};
+    for (const auto& [name, report] : run.reports) wanted.push_back(report);
+    const auto values = evaluate(graph, wanted, {{"x", kTokens}}, {.variables = variables});
     combined = values[0];
     loss = values[1][0];
     z_loss = values[2][0];
     weights = values[3];
     chosen = values[4];
     kept = values[5];
+    counts = values[6];
+    moved = values[7];
+    size_t at = 8;
+    for (const auto& [name, report] : run.reports) reports[name] = values[at++][0];
     places = run.combined.shape().size() / 18;
   }
 
@@ -331,8 +347,9 @@ struct SixTokens {
     expect_close("combined", combined, wanted, 0, 1e-6);
   }
 
-  Values combined, weights, chosen, kept;
+  Values combined, weights, chosen, kept, counts, moved;
   double loss, z_loss;
+  std::map<std::string, double> reports;
   int64_t places;
 };
 
@@ -414,6 +431,21 @@ TEST(SixTokens, ChooseTheirBest) {
   expect_close("weights", first, {.731059, .880797, .622459, .731059, .622459, .622459}, 0, 1e-6);
   EXPECT_NEAR(six.loss, 1.0306329, 1e-6);
   EXPECT_NEAR(six.z_loss, 6.3936608, 1e-5);
+  EXPECT_EQ(six.counts, (Values{4, 5, 3}));
+  EXPECT_NEAR(six.reports.at("router/entropy"), 0.8424118, 1e-6);
+  EXPECT_NEAR(six.reports.at("experts/max_load"), 3 * 5 / 12.0, 1e-6);
+  EXPECT_NEAR(six.reports.at("experts/min_load"), 3 * 3 / 12.0, 1e-6);
+}
+
+TEST(SixTokens, ReportWhatExpertsDrop) {
+  const SixTokens six("gating: switch, capacity_factor_train: 1, switch_policy_train: argmax", Mode::kTrain);
+  EXPECT_NEAR(six.reports.at("experts/dropped"), 2 / 6.0, 1e-6);
+  EXPECT_NEAR(six.reports.at("experts/unrouted"), 2 / 6.0, 1e-6);
+  EXPECT_NEAR(six.reports.at("experts/fill"), 4 / 6.0, 1e-6);
+  EXPECT_EQ(six.reports.at("experts/unused"), 0);
+  double best = 0;
+  for (const double weight : six.weights) best += weight / 6;
+  EXPECT_NEAR(six.reports.at("router/weight_1"), best, 1e-6);
 }
 
 TEST(SixTokens, ChooseBySigmoids) {
@@ -423,12 +455,49 @@ TEST(SixTokens, ChooseBySigmoids) {
   for (size_t i = 0; i < 6; ++i) first.push_back(six.weights[2 * i]);
   expect_close("weights", first, {1.366123, 1.414462, 1.319832, 1.366123, 1.280018, 1.350294}, 0, 2e-6);
   EXPECT_NEAR(six.loss, 1.0096308, 1e-6);
+  expect_close("bias", six.moved, {0, -1e-3, 1e-3}, 0, 1e-9);
   const SixTokens biased(kSigmoid, Mode::kTrain, {{"top_k_gating/selection_bias", {-.2, .1, .1}}});
   EXPECT_EQ(biased.chosen[4], 1);
   EXPECT_EQ(biased.chosen[5], 2);
   EXPECT_NEAR(biased.weights[4], 1.350294, 2e-6);
   EXPECT_NEAR(biased.weights[5], 1.149706, 2e-6);
   EXPECT_NEAR(biased.loss, 1.0096308, 1e-6) << "the loss counts without the bias";
+  EXPECT_EQ(biased.counts, (Values{3, 5, 4}));
+  expect_close("bias", biased.moved, {1e-3, -1e-3, 0}, 0, 1e-9);
+}
+
+/// The experts that one token chooses with these sigmoids as scores, sorted.
+Values chosen_in_groups(const Values& scores, const std::string& options, double bias) {
+  Graph graph;
+  const int64_t n = std::ssize(scores);
+  const Tensor x = graph.input("x", {{"batch", 1}, {"length", 1}, {"d_model", n}});
+  const RouterRun run(graph,
+                      fmt::format("{{gating: top_k, score: sigmoid, selection_bias: true, num_experts: {}, {}}}", n,
+                                  options),
+                      x, {}, Mode::kEvaluate);
+  Values logits, identity(scores.size() * scores.size(), 0);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    logits.push_back(std::log(scores[i] / (1 - scores[i])));
+    identity[i * scores.size() + i] = 1;
+  }
+  Values chosen =
+      evaluate(graph, {run.chosen}, {{"x", logits}},
+               {.variables = {{"top_k_gating/kernel", identity},
+                              {"top_k_gating/selection_bias", Values(scores.size(), bias)}}})[0];
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+TEST(Router, ChoosesWithinTheBestGroupsOfExperts) {
+  const Values scores = {.9, .1, .6, .5};
+  for (const double bias : {0.0, -2.0}) {  // with negative scores, too, experts of other groups are not chosen
+    SCOPED_TRACE(bias);
+    EXPECT_EQ(chosen_in_groups(scores, "expert_groups: 2, group_score: sum_2", bias), (Values{2, 3}));
+    EXPECT_EQ(chosen_in_groups(scores, "expert_groups: 2, group_score: max", bias), (Values{0, 1}));
+    EXPECT_EQ(chosen_in_groups(scores, "expert_groups: 2, groups_per_token: 2", bias), (Values{0, 2}));
+    EXPECT_EQ(chosen_in_groups({.9, .1, .6, .5, .2, .95}, "expert_groups: 3, groups_per_token: 2", bias),
+              (Values{2, 5}));
+  }
 }
 
 TEST(TokenGroups, HaveSizesThatNoMeshChanges) {

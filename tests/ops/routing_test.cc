@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "engine/ops/einsum.h"
+#include "engine/ops/expert_product.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "tests/support/evaluate_tensors.h"
@@ -84,6 +87,20 @@ TEST(Routing, IsTheProductWithOneHotVectors) {
   const auto values = evaluate(graph, {dispatched, expected, combined, expected_y}, feeds);
   EXPECT_EQ(values[0], values[1]);
   expect_close("combined", values[2], values[3], 1e-6);
+}
+
+/// Had they been read, numbers that are none would be in the results.
+TEST(ExpertProduct, ReadsOnlyTheMatricesOfExpertsThatHaveRows) {
+  const Dimension experts{"experts", 6}, one{"experts", 1}, rows{"c", 2}, in{"in", 3}, out{"out", 2};
+  Graph graph;
+  const Tensor expert = graph.input("expert", {{"group", 1}, kChoice}, DType::kInt32);
+  const Tensor x = graph.input("x", {{"group", 1}, in}), w = graph.input("w", {experts, in, out});
+  const Slots slots = assign_slots(expert, {}, {.experts = 6, .block = one, .capacity = rows});
+  const Tensor y = combine(expert_product(dispatch(x, slots), w, slots.offsets), slots);
+  Values matrices(36, std::numeric_limits<double>::quiet_NaN());
+  for (const size_t e : {1, 4}) std::fill_n(matrices.begin() + static_cast<ptrdiff_t>(e * 6), 6, e);
+  EXPECT_THAT(evaluate(graph, {y}, {{"expert", {4, 1}}, {"x", {1, 2, 3}}, {"w", matrices}})[0],
+              ElementsAre(30, 30));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Tests that texts which models of unusual layers generate step by step have the log-probabilities that the
 // model gives to whole rows.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -35,6 +36,13 @@ INSTANTIATE_TEST_SUITE_P(
         DecodedModel{"shared_by_name",
                      "block_scope: false, block: [SelfAttention: {num_heads: 2, key_value_size: 4, name: a}, "
                      "LocalSelfAttention: {num_heads: 2, key_value_size: 4, radius: 3, name: b}]"},
+        DecodedModel{"experts",
+                     "block: [SelfAttention: {num_heads: 2, key_value_size: 4}, MoE1D: {num_experts: 4, "
+                     "hidden_size: 12, gating: switch, dispatch: dropless}]"},
+        DecodedModel{"top_k_experts",
+                     "block: [SelfAttention: {num_heads: 2, key_value_size: 4}, MoE1D: {num_experts: 6, "
+                     "hidden_size: 12, gating: top_k, experts_per_token: 3, score: sigmoid, selection_bias: "
+                     "true, shared_experts: 1, activation: [swish, linear]}]"},
         DecodedModel{"called_twice",
                      "block: [SelfAttention: {num_heads: 2, key_value_size: 4}], sublayers: {per_layer: "
                      "[rms_norm, call_layer, call_layer, residual]}"}),
@@ -79,6 +87,38 @@ TEST_P(DecodedModels, WriteTextsOfTheProbabilityOfWholeRows) {
     const double expected =
         log_probability(logits, kDecodedPrompt + static_cast<int64_t>(i), written.tokens[i]);
     EXPECT_NEAR(written.log_probs[i], expected, 1e-5) << "token " << i;
+  }
+}
+
+/// Tokens compete for experts in training only: a text is written alone as among others, greedily and by beam search.
+TEST(DecodedExperts, WriteATextAsAmongOthersOnEveryLayout) {
+  const std::string yaml =
+      "{type: lm, d_model: 8, num_layers: 2, vocab_divisor: 8, block: [SelfAttention: {num_heads: 2, "
+      "key_value_size: 4}, MoE1D: {num_experts: 4, hidden_size: 12, gating: top_2, min_expert_capacity: 1, "
+      "capacity_factor_eval: 0.5}]}";
+  std::vector<GivenText> texts;
+  for (int32_t i = 0; i < 8; ++i)
+    texts.push_back({.inputs = {}, .prefix = {2 + i, 9, 20 - i}, .prompt = 3, .limit = 8});
+  for (const bool beam : {false, true}) {
+    DecodeOptions options{.beam_size = 3};
+    if (!beam) options = {.method = GreedyMethod{}};
+    DecodeRun one(yaml, kDecodedVocabulary);
+    one.set_varied(0.6);
+    std::vector<std::vector<int32_t>> alone;
+    for (const GivenText& text : texts) {
+      const Hypothesis written = one.decode({text}, options)[0][0];
+      alone.emplace_back(written.tokens.begin(), written.tokens.end());
+    }
+    for (const auto& [mesh, layout] :
+         {std::pair("x:1", ""), std::pair("x:2", "batch:x;experts:x"), std::pair("x:4", "experts:x"),
+          std::pair("x:2;y:2", "batch:x;experts:y"), std::pair("x:2;y:2", "batch:x;experts:x;expert_hidden:y")}) {
+      SCOPED_TRACE(fmt::format("{} on {}", layout, mesh));
+      DecodeRun run(yaml, kDecodedVocabulary, layouts(mesh, layout));
+      run.set_varied(0.6);
+      const std::vector<Written> written = run.decode(texts, options);
+      for (size_t i = 0; i < texts.size(); ++i)
+        EXPECT_EQ(std::vector<int32_t>(written[i][0].tokens.begin(), written[i][0].tokens.end()), alone[i]) << i;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
@@ -43,22 +44,45 @@ class TinyExperts {
 
   MeshRun run(const Layouts& layouts = Layouts::single(), int64_t microbatches = 1,
               const std::vector<std::string>& recompute = {}) const {
+    const TrainStep step = make_step(layouts, microbatches, recompute, {});
+    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = weights(*step.graph)});
+  }
+
+  /// The variables after so many steps with a running mean of the weights.
+  std::map<std::string, Values> train(int64_t steps, const Layouts& layouts = Layouts::single(),
+                                      int64_t microbatches = 1, const std::vector<std::string>& recompute = {},
+                                      std::map<std::string, Values> variables = {}) const {
+    UpdateOptions update{parse_optimizer("{type: adamw, clip_norm: 0.1, weight_decay: 0.1}"), {0.01}, 10, 0.9};
+    const TrainStep step = make_step(layouts, microbatches, recompute, update);
+    if (variables.empty()) variables = weights(*step.graph);
+    for (int64_t i = 0; i < steps; ++i) {
+      std::map<std::string, Values> feeds = feeds_;
+      for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(i)};
+      variables = run_on_mesh(*step.graph, layouts, feeds, {.variables = variables}).variables;
+    }
+    return variables;
+  }
+
+ private:
+  TrainStep make_step(const Layouts& layouts, int64_t microbatches, const std::vector<std::string>& recompute,
+                      const std::optional<UpdateOptions>& update) const {
     TrainStepOptions options;
+    options.update = update;
     options.batch_size = rows_;
-    options.keep_prediction = true;
+    options.keep_prediction = !update;
     options.microbatches = microbatches;
+    options.expert_parts = expert_parts(layouts);
     if (!recompute.empty()) options.recompute = recompute;
     const std::vector<Feature> features = {{"targets", {{"length", 8}}, DType::kInt32, 40},
                                            {"targets_segmentation", {{"length", 8}}, DType::kInt32, 40},
                                            {"targets_position", {{"length", 8}}, DType::kInt32, 40}};
-    const TrainStep step = build_train_step(*model_, features, options);
+    TrainStep step = build_train_step(*model_, features, options);
     Diagnostics diagnostics;
     check_layouts(*step.graph, layouts, diagnostics);
     diagnostics.throw_if_errors();
-    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = weights(*step.graph)});
+    return step;
   }
 
- private:
   static std::map<std::string, Values> weights(const Graph& graph) {
     std::map<std::string, Values> result;
     for (const auto& variable : graph.variables()) {
@@ -131,6 +155,11 @@ constexpr const char* kGatings[] = {
     "gating: top_k, dispatch: capacity, drop: probability, capacity_factor_train: 0.75, score: sigmoid",
     "gating: top_k, dispatch: capacity, expert_groups: 2, experts_per_token: 2, router_z: 0.01, "
     "selection_bias: true",
+    "gating: switch, dispatch: dropless",
+    "gating: top_2, dispatch: dropless, second_policy_train: threshold, second_threshold_train: 0.5",
+    "gating: top_k, experts_per_token: 3, router_z: 0.01, balance: {coef: 0.1, scope: batch}",
+    "gating: top_k, score: sigmoid, scale: 2.5, selection_bias: true, activation: [swish, linear]",
+    "gating: top_k, weight_on: input, normalize: false, shared_experts: 1, shared_gate: true",
 };
 
 class EveryGating : public ::testing::TestWithParam<const char*> {};
@@ -142,6 +171,11 @@ TEST_P(EveryGating, GivesTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
   const auto compare = [&](const MeshRun& run) {
     for (const auto& [name, values] : one.outputs)
       expect_close(name, run.outputs.at(name), values, 2e-5, 2e-6);
+  };
+  const auto compare_microbatches = [&](MeshRun run) {
+    for (const char* extent : {"report/router/max_logit", "report/router/min_gap"})
+      if (one.outputs.contains(extent)) run.outputs[extent] = one.outputs.at(extent);
+    compare(run);
   };
   for (const auto& [mesh, layout] :
        {std::pair("x:2", "batch:x"), std::pair("x:2", "batch:x;experts:x"),
@@ -156,14 +190,73 @@ TEST_P(EveryGating, GivesTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
   }
   for (const int64_t microbatches : {2, 4}) {
     SCOPED_TRACE(fmt::format("{} microbatches", microbatches));
-    compare(experts.run(Layouts::single(), microbatches));
-    compare(experts.run(layouts("x:2;y:2", "batch:x;experts:x"), microbatches));
+    if (std::string_view(GetParam()).find("scope: batch") != std::string_view::npos) continue;
+    compare_microbatches(experts.run(Layouts::single(), microbatches));
+    compare_microbatches(experts.run(layouts("x:2;y:2", "batch:x;experts:x"), microbatches));
   }
   compare(experts.run(layouts("x:2", "batch:x;experts:x"), 1, {"MoE1D"}));
   compare(experts.run(layouts("x:2;y:2", "batch:x;experts:y", "d_model:x")));
+  compare(experts.run(layouts("x:4", "batch:x", "experts:x")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Gatings, EveryGating, ::testing::ValuesIn(kGatings));
+
+TEST(SelectionBias, MovesByTheCountsOfTheWholeStepAlone) {
+  const TinyExperts experts("gating: top_k, score: sigmoid, selection_bias: true", 8);
+  constexpr const char* kBias = "transformer/block_000/layer_001/MoE1D/top_k_gating/selection_bias";
+  const auto after = experts.train(3);
+  ASSERT_TRUE(after.contains(kBias));
+  const Values& bias = after.at(kBias);
+  EXPECT_NE(bias, Values(4, 0));
+  for (const double value : bias)
+    EXPECT_NEAR(value * 1000, std::round(value * 1000), 1e-3) << "only the counts move it";
+  EXPECT_FALSE(after.contains(average_name(kBias)));
+  for (const auto& [mesh, layout] :
+       {std::pair("x:1", ""), std::pair("x:2", "batch:x"), std::pair("x:4", "batch:x;experts:x"),
+        std::pair("x:2;y:2", "batch:x;length:y"), std::pair("x:2;y:2", "batch:x;experts:y")}) {
+    SCOPED_TRACE(fmt::format("{} on {}", layout, mesh));
+    EXPECT_EQ(experts.train(3, layouts(mesh, layout)).at(kBias), bias);
+    EXPECT_EQ(experts.train(3, layouts(mesh, layout), 2, {"MoE1D"}).at(kBias), bias);
+    const auto begun = experts.train(1, layouts(mesh, layout));
+    EXPECT_EQ(experts.train(2, layouts("x:2", "batch:x;experts:x"), 1, {}, begun).at(kBias), bias)
+        << "on another mesh from the second step on";
+  }
+  auto broken = experts.train(1);
+  const Values before = broken.at(kBias);
+  broken.at("transformer/embedding")[3] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(experts.train(1, Layouts::single(), 1, {}, broken).at(kBias), before) << "a step that is skipped";
+}
+
+TEST(DroplessExperts, AreThoseOfACapacityThatDropsNothing) {
+  for (const char* gating : {"gating: switch", "gating: top_2", "gating: top_n", "gating: top_k, experts_per_token: 3",
+                             "gating: top_k, score: sigmoid, activation: [gelu, linear]"}) {
+    SCOPED_TRACE(gating);
+    const MeshRun capacity =
+        TinyExperts(fmt::format("{}, dispatch: capacity, capacity_factor_train: 4", gating), 4).run();
+    ASSERT_EQ(capacity.outputs.at("report/experts/dropped")[0], 0);
+    const TinyExperts dropless(fmt::format("{}, dispatch: dropless", gating), 4);
+    for (const Layouts& split : {Layouts::single(), layouts("x:4", "batch:x;experts:x"),
+                                 layouts("x:2;y:2", "batch:x;experts:y")}) {
+      const MeshRun run = dropless.run(split);
+      for (const auto& [name, values] : capacity.outputs) {
+        if (name != "report/experts/fill") expect_close(name, run.outputs.at(name), values, 1e-5, 1e-6);
+      }
+    }
+  }
+}
+
+/// All tokens go to the first experts: with layouts some positions have none.
+TEST(DroplessExperts, MayHaveNoTokens) {
+  const TinyExperts experts("gating: top_k, experts_per_token: 1, num_experts: 8", 2);
+  const MeshRun one = experts.run();
+  ASSERT_GT(one.outputs.at("report/experts/unused")[0], 0);
+  for (const char* layout : {"batch:x;experts:x", "experts:x", "batch:x", "length:x;experts:x"}) {
+    SCOPED_TRACE(layout);
+    const MeshRun run = experts.run(layouts("x:2", layout));
+    for (const auto& [name, values] : one.outputs)
+      expect_close(name, run.outputs.at(name), values, 1e-5, 1e-6);
+  }
+}
 
 }  // namespace
 }  // namespace mtf::testing

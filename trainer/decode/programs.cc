@@ -29,6 +29,7 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
   context->set_vocabularies(vocabulary_sizes(session.train_data->features()));
   context->set_averaged(averaged_weights(session.config));
   context->set_expert_parts(expert_parts(environment.layouts));
+  context->set_keeps_tokens(true);
   return context;
 }
 

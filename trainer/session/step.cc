@@ -259,8 +259,17 @@ Tensor mean_of(const Tensors& values) {
 void add_term_outputs(Graph& graph, const std::vector<LayerTerm>& terms) {
   for (const auto& [name, values] : values_by_name(terms, LayerTerm::Kind::kLoss))
     graph.set_output("loss/" + name, values.size() == 1 ? values[0] : add_n(values));
-  for (const auto& [name, values] : values_by_name(terms, LayerTerm::Kind::kReport))
-    graph.set_output("report/" + name, mean_of(values));
+  std::map<std::string, Tensors> reports;
+  for (const LayerTerm& term : terms) {
+    if (term.kind != LayerTerm::Kind::kReport) continue;
+    if (!term.numbers) {
+      reports[term.name].push_back(term.value);
+      continue;
+    }
+    const auto scope = graph.scope(term.name);
+    for (const auto& [name, number] : term.numbers(term.value)) reports[name].push_back(number);
+  }
+  for (const auto& [name, values] : reports) graph.set_output("report/" + name, mean_of(values));
 }
 
 /// Moves the running statistics where `finite` holds.

@@ -3,6 +3,7 @@
 #include "engine/ops/expert_product.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "engine/backend/cpu/contractions/gemm.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
@@ -137,7 +138,7 @@ class ExpertProductKernel final : public Kernel {
   int64_t in_, out_, expert_stride_, in_stride_, out_stride_, columns_, blocks_;
 };
 
-/// Writes elements of type Out, which is T or float32.
+/// Writes elements of type Out, which is T or float32; sums of the same type are made in place.
 template <class T, class Out>
 class ExpertOuterProductKernel final : public Kernel {
  public:
@@ -180,6 +181,13 @@ class ExpertOuterProductKernel final : public Kernel {
     T* y = x + kRowsAtOnce * height_;
     C* sum = reinterpret_cast<C*>(x + packed_elements());
     const int64_t height = std::min(height_, in_ - row), width = std::min(width_, out_ - column);
+    Out* to = call.output<Out>(0) + (expert * in_ + row) * out_ + column;
+    C* scratch = sum + sums();
+    int64_t stride = width;
+    if constexpr (std::is_same_v<Out, C>) {
+      sum = to;
+      stride = out_;
+    }
     RowChunks chunks(rows_, call.input<int32_t>(2), expert);
     int64_t all = 0;
     while (const int64_t n = chunks.next(numbers)) {
@@ -196,15 +204,18 @@ class ExpertOuterProductKernel final : public Kernel {
                           .b = y,
                           .b_column_stride = 1,
                           .c = sum,
-                          .c_row_stride = width,
+                          .c_row_stride = stride,
                           .adds = all > 0},
-               sum + sums());
+               scratch);
       all += n;
     }
-    if (all == 0) std::fill_n(sum, height * width, C{});
     for (int64_t i = 0; i < height; ++i) {
-      Out* to = call.output<Out>(0) + (expert * in_ + row + i) * out_ + column;
-      std::transform(sum + i * width, sum + (i + 1) * width, to, [](C value) { return narrow<Out>(value); });
+      if (all == 0) {
+        std::fill_n(to + i * out_, width, Out{});
+      } else if constexpr (!std::is_same_v<Out, C>) {
+        std::transform(sum + i * stride, sum + i * stride + width, to + i * out_,
+                       [](C value) { return narrow<Out>(value); });
+      }
     }
     return 2 * all * height * width;
   }
