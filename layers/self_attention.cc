@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "engine/ops/indexing.h"
-#include "engine/ops/random.h"
 #include "engine/ops/reshape.h"
 #include "layers/attention.h"
+#include "layers/causal_convolution.h"
 #include "layers/registry.h"
 
 namespace mtf {
@@ -25,6 +25,7 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
         "for all");
   visit("relative_attention_num_buckets", options.relative_attention_num_buckets,
         "classes of distances: near ones apart, far ones together, from 128 on alike", config::positive);
+  describe_convolution(visit, options);
   visit("rotary", options.rotary, "turns queries and keys by their positions");
   visit("rotary_base", options.rotary_base, "of the wavelengths, from 2 pi to 2 pi base", config::positive);
   visit.check([&options](const config::Report& report) {
@@ -39,14 +40,8 @@ struct LocalSelfAttentionOptions : HeadOptions {
 
 void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
   visit("radius", options.radius, "positions nearer than this see each other", config::positive);
+  describe_convolution(visit, options);
   describe(visit, static_cast<HeadOptions&>(options));
-}
-
-/// Factors for the attention weights, the same for all of `length`; null without dropout.
-Tensor weight_noise(Context& context, const Shape& shape, double rate) {
-  const Tensor ones = context.graph().constant(1, DType::kFloat32, shape);
-  const Tensor noise = dropout(ones, rate, shape);
-  return rate > 0 ? noise : Tensor{};
 }
 
 /// The shape of the weights without the query's position. `length`: of the memory.
@@ -73,9 +68,16 @@ struct SelfAttention {
     const AttentionProjections projections(context, options, model);
     const Tensor memory = sequence.is_step() ? Tensor(x) : as_memory(x, length);
     AttentionInputs inputs;
-    inputs.q = projections.query(x);
-    inputs.k = projections.key(memory);
-    inputs.v = options.shared_kv ? inputs.k : projections.value(memory);
+    const AttentionMixing mix(context, options, projections);
+    const std::string& memory_length = mixing.memory_length;
+    inputs.q = convolved(context, "q_conv", projections.query(x), projections.query_heads(), length);
+    inputs.k = convolved(context, "k_conv", projections.key(memory), projections.memory_heads(), memory_length);
+    inputs.v = options.shared_kv ? inputs.k
+                                 : convolved(context, "v_conv", projections.value(memory),
+                                             projections.memory_heads(), memory_length);
+    inputs.q = mix.query(inputs.q);
+    inputs.k = mix.key(inputs.k);
+    const Tensor prefix_query = inputs.q;
     if (rotary_base) {
       inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), *rotary_base);
       inputs.k = rotate(inputs.k, position(sequence, inputs.k, std::string(kMemoryLength)), *rotary_base);
@@ -91,17 +93,23 @@ struct SelfAttention {
     }
     inputs.bias_table = bias_table;
     if (context.training()) {
-      inputs.noise = weight_noise(
-          context, noise_shape(memory, mixing.memory_length, projections.query_heads()), options.dropout);
+      inputs.noise = weight_noise(context, noise_shape(memory, memory_length, projections.query_heads()),
+                                  options.dropout);
     }
     mixing.query_length = length;
     mixing.extra_logit = options.extra_logit;
     mixing.causal = sequence.causal && !sequence.read_priority;
-    const Tensor y = projections.output(attention(inputs, mixing));
-    return {y, {model}};
+    return {projections.output(mix(inputs, mixing, prefix_query, sequence.mask, options.dropout)), {model}};
   }
 
  private:
+  Tensor convolved(Context& context, const std::string& name, const Tensor& x, const Shape& heads,
+                   const std::string& length) const {
+    if (options.convolution_width == 0) return x;
+    const Shape channels = heads + Shape{x.shape().dimension("d_kv")};
+    return causal_convolution(context, name, x, channels, options.convolution_width, length);
+  }
+
   Tensor as_memory(const Tensor& x, const std::string& length) const {
     return x ? rename(x, length, mixing.memory_length) : Tensor{};
   }
@@ -205,7 +213,8 @@ class EncDecAttentionLayer final : public Layer {
     if (!sequence.is_step()) check_memory(sequence, model);
     const AttentionProjections projections(context, options_, model);
     AttentionInputs inputs;
-    inputs.q = projections.query(x);
+    const AttentionMixing mix(context, options_, projections);
+    inputs.q = mix.query(projections.query(x));
     if (sequence.is_step()) {
       const Dimension length = sequence.memory_segment.shape().dimension(kMemoryLength);
       const Shape shape =
@@ -215,7 +224,7 @@ class EncDecAttentionLayer final : public Layer {
                      ? inputs.k
                      : sequence.decoding->kept(context, "memory_values", shape, inputs.q.dtype());
     } else {
-      inputs.k = projections.key(sequence.memory);
+      inputs.k = mix.key(projections.key(sequence.memory));
       inputs.v = options_.shared_kv ? inputs.k : projections.value(sequence.memory);
     }
     if (sequence.decoding != nullptr && !sequence.is_step()) {
@@ -233,8 +242,7 @@ class EncDecAttentionLayer final : public Layer {
     AttentionOptions mixing;
     mixing.query_length = sequence.length.name;
     mixing.extra_logit = options_.extra_logit;
-    const Tensor y = projections.output(attention(inputs, mixing));
-    return {y, {model}};
+    return {projections.output(mix(inputs, mixing, inputs.q, sequence.mask, options_.dropout)), {model}};
   }
 
  private:

@@ -35,6 +35,16 @@ INSTANTIATE_TEST_SUITE_P(
         DecodedModel{"shared_by_name",
                      "block_scope: false, block: [SelfAttention: {num_heads: 2, key_value_size: 4, name: a}, "
                      "LocalSelfAttention: {num_heads: 2, key_value_size: 4, radius: 3, name: b}]"},
+        DecodedModel{"normalised_and_convolved",
+                     "block: [SelfAttention: {num_heads: 2, key_value_size: 4, qk_norm: true, soft_cap: 0.7, "
+                     "convolution_width: 3, rotary: true}, causal_conv: 4], logit_soft_cap: 2"},
+        DecodedModel{"with_prefixes",
+                     "block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, key_value_size: 4, "
+                     "prefix_length: 3, extra_logit: 0.5}, LocalSelfAttention: {num_heads: 2, key_value_size: 4, "
+                     "radius: 3, prefix_length: 2, convolution_width: 2}]"},
+        DecodedModel{"in_parallel",
+                     "block: [parallel: {layers: [SelfAttention: {num_heads: 2, key_value_size: 4}, "
+                     "DenseReluDense: {hidden_size: 16, activation: squared_relu}, causal_conv: 2], scale: none}]"},
         DecodedModel{"called_twice",
                      "block: [SelfAttention: {num_heads: 2, key_value_size: 4}], sublayers: {per_layer: "
                      "[rms_norm, call_layer, call_layer, residual]}"}),
