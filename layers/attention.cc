@@ -32,7 +32,7 @@ void describe(config::Visitor& visit, HeadOptions& options) {
   visit("fold_scaling_into_initializer", options.fold_scaling_into_initializer,
         "initial queries are smaller by sqrt(d_kv); false: queries are divided by it in each step");
   visit("extra_logit", options.extra_logit, "a logit of a position that has no value");
-  describe(visit, static_cast<MixingOptions&>(options));
+  describe(visit, static_cast<AttentionMixingOptions&>(options));
   visit.check([&options](const config::Report& report) {
     if (options.num_memory_heads > 0 && options.num_heads % options.num_memory_heads != 0) {
       report.error(

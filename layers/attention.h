@@ -22,7 +22,7 @@
 namespace mtf {
 
 /// Keys of every attention layer.
-struct HeadOptions : MixingOptions {
+struct HeadOptions : AttentionMixingOptions {
   int64_t num_heads = 8;
   int64_t num_memory_heads = 0;
   int64_t key_value_size = 128;

@@ -12,7 +12,7 @@
 
 namespace mtf {
 
-void describe(config::Visitor& visit, MixingOptions& options) {
+void describe(config::Visitor& visit, AttentionMixingOptions& options) {
   visit("qk_norm", options.qk_norm,
         "queries and keys are divided by their root mean squares over d_kv, times learned scales");
   visit("soft_cap", options.soft_cap,
@@ -25,7 +25,7 @@ void describe(config::Visitor& visit, MixingOptions& options) {
         config::non_negative);
 }
 
-void describe_convolution(config::Visitor& visit, MixingOptions& options) {
+void describe_convolution(config::Visitor& visit, AttentionMixingOptions& options) {
   visit("convolution_width", options.convolution_width,
         "queries, keys and values go through a causal_conv of this width (Primer); 0: none", config::non_negative);
 }

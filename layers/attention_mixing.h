@@ -19,21 +19,21 @@ namespace mtf {
 class AttentionProjections;
 
 /// Keys of every attention layer. With the defaults, attention is that of attention().
-struct MixingOptions {
+struct AttentionMixingOptions {
   bool qk_norm = false;
   std::optional<double> soft_cap;
   int64_t prefix_length = 0;
   std::optional<double> z_loss;
   int64_t convolution_width = 0;  ///< only of self-attention (describe_convolution)
 };
-void describe(config::Visitor& visit, MixingOptions& options);
+void describe(config::Visitor& visit, AttentionMixingOptions& options);
 /// The key convolution_width, which layers with a memory of their own have.
-void describe_convolution(config::Visitor& visit, MixingOptions& options);
+void describe_convolution(config::Visitor& visit, AttentionMixingOptions& options);
 
 class AttentionMixing {
  public:
   /// Variables go to the current scope. The arguments must live as long as this.
-  AttentionMixing(Context& context, const MixingOptions& options, const AttentionProjections& projections)
+  AttentionMixing(Context& context, const AttentionMixingOptions& options, const AttentionProjections& projections)
       : context_(context), options_(options), projections_(projections) {}
 
   /// With qk_norm: rms_norm(q) d_kv^-1/2 over d_kv, variable q_norm/scale. Dehghani et al., ViT-22B, 2023, section 2;
@@ -57,7 +57,7 @@ class AttentionMixing {
   void add_z_loss(const Tensor& log_sum, const Tensor& mask) const;
 
   Context& context_;
-  const MixingOptions& options_;
+  const AttentionMixingOptions& options_;
   const AttentionProjections& projections_;
 };
 

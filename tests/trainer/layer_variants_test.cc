@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -34,7 +35,8 @@ class TinyVariant {
   explicit TinyVariant(const std::string& yaml, int64_t rows = 2) : rows_(rows), model_(parse_model(yaml)) {
     fill("targets", {5, 9, 3, 1, 7, 12, 1, 0, 4, 4, 17, 2, 30, 1, 0, 0},
          {1, 1, 1, 1, 2, 2, 2, 0, 1, 1, 1, 1, 1, 1, 0, 0}, {0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 2, 3, 4, 5, 0, 0});
-    if (std::ranges::contains(model_->features(), "inputs"))
+    const std::vector<std::string> names = model_->features();
+    if (std::ranges::find(names, "inputs") != names.end())
       fill("inputs", {6, 2, 8, 1, 11, 3, 1, 0, 9, 21, 1, 0, 0, 0, 0, 0},
            {1, 1, 1, 1, 2, 2, 2, 0, 1, 1, 1, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 2, 0, 0, 0, 0, 0});
   }
@@ -55,7 +57,9 @@ class TinyVariant {
   }
 
   std::vector<std::string> variables() const {
-    const TrainStep step = build_train_step(*model_, features_, {.batch_size = rows_});
+    TrainStepOptions options;
+    options.batch_size = rows_;
+    const TrainStep step = build_train_step(*model_, features_, options);
     std::vector<std::string> names;
     for (const auto& variable : step.graph->variables())
       names.push_back(variable->name + " " + variable->shape.to_string());
@@ -161,7 +165,9 @@ double attention_z_loss_of_one_layer(const std::string& layer) {
   const Shape length{{"length", 8}};
   const std::vector<Feature> features = {{"targets", length, DType::kInt32, 32},
                                          {"targets_segmentation", length, DType::kInt32, 32}};
-  const TrainStep step = build_train_step(*model, features, {.batch_size = 2});
+  TrainStepOptions options;
+  options.batch_size = 2;
+  const TrainStep step = build_train_step(*model, features, options);
   std::map<std::string, Values> weights;
   for (const auto& variable : step.graph->variables()) {
     for (int64_t i = 0; i < variable->shape.size(); ++i)
