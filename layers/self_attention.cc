@@ -12,6 +12,7 @@
 #include "layers/causal_convolution.h"
 #include "layers/dropout.h"
 #include "layers/registry.h"
+#include "layers/relative_bias.h"
 #include "layers/span_positions.h"
 
 namespace mtf {
@@ -133,46 +134,6 @@ struct SelfAttention {
   }
 };
 
-/// The learned numbers of relative positions, by bucket.
-struct RelativeBias {
-  RelativeAttention type;
-  int64_t buckets;
-  std::string variable;
-
-  /// [heads.., buckets]; null without relative positions.
-  Tensor table(Context& context, const HeadOptions& heads, const AttentionOptions& mixing) const {
-    if (type == RelativeAttention::kNone) return {};
-    check(mixing);
-    Tensor own;
-    const std::string key = fmt::format("{} {} {} {}", variable, heads.num_heads, heads.num_memory_heads, buckets);
-    Tensor& result = type == RelativeAttention::kBiasShared ? context.sequence(variable).shared[key] : own;
-    if (result) return result;
-    const Shape shape =
-        AttentionProjections(context, heads, {"d_model", 1}).query_heads() + Shape{{"buckets", buckets}};
-    result = context.variable(variable, shape, glorot(shape));
-    return result;
-  }
-
- private:
-  /// Half of each direction's buckets are for one distance each, and those end before the farthest one.
-  void check(const AttentionOptions& mixing) const {
-    const int64_t factor = mixing.bidirectional ? 4 : 2, most = factor * (mixing.max_distance - 1);
-    if (buckets % factor == 0 && buckets <= most) return;
-    throw Error(ErrorKind::kConfig, fmt::format("`relative_attention_num_buckets` cannot be {}", buckets),
-                fmt::format("a multiple of {} up to {}", factor, most));
-  }
-
-  /// Fan-in and fan-out are the last two dimensions; those before them are a field that both see.
-  static Initializer glorot(const Shape& shape) {
-    const int rank = shape.rank();
-    const auto size = [&](int axis) { return axis < 0 ? 1.0 : static_cast<double>(shape[axis].size); };
-    double field = 1;
-    for (int axis = 0; axis < rank - 2; ++axis) field *= size(axis);
-    const double in = rank == 1 ? size(0) : size(rank - 2);
-    return Initializer::uniform(std::sqrt(6 / (field * (in + size(rank - 1)))));
-  }
-};
-
 class SelfAttentionLayer final : public Layer {
  public:
   using Options = SelfAttentionOptions;
@@ -181,9 +142,11 @@ class SelfAttentionLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     AttentionOptions mixing;
     mixing.bidirectional = context.sequence("SelfAttention").looks_ahead();
+    const Dimension model = context.made(x)[0];
+    const Shape heads = AttentionProjections(context, options_, model).query_heads();
     const Tensor table = RelativeBias{options_.relative_attention_type, options_.relative_attention_num_buckets,
                                       "relative_attention_bias"}
-                             .table(context, options_, mixing);
+                             .table(context, heads, mixing);
     std::optional<double> rotary;
     if (options_.rotary) rotary = options_.rotary_base;
     return SelfAttention{options_, mixing}(context, x, table, rotary);
@@ -275,7 +238,7 @@ struct EncDecAttention {
     mixing.extra_logit = options.extra_logit;
     const RelativeBias bias{options.relative_attention_type, options.relative_attention_num_buckets,
                             "enc_dec_relative_attention_bias"};
-    inputs.bias_table = bias.table(context, options, mixing);
+    inputs.bias_table = bias.table(context, projections.query_heads(), mixing);
     if (inputs.bias_table) add_span_positions(context, sequence, inputs);
     return {projections.output(mix(inputs, mixing, inputs.q, sequence.mask, options.dropout)), {model}};
   }

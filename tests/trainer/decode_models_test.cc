@@ -45,6 +45,10 @@ INSTANTIATE_TEST_SUITE_P(
         DecodedModel{"in_parallel",
                      "block: [parallel: {layers: [SelfAttention: {num_heads: 2, key_value_size: 4}, "
                      "DenseReluDense: {hidden_size: 16, activation: squared_relu}, causal_conv: 2], scale: none}]"},
+        DecodedModel{"talking_heads",
+                     "block: [TalkingHeadsSelfAttention: {key_heads: {hk: 2}, softmax_heads: {hs: 3}, value_heads: "
+                     "{hv: 2}, key_size: 4, value_size: 4, relative_attention_type: bias, dynamic_projections: [x2l, "
+                     "m2l, x2w, m2w]}]"},
         DecodedModel{"called_twice",
                      "block: [SelfAttention: {num_heads: 2, key_value_size: 4}], sublayers: {per_layer: "
                      "[rms_norm, call_layer, call_layer, residual]}"}),

@@ -8,6 +8,8 @@
 #include <random>
 
 #include "engine/graph/gradients.h"
+#include "layers/span_positions.h"
+#include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
@@ -119,6 +121,12 @@ std::string translator(const std::string& attention, const std::string& more = "
       more, attention);
 }
 
+const std::string kTalkingHeads =
+    "key_heads: {hk: 2}, softmax_heads: {hs: 3}, value_heads: {hv: 4}, key_size: 8, value_size: 8";
+const std::string kTransparent =
+    "TransparentEncDecAttention: {num_heads: 2, key_value_size: 8, layers_per_encoder_module: 2, "
+    "layers_per_decoder_module: 3, encoder_num_modules: 2, decoder_num_modules: 2}";
+
 double gradient_norm(const MeshRun& run) {
   double squares = 0;
   for (const auto& [name, values] : run.outputs) {
@@ -153,7 +161,23 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedVariant{"plain", language_model("SelfAttention, DenseReluDense"), 3.921528, 4.878407,
                          {.212982, .226109, -.121180, .194030}},
         PublishedVariant{"parallel", language_model("parallel: [DenseReluDense, SelfAttention]"), 3.921644, 5.252443,
-                         {.205407, .231320, -.111488, .181784}}),
+                         {.205407, .231320, -.111488, .181784}},
+        PublishedVariant{"talking_heads",
+                         language_model(fmt::format("TalkingHeadsSelfAttention: {{{}}}, DenseReluDense", kTalkingHeads)),
+                         3.936338,
+                         6.228583,
+                         {.191995, .239441, -.094779, .026726}},
+        PublishedVariant{"talking_heads_with_dynamic_projections",
+                         language_model(fmt::format("TalkingHeadsSelfAttention: {{{}, dynamic_projections: [x2l, m2l, "
+                                                    "x2w, m2w]}}, DenseReluDense",
+                                                    kTalkingHeads)),
+                         3.935739,
+                         6.284101,
+                         {.192990, .238883, -.096001, .030200}},
+        PublishedVariant{"encoder_decoder", translator("EncDecAttention"), 3.934620, 3.968138,
+                         {.228469, .213776, -.141673, .021512}},
+        PublishedVariant{"transparent", translator(kTransparent), 3.925454, 6.036620,
+                         {.218332, .222122, -.128148, .125402}}),
     [](const auto& info) { return info.param.name; });
 
 /// Section 6.2 of the layers' specification: one layer, vocabulary of 32.
@@ -240,6 +264,21 @@ std::vector<Variant> variants() {
   result.push_back({"capped_logits", language_model("SelfAttention, DenseReluDense", "logit_soft_cap: 0.2,")});
   result.push_back({"encoder_decoder", translator("EncDecAttention: {qk_norm: true, soft_cap: 0.5, prefix_length: 2, "
                                                   "z_loss: 0.1}")});
+  result.push_back({"talking_heads",
+                    language_model(fmt::format("TalkingHeadsSelfAttention: {{{}, relative_attention_type: bias, "
+                                               "relative_attention_num_buckets: 8, dropout: 0.25}}",
+                                               kTalkingHeads))});
+  result.push_back({"talking_heads_that_stay",
+                    language_model("TalkingHeadsSelfAttention: {key_heads: {heads: 4, hk: 2}, softmax_heads: {heads: "
+                                   "4, hs: 3}, value_heads: {heads: 4}, key_size: 2, value_size: 4, "
+                                   "dynamic_projections: [x2l, m2w]}")});
+  result.push_back({"talking_heads_in_the_decoder",
+                    translator(fmt::format("TalkingHeadsEncDecAttention: {{{}, dynamic_projections: [m2l]}}",
+                                           kTalkingHeads))});
+  result.push_back({"transparent", translator(kTransparent)});
+  result.push_back({"relative_positions_of_spans",
+                    translator("EncDecAttention: {relative_attention_type: bias_shared, "
+                               "relative_attention_num_buckets: 8, num_sentinels: 30}")});
   return result;
 }
 
@@ -322,6 +361,23 @@ TEST(RandomArrangements, OfRandomBlocksGiveTheSame) {
       expect_same_outputs(variant.run(arrangement), one);
     }
   }
+}
+
+TEST(SpanPositions, AreTheCountsOfEarlierSpans) {
+  // A B C <S> F G H <S> / 0 <S> D E <S> I J, with 50 the first sentinel
+  Graph graph;
+  const Dimension batch{"batch", 1}, length{"length", 7}, memory{"memory_length", 8};
+  const auto ids = [&](const char* name, const Dimension& d) {
+    return graph.input(name, Shape{batch, d}, DType::kInt32);
+  };
+  const Tensor places =
+      span_positions(ids("ids", length), ids("segment", length), ids("memory", memory), ids("memory_segment", memory), 50);
+  const Values values = evaluate(graph, {places},
+                                 {{"ids", {0, 52, 5, 6, 51, 9, 10}},
+                                  {"segment", {1, 1, 1, 1, 1, 1, 1}},
+                                  {"memory", {2, 3, 4, 52, 7, 8, 9, 51}},
+                                  {"memory_segment", {1, 1, 1, 1, 1, 1, 1, 1}}})[0];
+  EXPECT_EQ(values, (Values{0, 3, 3, 3, 7, 7, 7}));
 }
 
 TEST(SlidingWindow, SeesOnlyItsOwnSegment) {
