@@ -21,13 +21,15 @@ void describe(config::Visitor& visit, AttentionMixingOptions& options) {
   visit("prefix_length", options.prefix_length,
         "entries of learned keys and values that all positions see (prefix tuning)", config::non_negative);
   visit("z_loss", options.z_loss,
-        "adds the loss `attention_z`: so much times the mean of log(sum(exp(logits)))^2 over heads and positions",
+        "adds the loss `attention_z`: so much times the mean of log(sum(exp(logits)))^2 over heads and "
+        "positions",
         config::non_negative);
 }
 
 void describe_convolution(config::Visitor& visit, AttentionMixingOptions& options) {
   visit("convolution_width", options.convolution_width,
-        "queries, keys and values go through a causal_conv of this width (Primer); 0: none", config::non_negative);
+        "queries, keys and values go through a causal_conv of this width (Primer); 0: none",
+        config::non_negative);
 }
 
 Tensor weight_noise(Context& context, const Shape& shape, double rate) {
@@ -58,8 +60,7 @@ Tensor AttentionMixing::operator()(const AttentionInputs& inputs, AttentionOptio
   const std::optional<double> extra = attention.extra_logit;
   if (has_z_loss) attention.extra_logit.reset();  // the loss leaves it out
   AttentionResult mixed = attention_with_log_sum(inputs, attention);
-  if (options_.prefix_length > 0)
-    mixed = with_prefix(mixed, prefix_query, attention.query_length, dropout);
+  if (options_.prefix_length > 0) mixed = with_prefix(mixed, prefix_query, attention.query_length, dropout);
   if (!has_z_loss) return mixed.result;
   add_z_loss(mixed.log_sum, mask);
   if (!extra) return mixed.result;
@@ -75,7 +76,8 @@ AttentionResult AttentionMixing::with_prefix(const AttentionResult& own, const T
       .q = q,
       .k = context_.variable("prefix_k", shape, Initializer::normal(1)),
       .v = context_.variable("prefix_v", shape, Initializer::normal(1)),
-      .noise = weight_noise(context_, Shape{context_.batch()} + projections_.query_heads() + Shape{prefix}, dropout)};
+      .noise = weight_noise(context_, Shape{context_.batch()} + projections_.query_heads() + Shape{prefix},
+                            dropout)};
   const auto [result, log_sum] = attention_with_log_sum(
       inputs, {.query_length = query_length, .memory_length = prefix.name, .soft_cap = options_.soft_cap});
   const Tensor excess = subtract(log_sum, own.log_sum, own.log_sum.shape());
@@ -86,8 +88,8 @@ AttentionResult AttentionMixing::with_prefix(const AttentionResult& own, const T
 }
 
 void AttentionMixing::add_z_loss(const Tensor& log_sum, const Tensor& mask) const {
-  Tensor squares = square(cast(log_sum, DType::kFloat32));
-  if (mask) squares = multiply(squares, mask, squares.shape());
+  Tensor squares = square(log_sum);
+  if (mask) squares = multiply(squares, cast(mask, squares.dtype()), squares.shape());
   context_.add_loss("attention_z", scalar_multiply(reduce_mean(squares, Shape{}), *options_.z_loss));
 }
 

@@ -33,7 +33,8 @@ void describe_convolution(config::Visitor& visit, AttentionMixingOptions& option
 class AttentionMixing {
  public:
   /// Variables go to the current scope. The arguments must live as long as this.
-  AttentionMixing(Context& context, const AttentionMixingOptions& options, const AttentionProjections& projections)
+  AttentionMixing(Context& context, const AttentionMixingOptions& options,
+                  const AttentionProjections& projections)
       : context_(context), options_(options), projections_(projections) {}
 
   /// With qk_norm: rms_norm(q) d_kv^-1/2 over d_kv, variable q_norm/scale. Dehghani et al., ViT-22B, 2023, section 2;

@@ -81,8 +81,8 @@ Tensor Decoding::kept(Context& context, const std::string& name, const Shape& sh
   return context.graph().read(session_variable(context, name, stored, dtype));
 }
 
-void Decoding::keep_last(Context& context, const std::string& name, const Tensor& x, const std::string& length,
-                         int64_t width) const {
+void Decoding::keep_last(Context& context, const std::string& name, const Tensor& x,
+                         const std::string& length, int64_t width) const {
   if (width < 2) return;
   Graph& graph = context.graph();
   const Dimension window{std::string(kWindow), width - 1};
@@ -102,9 +102,9 @@ Tensors Decoding::recall(Context& context, const std::string& name, const Tensor
   Tensor before = graph.read(variable);
   if (parent_) {
     const Tensor own = range(graph, beam_), zero = graph.constant(0, DType::kInt32);
-    const Tensor known = logical_and(less_equal(zero, parent_, parent_.shape()),
-                                     less(parent_, graph.constant(static_cast<double>(beam_.size), DType::kInt32),
-                                          parent_.shape()));
+    const Tensor known = logical_and(
+        less_equal(zero, parent_, parent_.shape()),
+        less(parent_, graph.constant(static_cast<double>(beam_.size), DType::kInt32), parent_.shape()));
     before = gather(before, where(known, parent_, broadcast(own, parent_.shape())), beam_.name, shape);
   }
   Tensors entries{x};

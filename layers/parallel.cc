@@ -31,7 +31,8 @@ class ParallelLayer final : public Layer {
  public:
   using Options = ParallelOptions;
   ParallelLayer(const Options& options, LayerParser& parser)
-      : layers_(options.layers.is_null() ? LayerList() : parser.parse(options.layers)), scale_(options.scale) {}
+      : layers_(options.layers.is_null() ? LayerList() : parser.parse(options.layers)),
+        scale_(options.scale) {}
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     Tensor sum;
@@ -66,8 +67,8 @@ class ParallelLayer final : public Layer {
   static void check_dimensions(const Tensor& first, const Tensor& y, const std::string& kind) {
     if (same_dimensions(first.shape(), y.shape())) return;
     throw Error(ErrorKind::kConfig,
-                fmt::format("parallel: the first layer makes {}, {} makes {}", first.shape().to_string(), kind,
-                            y.shape().to_string()),
+                fmt::format("parallel: the first layer makes {}, {} makes {}", first.shape().to_string(),
+                            kind, y.shape().to_string()),
                 "the results are added, and must have the same dimensions");
   }
 
@@ -77,7 +78,8 @@ class ParallelLayer final : public Layer {
 
 const LayerRegistration<ParallelLayer> parallel_registration(
     "parallel",
-    "y = (layer_0(x) + layer_1(x) + ...) / sqrt(their number); scopes parallel_layer_0, parallel_layer_1, ...\n"
+    "y = (layer_0(x) + layer_1(x) + ...) / sqrt(their number); scopes parallel_layer_0, parallel_layer_1, "
+    "...\n"
     "Wang and Komatsuzaki, GPT-J, 2021; Chowdhery et al., PaLM, 2022, section 2",
     {"ParallelLayer", "parallel_layer", "parallel_block"});
 

@@ -78,7 +78,8 @@ struct SelfAttention {
     const AttentionMixing mix(context, options, projections);
     const std::string& memory_length = mixing.memory_length;
     inputs.q = convolved(context, "q_conv", projections.query(x), projections.query_heads(), length);
-    inputs.k = convolved(context, "k_conv", projections.key(memory), projections.memory_heads(), memory_length);
+    inputs.k =
+        convolved(context, "k_conv", projections.key(memory), projections.memory_heads(), memory_length);
     inputs.v = options.shared_kv ? inputs.k
                                  : convolved(context, "v_conv", projections.value(memory),
                                              projections.memory_heads(), memory_length);
@@ -144,8 +145,8 @@ class SelfAttentionLayer final : public Layer {
     mixing.bidirectional = context.sequence("SelfAttention").looks_ahead();
     const Dimension model = context.made(x)[0];
     const Shape heads = AttentionProjections(context, options_, model).query_heads();
-    const Tensor table = RelativeBias{options_.relative_attention_type, options_.relative_attention_num_buckets,
-                                      "relative_attention_bias"}
+    const Tensor table = RelativeBias{options_.relative_attention_type,
+                                      options_.relative_attention_num_buckets, "relative_attention_bias"}
                              .table(context, heads, mixing);
     std::optional<double> rotary;
     if (options_.rotary) rotary = options_.rotary_base;
@@ -184,12 +185,14 @@ struct EncDecAttentionOptions : HeadOptions {
 void describe(config::Visitor& visit, EncDecAttentionOptions& options) {
   describe(visit, static_cast<HeadOptions&>(options));
   visit("relative_attention_type", options.relative_attention_type,
-        "adds a learned number for each head and distance between a token's span and the encoder's position, in span "
+        "adds a learned number for each head and distance between a token's span and the encoder's position, "
+        "in span "
         "corruption");
   visit("relative_attention_num_buckets", options.relative_attention_num_buckets, "classes of distances",
         config::positive);
   visit("num_sentinels", options.num_sentinels,
-        "so many of the last ids of the vocabulary begin a span (with relative_attention_type)", config::non_negative);
+        "so many of the last ids of the vocabulary begin a span (with relative_attention_type)",
+        config::non_negative);
   visit.check([&options](const config::Report& report) {
     if (options.relative_attention_type != RelativeAttention::kNone && options.num_sentinels == 0)
       report.error("num_sentinels", "relative positions are those of spans, which sentinels begin",
@@ -231,8 +234,8 @@ struct EncDecAttention {
                                ? sequence.segment
                                : context.graph().constant(1, DType::kInt32, Shape{context.batch()});
     if (context.training())
-      inputs.noise =
-          weight_noise(context, noise_shape(memory, kMemoryLength, projections.query_heads()), options.dropout);
+      inputs.noise = weight_noise(context, noise_shape(memory, kMemoryLength, projections.query_heads()),
+                                  options.dropout);
     AttentionOptions mixing;
     mixing.query_length = sequence.length.name;
     mixing.extra_logit = options.extra_logit;
@@ -251,8 +254,8 @@ struct EncDecAttention {
     }
     if (memory.shape().dimension(model.name) != model) {
       throw Error(ErrorKind::kConfig,
-                  fmt::format("EncDecAttention: the decoder has {}={}, the encoder {}", model.name, model.size,
-                              memory.shape().dimension(model.name).size),
+                  fmt::format("EncDecAttention: the decoder has {}={}, the encoder {}", model.name,
+                              model.size, memory.shape().dimension(model.name).size),
                   "the same `d_model` for both");
     }
   }
@@ -266,8 +269,9 @@ struct EncDecAttention {
     inputs.query_position = graph.constant(0, DType::kInt32);
     if (!sequence.ids || !sequence.memory_ids) return;
     const int64_t vocabulary = context.vocabulary("inputs");
-    inputs.query_position = negative(span_positions(sequence.ids, sequence.segment, sequence.memory_ids,
-                                                    sequence.memory_segment, vocabulary - options.num_sentinels));
+    inputs.query_position =
+        negative(span_positions(sequence.ids, sequence.segment, sequence.memory_ids, sequence.memory_segment,
+                                vocabulary - options.num_sentinels));
   }
 };
 
@@ -320,23 +324,26 @@ class TransparentAttentionLayer final : public Layer {
     const Dimension outputs{"encoder_module_outputs", options_.encoder_num_modules + 1};
     const int64_t last = options_.encoder_num_modules * options_.layers_per_encoder_module;
     if (static_cast<int64_t>(sequence.memory_layers.size()) != last + 1) {
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("TransparentEncDecAttention: {} modules of {} layers, and the encoder has {} layers",
-                              options_.encoder_num_modules, options_.layers_per_encoder_module,
-                              static_cast<int64_t>(sequence.memory_layers.size()) - 1),
-                  "`encoder_num_modules` times `layers_per_encoder_module` is the number of its layers");
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("TransparentEncDecAttention: {} modules of {} layers, and the encoder has {} layers",
+                      options_.encoder_num_modules, options_.layers_per_encoder_module,
+                      static_cast<int64_t>(sequence.memory_layers.size()) - 1),
+          "`encoder_num_modules` times `layers_per_encoder_module` is the number of its layers");
     }
     const int64_t module = sequence.layer_number / options_.layers_per_decoder_module;
     if (module >= options_.decoder_num_modules) {
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("TransparentEncDecAttention: layer {} of the decoder is in module {}, and there are {}",
-                              sequence.layer_number, module, options_.decoder_num_modules),
-                  "a larger `decoder_num_modules` or `layers_per_decoder_module`");
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("TransparentEncDecAttention: layer {} of the decoder is in module {}, and there are {}",
+                      sequence.layer_number, module, options_.decoder_num_modules),
+          "a larger `decoder_num_modules` or `layers_per_decoder_module`");
     }
     const Tensor share = gather(shares(context, sequence, outputs), module, "decoder_module_inputs");
     Tensor sum;
     for (int64_t i = 0; i < outputs.size; ++i) {
-      const Tensor& output = sequence.memory_layers[static_cast<size_t>(i * options_.layers_per_encoder_module)];
+      const Tensor& output =
+          sequence.memory_layers[static_cast<size_t>(i * options_.layers_per_encoder_module)];
       const Tensor weight = cast(gather(share, i, outputs.name), output.dtype());
       const Tensor term = multiply(output, weight, output.shape());
       sum = sum ? add(sum, term) : term;
@@ -374,7 +381,8 @@ const LayerRegistration<EncDecAttentionLayer> encoder_registration(
     {"cross_attention", "encoder_decoder_attention", "enc_dec_attention", "source_attention"});
 const LayerRegistration<TransparentAttentionLayer> transparent_registration(
     "TransparentEncDecAttention",
-    "EncDecAttention to z = sum over i of softmax(w)[i, module of this layer] * result of the encoder's module i\n"
+    "EncDecAttention to z = sum over i of softmax(w)[i, module of this layer] * result of the encoder's "
+    "module i\n"
     "w: [encoder_module_outputs, decoder_module_inputs], of the first such layer. Bapna et al., 2018, eq. 7",
     {"transparent_attention"});
 

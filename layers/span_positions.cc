@@ -13,8 +13,8 @@ namespace mtf {
 namespace {
 
 /// A number for each span, larger for later spans and later texts.
-Tensor span_numbers(const Tensor& ids, const Tensor& segment, const std::string& length, int64_t first_sentinel,
-                    int64_t longest) {
+Tensor span_numbers(const Tensor& ids, const Tensor& segment, const std::string& length,
+                    int64_t first_sentinel, int64_t longest) {
   Graph& graph = ids.graph();
   const Tensor first = graph.constant(static_cast<double>(first_sentinel), ids.dtype());
   const Tensor begins = cast(greater_equal(ids, first, ids.shape()), DType::kInt32);

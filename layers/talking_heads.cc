@@ -7,6 +7,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/fused.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/softmax.h"
 #include "layers/dense.h"
@@ -48,9 +49,10 @@ void describe(config::Visitor& visit, TalkingHeadsOptions& options) {
   visit("value_size", options.value_size, "size of a value, `d_v`", config::positive);
   visit("dropout", options.dropout, "rate for the attention weights, shared along `length`",
         config::probability, config::reported_on_resume);
-  visit("dynamic_projections", options.dynamic_projections,
-        "maps of heads that are computed for each position: x2l, x2w of the queries' vectors, m2l, m2w of the "
-        "memory's, for logits or weights");
+  visit(
+      "dynamic_projections", options.dynamic_projections,
+      "maps of heads that are computed for each position: x2l, x2w of the queries' vectors, m2l, m2w of the "
+      "memory's, for logits or weights");
   visit("dynamic_projections_init_scale", options.dynamic_projections_init_scale,
         "variance of their initial values", config::positive);
   visit.check([&options](const config::Report& report) {
@@ -93,8 +95,8 @@ class TalkingHeads {
     Tensor keys, values, vectors;
   };
   Memory memory(const Tensor& x) const {
-    return {dense(context_, "k", x, key_shape(), arguments(1)), dense(context_, "v", x, value_shape(), arguments(1)),
-            has_dynamic_memory() ? x : Tensor{}};
+    return {dense(context_, "k", x, key_shape(), arguments(1)),
+            dense(context_, "v", x, value_shape(), arguments(1)), has_dynamic_memory() ? x : Tensor{}};
   }
   Shape key_shape() const { return options_.key_heads + Shape{key_}; }
   Shape value_shape() const { return options_.value_heads + Shape{value_}; }
@@ -103,12 +105,12 @@ class TalkingHeads {
   }
 
   /// `masks`: segments, priorities, positions and the table of the bias.
-  LayerTensor attend(const Tensor& x, const Memory& memory, AttentionInputs masks, const AttentionOptions& mixing,
-                     const Shape& noise_rows) const {
+  LayerTensor attend(const Tensor& x, const Memory& memory, AttentionInputs masks,
+                     const AttentionOptions& mixing, const Shape& noise_rows) const {
     const Dimension length = memory.keys.shape().dimension(kMemoryLength);
     const Tensor q =
         dense(context_, "q", x, key_shape(), arguments(1 / static_cast<double>(options_.key_size)));
-    const DType wide = DType::kFloat32;
+    const DType wide = accumulation_dtype(q.dtype());
     Tensor logits = einsum({cast(q, wide), cast(memory.keys, wide)}, q.shape() - Shape{key_} + Shape{length});
     logits = talk("logits", logits, options_.key_heads, options_.softmax_heads, x, memory.vectors,
                   DynamicProjection::kQueryToLogits, DynamicProjection::kMemoryToLogits);
@@ -116,11 +118,12 @@ class TalkingHeads {
     if (masks.bias_table) logits = add(logits, attention_bias(masks, mixing, length, wide), logits.shape());
     if (const Tensor hidden = attention_masks(masks, mixing, length, wide))
       logits = add(logits, hidden, logits.shape());
-    Tensor weights = talk("weights", softmax(logits, length.name), options_.softmax_heads, options_.value_heads, x,
-                          memory.vectors, DynamicProjection::kQueryToWeights, DynamicProjection::kMemoryToWeights);
+    Tensor weights =
+        talk("weights", softmax(logits, length.name), options_.softmax_heads, options_.value_heads, x,
+             memory.vectors, DynamicProjection::kQueryToWeights, DynamicProjection::kMemoryToWeights);
     const Shape noise_shape = noise_rows + options_.value_heads + Shape{length};
     if (const Tensor noise = weight_noise(context_, noise_shape, options_.dropout))
-      weights = multiply(weights, noise, weights.shape());
+      weights = multiply(weights, cast(noise, wide), weights.shape());
     const Tensor mixed = einsum({cast(weights, memory.values.dtype()), memory.values},
                                 weights.shape() - Shape{length} + Shape{value_});
     DenseArguments outwards = arguments(1);
@@ -137,20 +140,23 @@ class TalkingHeads {
   }
 
   /// x [.., from..] -> [.., to..], by a matrix over the dimensions that only one of them has.
-  Tensor talk(const std::string& name, const Tensor& logits, const Shape& from, const Shape& to, const Tensor& x,
-              const Tensor& memory, DynamicProjection of_query, DynamicProjection of_memory) const {
-    const Shape shared = chosen(from, to, true), reduced = chosen(from, to, false), made = chosen(to, from, false);
+  Tensor talk(const std::string& name, const Tensor& logits, const Shape& from, const Shape& to,
+              const Tensor& x, const Tensor& memory, DynamicProjection of_query,
+              DynamicProjection of_memory) const {
+    const Shape shared = chosen(from, to, true), reduced = chosen(from, to, false),
+                made = chosen(to, from, false);
     if (reduced.rank() == 0 && made.rank() == 0) return logits;
     const Shape all = shared + reduced + made, result = logits.shape() - reduced + made;
     const auto scope = context_.graph().scope(name);
     const Initializer initializer = make_initializer(VarianceScaling{}, reduced.size(), made.size());
-    const Tensor fixed = context_.variable("kernel", all, initializer, 1, DType::kFloat32);
-    DenseArguments dynamic = arguments(options_.dynamic_projections_init_scale / static_cast<double>(reduced.size()));
+    const Tensor fixed = context_.variable("kernel", all, initializer, 1, logits.dtype());
+    DenseArguments dynamic =
+        arguments(options_.dynamic_projections_init_scale / static_cast<double>(reduced.size()));
     Tensors maps;
     for (const auto& [source, projection] : {std::pair(x, of_query), std::pair(memory, of_memory)}) {
       if (is_dynamic(projection))
         maps.push_back(cast(dense(context_, fmt::format("dynamic_{}", maps.size()), source, all, dynamic),
-                            DType::kFloat32));
+                            logits.dtype()));
     }
     if (maps.empty()) return einsum({logits, fixed}, result);
     maps[0] = add(maps[0], fixed, maps[0].shape());
@@ -197,8 +203,9 @@ class TalkingHeadsSelfAttentionLayer final : public Layer {
       masks.memory_priority = as_memory(sequence.write_priority);
     }
     mixing.causal = sequence.causal && !sequence.read_priority;
-    masks.bias_table = RelativeBias{options_.relative_attention_type, options_.relative_attention_num_buckets}.table(
-        context, options_.softmax_heads, mixing);
+    masks.bias_table =
+        RelativeBias{options_.relative_attention_type, options_.relative_attention_num_buckets}.table(
+            context, options_.softmax_heads, mixing);
     return heads.attend(x, memory, masks, mixing, Shape{context.batch()});
   }
 
@@ -254,8 +261,10 @@ class TalkingHeadsEncDecAttentionLayer final : public Layer {
 const LayerRegistration<TalkingHeadsSelfAttentionLayer> talking_self_registration(
     "TalkingHeadsSelfAttention",
     "weights = softmax over memory_length of (q · k over d_k) logits, y = ((weights weights_map) · v) y\n"
-    "q, k: [d_model, key_heads.., d_k], v: [d_model, value_heads.., d_v], y: [value_heads.., d_v, d_model]; logits and\n"
-    "weights map heads to heads. All logits are kept in memory. Shazeer et al., Talking-Heads Attention, 2020",
+    "q, k: [d_model, key_heads.., d_k], v: [d_model, value_heads.., d_v], y: [value_heads.., d_v, d_model]; "
+    "logits and\n"
+    "weights map heads to heads. All logits are kept in memory. Shazeer et al., Talking-Heads Attention, "
+    "2020",
     {"talking_heads", "talking_heads_attention"});
 const LayerRegistration<TalkingHeadsEncDecAttentionLayer> talking_encoder_registration(
     "TalkingHeadsEncDecAttention", "as TalkingHeadsSelfAttention, with k and v of the encoder's output");

@@ -127,7 +127,8 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
 Tensor Bitransformer::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
   const Tables embeddings = tables(context);
   const Memory memory = encode(context, embeddings, {{"inputs", input.inputs}});
-  const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension(), input.position);
+  const Decoding decoding =
+      Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension(), input.position);
   decoding.keep(context, "memory_segment", memory.segment);
   Sequence sequence{.length = input.prefix.shape().dimension("length"),
                     .causal = true,

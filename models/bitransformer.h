@@ -54,9 +54,9 @@ class Bitransformer final : public Model, public TextDecoder {
 
   /// What the decoder looks at.
   struct Memory {
-    Tensor states;   ///< [batch, memory_length, d_model]
-    Tensor segment;  ///< int32 [batch, memory_length]
-    Tensor ids;      ///< the same
+    Tensor states;               ///< [batch, memory_length, d_model]
+    Tensor segment;              ///< int32 [batch, memory_length]
+    Tensor ids;                  ///< the same
     std::vector<Tensor> layers;  ///< see Sequence::memory_layers
   };
   Memory encode(Context& context, const Tables& tables, const Features& features) const;

@@ -7,6 +7,7 @@
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/cumsum.h"
+#include "engine/ops/fused.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/random.h"
 #include "engine/ops/shift.h"
@@ -139,13 +140,12 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
                             options.d_model, vector.name, vector.size),
                 "`model.shared_embedding_and_softmax: false`, or sublayers that end with `d_model`");
   }
-  const Tensor logits =
-      options.shared_embedding_and_softmax
-          ? embedding.logits(context, hidden)
-          : dense(context, "logits", hidden, {vocabulary}, {.over = Shape{vector}, .bias = false});
+  const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
+                                                             : dense(context, "logits", hidden, {vocabulary},
+                                                                     {.over = Shape{vector}, .bias = false});
   if (!options.logit_soft_cap) return logits;
   const double cap = *options.logit_soft_cap;
-  const Tensor part = scalar_multiply(cast(logits, DType::kFloat32), 1 / cap);
+  const Tensor part = scalar_multiply(cast(logits, accumulation_dtype(logits.dtype())), 1 / cap);
   return cast(scalar_multiply(tanh(part), cap), logits.dtype());
 }
 
@@ -234,7 +234,8 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
   const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
   const auto embedding = options_.embedding->make(vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
-  const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension(), input.position);
+  const Decoding decoding =
+      Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension(), input.position);
   Sequence sequence{.length = input.prefix.shape().dimension("length"),
                     .causal = true,
                     .has_priorities = options_.input_full_attention,

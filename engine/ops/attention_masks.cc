@@ -11,7 +11,8 @@ namespace {
 /// Positions of queries and memory, and masks made of them.
 class DenseMasks {
  public:
-  DenseMasks(const AttentionInputs& inputs, const AttentionOptions& options, const Dimension& memory, DType dtype)
+  DenseMasks(const AttentionInputs& inputs, const AttentionOptions& options, const Dimension& memory,
+             DType dtype)
       : in_(inputs), options_(options), graph_(inputs.q.graph()), memory_(memory), dtype_(dtype) {}
 
   Tensor relative_position() {
@@ -57,8 +58,8 @@ class DenseMasks {
 
 }  // namespace
 
-Tensor attention_masks(const AttentionInputs& inputs, const AttentionOptions& options, const Dimension& memory,
-                       DType dtype) {
+Tensor attention_masks(const AttentionInputs& inputs, const AttentionOptions& options,
+                       const Dimension& memory, DType dtype) {
   return DenseMasks(inputs, options, memory, dtype).sum();
 }
 

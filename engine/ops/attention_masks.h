@@ -7,8 +7,8 @@ namespace mtf {
 
 /// Sum over the masks of -1e9 where one hides an entry: [memory] with some of the queries' dimensions, of `dtype`. Null
 /// where there is no mask. Of inputs.q only the length counts.
-Tensor attention_masks(const AttentionInputs& inputs, const AttentionOptions& options, const Dimension& memory,
-                       DType dtype);
+Tensor attention_masks(const AttentionInputs& inputs, const AttentionOptions& options,
+                       const Dimension& memory, DType dtype);
 
 /// The relative bias by inputs.bias_table, which must be there: its dimensions, with positions in place of the buckets.
 Tensor attention_bias(const AttentionInputs& inputs, const AttentionOptions& options, const Dimension& memory,
