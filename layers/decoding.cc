@@ -105,7 +105,8 @@ Tensors Decoding::recall(Context& context, const std::string& name, const Tensor
     const Tensor known = logical_and(
         less_equal(zero, parent_, parent_.shape()),
         less(parent_, graph.constant(static_cast<double>(beam_.size), DType::kInt32), parent_.shape()));
-    before = gather(before, where(known, parent_, broadcast(own, parent_.shape())), beam_.name, shape);
+    const Tensor parent = where(known, parent_, broadcast(own, parent_.shape()));
+    before = gather(rename(before, beam_.name, "parent"), parent, "parent", shape);
   }
   Tensors entries{x};
   for (int64_t i = 0; i + 1 < width; ++i) {

@@ -75,8 +75,8 @@ TEST_P(DecodedModels, WriteTextsOfTheProbabilityOfWholeRows) {
                        .limit = kDecodedTokens - kDecodedPrompt};
   std::vector<Hypothesis> all = run.decode({text}, {.method = GreedyMethod{}})[0];
   ASSERT_GT(all[0].tokens.size(), 4u);
-  for (const Hypothesis& hypothesis : run.decode({text}, {.beam_size = 3, .n_best = 3})[0])
-    all.push_back(hypothesis);
+  const Written of_beam = run.decode({text}, {.beam_size = 3, .n_best = 3})[0];
+  all.insert(all.end(), of_beam.begin(), of_beam.end());
 
   const auto model = parse_model(yaml);
   Graph graph;

@@ -63,6 +63,7 @@ class TinyVariant {
     };
     const std::map<std::string, Values> outputs = run_at(start);
     for (const auto& [variable, values] : start) {
+      if (variable.ends_with("embedding")) continue;  // their sums are so small that the norms behind bend the loss
       const Values& gradient = outputs.at("grad/" + variable);
       double length = 0;
       for (const double g : gradient) length += g * g;
