@@ -32,6 +32,7 @@ void describe(config::Visitor& visit, HeadOptions& options) {
   visit("fold_scaling_into_initializer", options.fold_scaling_into_initializer,
         "initial queries are smaller by sqrt(d_kv); false: queries are divided by it in each step");
   visit("extra_logit", options.extra_logit, "a logit of a position that has no value");
+  describe(visit, static_cast<AttentionMixingOptions&>(options));
   visit.check([&options](const config::Report& report) {
     if (options.num_memory_heads > 0 && options.num_heads % options.num_memory_heads != 0) {
       report.error(
@@ -40,6 +41,10 @@ void describe(config::Visitor& visit, HeadOptions& options) {
           "a divisor of `num_heads`");
     }
     if (options.dropout >= 1) report.error("dropout", "a dropout rate of 1 leaves nothing", "a rate below 1");
+    if (options.shared_kv && (options.qk_norm || options.convolution_width > 0 || options.prefix_length > 0))
+      report.error("shared_kv",
+                   "keys that are the values too cannot have a norm, a convolution or a prefix of their own",
+                   "`shared_kv: false`");
   });
 }
 

@@ -16,12 +16,13 @@
 
 #include "engine/config/schema.h"
 #include "engine/ops/attention.h"
+#include "layers/attention_mixing.h"
 #include "layers/context.h"
 
 namespace mtf {
 
 /// Keys of every attention layer.
-struct HeadOptions {
+struct HeadOptions : AttentionMixingOptions {
   int64_t num_heads = 8;
   int64_t num_memory_heads = 0;
   int64_t key_value_size = 128;

@@ -1,7 +1,11 @@
 #include "layers/decoding.h"
 
+#include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/dynamic_update_slice.h"
+#include "engine/ops/indexing.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/slice.h"
 #include "engine/ops/transpose.h"
 #include "engine/ops/update_kv_cache.h"
@@ -9,6 +13,9 @@
 
 namespace mtf {
 namespace {
+
+/// The entries that recall() returns beside that of the step.
+constexpr std::string_view kWindow = "window";
 
 /// `memory` comes before the dimension of the entries, if there is one: each head's entries lie behind each
 /// other. The batch stays in front.
@@ -29,8 +36,10 @@ const Variable& session_variable(Context& context, const std::string& name, cons
 
 }  // namespace
 
-Decoding Decoding::prefill(const Dimension& beam, const Dimension& memory) {
-  return step(beam, memory, {}, {});
+Decoding Decoding::prefill(const Dimension& beam, const Dimension& memory, const Tensor& last) {
+  Decoding decoding = step(beam, memory, {}, {});
+  decoding.last_ = last;
+  return decoding;
 }
 
 Decoding Decoding::step(const Dimension& beam, const Dimension& memory, const Tensor& position,
@@ -70,6 +79,45 @@ void Decoding::keep(Context& context, const std::string& name, const Tensor& x) 
 Tensor Decoding::kept(Context& context, const std::string& name, const Shape& shape, DType dtype) const {
   const Shape stored = cache_shape(shape, shape.dimension(memory_.name));
   return context.graph().read(session_variable(context, name, stored, dtype));
+}
+
+void Decoding::keep_last(Context& context, const std::string& name, const Tensor& x,
+                         const std::string& length, int64_t width) const {
+  if (width < 2) return;
+  Graph& graph = context.graph();
+  const Dimension window{std::string(kWindow), width - 1};
+  const Tensor index = subtract(last_, range(graph, window), last_.shape() + Shape{window});
+  const Tensor entries = gather(x, index, length);
+  const Shape shape = Shape{context.batch(), beam_, window} + (without(x.shape(), length) - context.batch());
+  graph.assign(session_variable(context, name, shape, x.dtype()), broadcast(entries, shape));
+}
+
+Tensors Decoding::recall(Context& context, const std::string& name, const Tensor& x, int64_t width) const {
+  if (width < 2) return {x};
+  Graph& graph = context.graph();
+  const Dimension window{std::string(kWindow), width - 1};
+  const Shape entry = x.shape() - context.batch() - beam_;
+  const Shape shape = Shape{context.batch(), beam_, window} + entry;
+  const Variable& variable = session_variable(context, name, shape, x.dtype());
+  Tensor before = graph.read(variable);
+  if (parent_) {
+    const Tensor own = range(graph, beam_), zero = graph.constant(0, DType::kInt32);
+    const Tensor known = logical_and(
+        less_equal(zero, parent_, parent_.shape()),
+        less(parent_, graph.constant(static_cast<double>(beam_.size), DType::kInt32), parent_.shape()));
+    const Tensor parent = where(known, parent_, broadcast(own, parent_.shape()));
+    before = gather(rename(before, beam_.name, "parent"), parent, "parent", shape);
+  }
+  Tensors entries{x};
+  for (int64_t i = 0; i + 1 < width; ++i) {
+    const Tensor one = slice(before, window.name, i, 1);
+    entries.push_back(reshape(one, without(shape, window.name)));
+  }
+  const Tensor newest = reshape(x, shape.resized(window.name, 1));
+  Tensor after = newest;
+  if (width > 2) after = concat({newest, slice(before, window.name, 0, width - 2)}, window.name);
+  graph.assign(variable, after);
+  return entries;
 }
 
 }  // namespace mtf

@@ -16,7 +16,8 @@ class Context;
 class Decoding {
  public:
   /// `beam`: the hypotheses of a text; `memory`: called memory_length, the tokens that a cache can hold.
-  static Decoding prefill(const Dimension& beam, const Dimension& memory);
+  /// last: int32 [batch], the index of the last token that is given.
+  static Decoding prefill(const Dimension& beam, const Dimension& memory, const Tensor& last);
   /// position: int32 [batch], the index of the token that is read. parent: int32 [batch, beam], the
   /// hypothesis (of the step before) that each one continues; null: itself.
   static Decoding step(const Dimension& beam, const Dimension& memory, const Tensor& position,
@@ -34,10 +35,15 @@ class Decoding {
   void keep(Context& context, const std::string& name, const Tensor& x) const;
   /// Step: what the prefill has kept; its shape, which may be declared in another order than x was.
   Tensor kept(Context& context, const std::string& name, const Shape& shape, DType dtype) const;
+  /// Prefill: keeps the last width - 1 entries of x [batch, length, ..] for recall(); those before the text are zeros.
+  void keep_last(Context& context, const std::string& name, const Tensor& x, const std::string& length,
+                 int64_t width) const;
+  /// Step: x [batch, beam, ..], then what it was one step before, .., width - 1 steps before.
+  Tensors recall(Context& context, const std::string& name, const Tensor& x, int64_t width) const;
 
  private:
   Dimension beam_, memory_;
-  Tensor position_, parent_;
+  Tensor last_, position_, parent_;
 };
 
 }  // namespace mtf

@@ -132,7 +132,9 @@ LayerTensor LayerStack::around(Context& context, const LayerList& list, const La
 
 LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) const {
   const CopyLimit limit(context.graph());
+  Sequence& sequence = context.sequence("a stack of layers");
   LayerTensor x = around(context, initial_, input);
+  sequence.layer_outputs = {x};
   for (int64_t b = 0; b < num_layers_; ++b) {
     for (size_t l = 0; l < block_.items().size(); ++l) {
       const LayerList::Item& item = block_.items()[l];
@@ -141,16 +143,20 @@ LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) c
                                  : b * static_cast<int64_t>(block_.items().size()) + static_cast<int64_t>(l);
       const std::string name = item.named ? item.name : fmt::format("layer_{:03}", number);
       const std::string scope = block_scope_ ? fmt::format("block_{:03}/{}", b, name) : name;
+      sequence.layer_number = b * static_cast<int64_t>(block_.items().size()) + static_cast<int64_t>(l);
       try {
         const auto layer = [&](const LayerTensor& y) { return apply(context, item, scope, y); };
         x = apply_layer(context, {"block", item.kind, item.name}, layer, x).made_from(x);
+        sequence.layer_outputs.push_back(x);
       } catch (const Error& error) {
         throw with_mark(error, item.mark);
       }
     }
     if (b == 0) limit.check("num_layers", num_layers_, block_mark_);
   }
-  return mask_padding(context, around(context, final_, x)).made_from(x);
+  const LayerTensor y = mask_padding(context, around(context, final_, x)).made_from(x);
+  sequence.layer_outputs.back() = y;
+  return y;
 }
 
 }  // namespace mtf

@@ -2,11 +2,18 @@
 
 #include <cmath>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
-#include "engine/ops/random.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/unary.h"
 #include "layers/attention.h"
+#include "layers/causal_convolution.h"
+#include "layers/dropout.h"
 #include "layers/registry.h"
+#include "layers/relative_bias.h"
+#include "layers/span_positions.h"
 
 namespace mtf {
 namespace {
@@ -25,6 +32,7 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
         "for all");
   visit("relative_attention_num_buckets", options.relative_attention_num_buckets,
         "classes of distances: near ones apart, far ones together, from 128 on alike", config::positive);
+  describe_convolution(visit, options);
   visit("rotary", options.rotary, "turns queries and keys by their positions");
   visit("rotary_base", options.rotary_base, "of the wavelengths, from 2 pi to 2 pi base", config::positive);
   visit.check([&options](const config::Report& report) {
@@ -39,14 +47,8 @@ struct LocalSelfAttentionOptions : HeadOptions {
 
 void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
   visit("radius", options.radius, "positions nearer than this see each other", config::positive);
+  describe_convolution(visit, options);
   describe(visit, static_cast<HeadOptions&>(options));
-}
-
-/// Factors for the attention weights, the same for all of `length`; null without dropout.
-Tensor weight_noise(Context& context, const Shape& shape, double rate) {
-  const Tensor ones = context.graph().constant(1, DType::kFloat32, shape);
-  const Tensor noise = dropout(ones, rate, shape);
-  return rate > 0 ? noise : Tensor{};
 }
 
 /// The shape of the weights without the query's position. `length`: of the memory.
@@ -73,9 +75,17 @@ struct SelfAttention {
     const AttentionProjections projections(context, options, model);
     const Tensor memory = sequence.is_step() ? Tensor(x) : as_memory(x, length);
     AttentionInputs inputs;
-    inputs.q = projections.query(x);
-    inputs.k = projections.key(memory);
-    inputs.v = options.shared_kv ? inputs.k : projections.value(memory);
+    const AttentionMixing mix(context, options, projections);
+    const std::string& memory_length = mixing.memory_length;
+    inputs.q = convolved(context, "q_conv", projections.query(x), projections.query_heads(), length);
+    inputs.k =
+        convolved(context, "k_conv", projections.key(memory), projections.memory_heads(), memory_length);
+    inputs.v = options.shared_kv ? inputs.k
+                                 : convolved(context, "v_conv", projections.value(memory),
+                                             projections.memory_heads(), memory_length);
+    inputs.q = mix.query(inputs.q);
+    inputs.k = mix.key(inputs.k);
+    const Tensor prefix_query = inputs.q;
     if (rotary_base) {
       inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), *rotary_base);
       inputs.k = rotate(inputs.k, position(sequence, inputs.k, std::string(kMemoryLength)), *rotary_base);
@@ -91,17 +101,23 @@ struct SelfAttention {
     }
     inputs.bias_table = bias_table;
     if (context.training()) {
-      inputs.noise = weight_noise(
-          context, noise_shape(memory, mixing.memory_length, projections.query_heads()), options.dropout);
+      inputs.noise = weight_noise(context, noise_shape(memory, memory_length, projections.query_heads()),
+                                  options.dropout);
     }
     mixing.query_length = length;
     mixing.extra_logit = options.extra_logit;
     mixing.causal = sequence.causal && !sequence.read_priority;
-    const Tensor y = projections.output(attention(inputs, mixing));
-    return {y, {model}};
+    return {projections.output(mix(inputs, mixing, prefix_query, sequence.mask, options.dropout)), {model}};
   }
 
  private:
+  Tensor convolved(Context& context, const std::string& name, const Tensor& x, const Shape& heads,
+                   const std::string& length) const {
+    if (options.convolution_width == 0) return x;
+    const Shape channels = heads + Shape{x.shape().dimension("d_kv")};
+    return causal_convolution(context, name, x, channels, options.convolution_width, length);
+  }
+
   Tensor as_memory(const Tensor& x, const std::string& length) const {
     return x ? rename(x, length, mixing.memory_length) : Tensor{};
   }
@@ -127,51 +143,17 @@ class SelfAttentionLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     AttentionOptions mixing;
     mixing.bidirectional = context.sequence("SelfAttention").looks_ahead();
-    check_buckets(mixing);
+    const Dimension model = context.made(x)[0];
+    const Shape heads = AttentionProjections(context, options_, model).query_heads();
+    const Tensor table = RelativeBias{options_.relative_attention_type,
+                                      options_.relative_attention_num_buckets, "relative_attention_bias"}
+                             .table(context, heads, mixing);
     std::optional<double> rotary;
     if (options_.rotary) rotary = options_.rotary_base;
-    return SelfAttention{options_, mixing}(context, x, bias_table(context), rotary);
+    return SelfAttention{options_, mixing}(context, x, table, rotary);
   }
 
  private:
-  /// Half of each direction's buckets are for one distance each, and those end before the farthest one.
-  void check_buckets(const AttentionOptions& mixing) const {
-    const int64_t buckets = options_.relative_attention_num_buckets, factor = mixing.bidirectional ? 4 : 2;
-    const int64_t most = factor * (mixing.max_distance - 1);
-    if (options_.relative_attention_type == RelativeAttention::kNone) return;
-    if (buckets % factor == 0 && buckets <= most) return;
-    throw Error(ErrorKind::kConfig, fmt::format("`relative_attention_num_buckets` cannot be {}", buckets),
-                fmt::format("a multiple of {} up to {}", factor, most));
-  }
-
-  Tensor bias_table(Context& context) const {
-    if (options_.relative_attention_type == RelativeAttention::kNone) return {};
-    Tensor own;
-    const bool shared = options_.relative_attention_type == RelativeAttention::kBiasShared;
-    Tensor& table = shared ? context.sequence("SelfAttention").shared[key()] : own;
-    if (table) return table;
-    const HeadOptions& heads = options_;
-    const Shape shape = AttentionProjections(context, heads, {"d_model", 1}).query_heads() +
-                        Shape{{"buckets", options_.relative_attention_num_buckets}};
-    table = context.variable("relative_attention_bias", shape, glorot(shape));
-    return table;
-  }
-
-  std::string key() const {
-    return fmt::format("relative_attention_bias {} {} {}", options_.num_heads, options_.num_memory_heads,
-                       options_.relative_attention_num_buckets);
-  }
-
-  /// Fan-in and fan-out are the last two dimensions; those before them are a field that both see.
-  static Initializer glorot(const Shape& shape) {
-    const int rank = shape.rank();
-    const auto size = [&](int axis) { return axis < 0 ? 1.0 : static_cast<double>(shape[axis].size); };
-    double field = 1;
-    for (int axis = 0; axis < rank - 2; ++axis) field *= size(axis);
-    const double in = rank == 1 ? size(0) : size(rank - 2);
-    return Initializer::uniform(std::sqrt(6 / (field * (in + size(rank - 1)))));
-  }
-
   Options options_;
 };
 
@@ -194,61 +176,190 @@ class LocalSelfAttentionLayer final : public Layer {
   Options options_;
 };
 
-class EncDecAttentionLayer final : public Layer {
- public:
-  using Options = HeadOptions;
-  explicit EncDecAttentionLayer(const Options& options) : options_(options) {}
+struct EncDecAttentionOptions : HeadOptions {
+  RelativeAttention relative_attention_type = RelativeAttention::kNone;
+  int64_t relative_attention_num_buckets = 32;
+  int64_t num_sentinels = 0;
+};
 
-  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+void describe(config::Visitor& visit, EncDecAttentionOptions& options) {
+  describe(visit, static_cast<HeadOptions&>(options));
+  visit("relative_attention_type", options.relative_attention_type,
+        "adds a learned number for each head and distance between a token's span and the encoder's position, "
+        "in span "
+        "corruption");
+  visit("relative_attention_num_buckets", options.relative_attention_num_buckets, "classes of distances",
+        config::positive);
+  visit("num_sentinels", options.num_sentinels,
+        "so many of the last ids of the vocabulary begin a span (with relative_attention_type)",
+        config::non_negative);
+  visit.check([&options](const config::Report& report) {
+    if (options.relative_attention_type != RelativeAttention::kNone && options.num_sentinels == 0)
+      report.error("num_sentinels", "relative positions are those of spans, which sentinels begin",
+                   "their number, such as 100");
+  });
+}
+
+/// Attention of the decoder to one memory of the encoder.
+struct EncDecAttention {
+  const EncDecAttentionOptions& options;
+
+  /// memory: [batch, memory_length, d_model]; null in a step.
+  LayerTensor operator()(Context& context, const LayerTensor& x, const Tensor& memory) const {
     const Sequence& sequence = context.sequence("EncDecAttention");
     const Dimension model = context.made(x)[0];
-    if (!sequence.is_step()) check_memory(sequence, model);
-    const AttentionProjections projections(context, options_, model);
+    const AttentionProjections projections(context, options, model);
+    const AttentionMixing mix(context, options, projections);
     AttentionInputs inputs;
-    inputs.q = projections.query(x);
+    inputs.q = mix.query(projections.query(x));
     if (sequence.is_step()) {
       const Dimension length = sequence.memory_segment.shape().dimension(kMemoryLength);
       const Shape shape =
           Shape{context.batch(), length} + projections.memory_heads() + Shape{projections.key_dimension()};
       inputs.k = sequence.decoding->kept(context, "memory_keys", shape, inputs.q.dtype());
-      inputs.v = options_.shared_kv
+      inputs.v = options.shared_kv
                      ? inputs.k
                      : sequence.decoding->kept(context, "memory_values", shape, inputs.q.dtype());
     } else {
-      inputs.k = projections.key(sequence.memory);
-      inputs.v = options_.shared_kv ? inputs.k : projections.value(sequence.memory);
+      check_memory(sequence, memory, model);
+      inputs.k = mix.key(projections.key(memory));
+      inputs.v = options.shared_kv ? inputs.k : projections.value(memory);
     }
     if (sequence.decoding != nullptr && !sequence.is_step()) {
       sequence.decoding->keep(context, "memory_keys", inputs.k);
-      if (!options_.shared_kv) sequence.decoding->keep(context, "memory_values", inputs.v);
+      if (!options.shared_kv) sequence.decoding->keep(context, "memory_values", inputs.v);
     }
     inputs.memory_segment = sequence.memory_segment;
     inputs.query_segment = sequence.segment
                                ? sequence.segment
                                : context.graph().constant(1, DType::kInt32, Shape{context.batch()});
-    if (context.training()) {
-      inputs.noise = weight_noise(
-          context, noise_shape(sequence.memory, kMemoryLength, projections.query_heads()), options_.dropout);
-    }
+    if (context.training())
+      inputs.noise = weight_noise(context, noise_shape(memory, kMemoryLength, projections.query_heads()),
+                                  options.dropout);
     AttentionOptions mixing;
     mixing.query_length = sequence.length.name;
-    mixing.extra_logit = options_.extra_logit;
-    const Tensor y = projections.output(attention(inputs, mixing));
-    return {y, {model}};
+    mixing.extra_logit = options.extra_logit;
+    const RelativeBias bias{options.relative_attention_type, options.relative_attention_num_buckets,
+                            "enc_dec_relative_attention_bias"};
+    inputs.bias_table = bias.table(context, projections.query_heads(), mixing);
+    if (inputs.bias_table) add_span_positions(context, sequence, inputs);
+    return {projections.output(mix(inputs, mixing, inputs.q, sequence.mask, options.dropout)), {model}};
   }
 
  private:
-  static void check_memory(const Sequence& sequence, const Dimension& model) {
+  static void check_memory(const Sequence& sequence, const Tensor& memory, const Dimension& model) {
     if (!sequence.memory) {
       throw Error(ErrorKind::kConfig, "EncDecAttention has no encoder to look at",
                   "it belongs into the decoder of a bitransformer");
     }
-    if (sequence.memory.shape().dimension(model.name) != model) {
+    if (memory.shape().dimension(model.name) != model) {
       throw Error(ErrorKind::kConfig,
                   fmt::format("EncDecAttention: the decoder has {}={}, the encoder {}", model.name,
-                              model.size, sequence.memory.shape().dimension(model.name).size),
+                              model.size, memory.shape().dimension(model.name).size),
                   "the same `d_model` for both");
     }
+  }
+
+  /// The buckets are those of the token's place in the encoder's text, less the encoder's position. While a text is
+  /// written the place counts as 0.
+  void add_span_positions(Context& context, const Sequence& sequence, AttentionInputs& inputs) const {
+    Graph& graph = context.graph();
+    const Dimension memory = inputs.memory_segment.shape().dimension(kMemoryLength);
+    inputs.memory_position = negative(range(graph, memory));
+    inputs.query_position = graph.constant(0, DType::kInt32);
+    if (!sequence.ids || !sequence.memory_ids) return;
+    const int64_t vocabulary = context.vocabulary("inputs");
+    inputs.query_position =
+        negative(span_positions(sequence.ids, sequence.segment, sequence.memory_ids, sequence.memory_segment,
+                                vocabulary - options.num_sentinels));
+  }
+};
+
+class EncDecAttentionLayer final : public Layer {
+ public:
+  using Options = EncDecAttentionOptions;
+  explicit EncDecAttentionLayer(const Options& options) : options_(options) {}
+
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    return EncDecAttention{options_}(context, x, context.sequence("EncDecAttention").memory);
+  }
+
+ private:
+  Options options_;
+};
+
+struct TransparentOptions : EncDecAttentionOptions {
+  int64_t layers_per_encoder_module = 0, layers_per_decoder_module = 0;
+  int64_t encoder_num_modules = 0, decoder_num_modules = 0;
+  double mixing_dropout = 0;
+};
+
+void describe(config::Visitor& visit, TransparentOptions& options) {
+  visit("layers_per_encoder_module", options.layers_per_encoder_module,
+        "every so many layers of the encoder one result is taken", config::positive, config::required);
+  visit("encoder_num_modules", options.encoder_num_modules, "how many are taken, beside the encoder's input",
+        config::positive, config::required);
+  visit("layers_per_decoder_module", options.layers_per_decoder_module,
+        "so many layers of the decoder share a mixture", config::positive, config::required);
+  visit("decoder_num_modules", options.decoder_num_modules, "how many mixtures there are", config::positive,
+        config::required);
+  visit("mixing_dropout", options.mixing_dropout, "rate for the weights of the mixtures", config::probability,
+        config::reported_on_resume);
+  describe(visit, static_cast<EncDecAttentionOptions&>(options));
+}
+
+class TransparentAttentionLayer final : public Layer {
+ public:
+  using Options = TransparentOptions;
+  explicit TransparentAttentionLayer(const Options& options) : options_(options) {}
+
+  LayerTensor operator()(Context& context, const LayerTensor& x) const override {
+    Sequence& sequence = context.sequence("TransparentEncDecAttention");
+    return EncDecAttention{options_}(context, x, sequence.is_step() ? Tensor{} : mixture(context, sequence));
+  }
+
+ private:
+  /// Sum over the encoder's modules of softmax(w) times their results, for the decoder's module in hand.
+  Tensor mixture(Context& context, Sequence& sequence) const {
+    const Dimension outputs{"encoder_module_outputs", options_.encoder_num_modules + 1};
+    const int64_t last = options_.encoder_num_modules * options_.layers_per_encoder_module;
+    if (static_cast<int64_t>(sequence.memory_layers.size()) != last + 1) {
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("TransparentEncDecAttention: {} modules of {} layers, and the encoder has {} layers",
+                      options_.encoder_num_modules, options_.layers_per_encoder_module,
+                      static_cast<int64_t>(sequence.memory_layers.size()) - 1),
+          "`encoder_num_modules` times `layers_per_encoder_module` is the number of its layers");
+    }
+    const int64_t module = sequence.layer_number / options_.layers_per_decoder_module;
+    if (module >= options_.decoder_num_modules) {
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("TransparentEncDecAttention: layer {} of the decoder is in module {}, and there are {}",
+                      sequence.layer_number, module, options_.decoder_num_modules),
+          "a larger `decoder_num_modules` or `layers_per_decoder_module`");
+    }
+    const Tensor share = gather(shares(context, sequence, outputs), module, "decoder_module_inputs");
+    Tensor sum;
+    for (int64_t i = 0; i < outputs.size; ++i) {
+      const Tensor& output =
+          sequence.memory_layers[static_cast<size_t>(i * options_.layers_per_encoder_module)];
+      const Tensor weight = cast(gather(share, i, outputs.name), output.dtype());
+      const Tensor term = multiply(output, weight, output.shape());
+      sum = sum ? add(sum, term) : term;
+    }
+    return sum;
+  }
+
+  /// float32 [encoder_module_outputs, decoder_module_inputs], made by the first such layer.
+  Tensor shares(Context& context, Sequence& sequence, const Dimension& outputs) const {
+    Tensor& shared = sequence.shared["TransparentEncDecAttention"];
+    if (shared) return shared;
+    const Shape shape{outputs, {"decoder_module_inputs", options_.decoder_num_modules}};
+    const double stddev = 1 / std::sqrt(static_cast<double>(outputs.size));
+    const Tensor w = cast(context.variable("w", shape, Initializer::normal(stddev)), DType::kFloat32);
+    shared = softmax(dropout(context, w, options_.mixing_dropout), outputs.name);
+    return shared;
   }
 
   Options options_;
@@ -268,6 +379,12 @@ const LayerRegistration<LocalSelfAttentionLayer> local_registration(
 const LayerRegistration<EncDecAttentionLayer> encoder_registration(
     "EncDecAttention", "as SelfAttention, with k and v of the encoder's output",
     {"cross_attention", "encoder_decoder_attention", "enc_dec_attention", "source_attention"});
+const LayerRegistration<TransparentAttentionLayer> transparent_registration(
+    "TransparentEncDecAttention",
+    "EncDecAttention to z = sum over i of softmax(w)[i, module of this layer] * result of the encoder's "
+    "module i\n"
+    "w: [encoder_module_outputs, decoder_module_inputs], of the first such layer. Bapna et al., 2018, eq. 7",
+    {"transparent_attention"});
 
 }  // namespace
 }  // namespace mtf

@@ -4,10 +4,12 @@
 //   const auto scope = context.enter(sequence);     // layers find it by context.sequence()
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/graph/tensor.h"
 #include "layers/decoding.h"
@@ -41,6 +43,16 @@ struct Sequence {
   /// sublayers are at work, and within the layer itself.
   const LayerFunction* layer = nullptr;
   LayerTensor layer_input = {};
+  /// The ids that x was made of, int32 [batch, length], and those that `memory` was made of, int32 [batch,
+  /// memory_length]. Null where nothing needs them: models of one text, steps of decoding.
+  Tensor ids = {}, memory_ids = {};
+  /// What a stack has made so far: x behind its initial sublayers and behind each layer; when it is done, its result
+  /// stands last in place of that of the last layer.
+  std::vector<Tensor> layer_outputs = {};
+  /// The same of the encoder, with memory_length.
+  std::vector<Tensor> memory_layers = {};
+  /// The layer of the stack that is in hand, from 0.
+  int64_t layer_number = 0;
   /// Tensors that layers of one kind share, by a name that says which.
   std::map<std::string, Tensor> shared = {};
 };

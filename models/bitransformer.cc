@@ -81,7 +81,10 @@ Bitransformer::Memory Bitransformer::encode(Context& context, const Tables& tabl
   const auto scope = context.graph().scope("encoder");
   x = encoder_.layers(context, sequence, x);
   const std::string memory(kMemoryLength);
-  return {rename(x, length.name, memory), rename(sequence.segment, length.name, memory)};
+  std::vector<Tensor> layers;
+  for (const Tensor& output : sequence.layer_outputs) layers.push_back(rename(output, length.name, memory));
+  return {rename(x, length.name, memory), rename(sequence.segment, length.name, memory),
+          rename(inputs, length.name, memory), std::move(layers)};
 }
 
 Tensor Bitransformer::decode(Context& context, const Tables& tables, Sequence& sequence, const Tensor& ids,
@@ -108,8 +111,11 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
                     .segment = segments(features, "targets", targets),
                     .causal = true,
                     .memory = memory.states,
-                    .memory_segment = memory.segment};
+                    .memory_segment = memory.segment,
+                    .memory_ids = memory.ids,
+                    .memory_layers = memory.layers};
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
+  sequence.ids = ids;
   ModelOutput output;
   output.logits =
       decode(context, embeddings, sequence, ids, optional_feature(features, "targets_position"), {});
@@ -121,13 +127,15 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
 Tensor Bitransformer::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
   const Tables embeddings = tables(context);
   const Memory memory = encode(context, embeddings, {{"inputs", input.inputs}});
-  const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension());
+  const Decoding decoding =
+      Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension(), input.position);
   decoding.keep(context, "memory_segment", memory.segment);
   Sequence sequence{.length = input.prefix.shape().dimension("length"),
                     .causal = true,
                     .memory = memory.states,
                     .memory_segment = memory.segment,
-                    .decoding = &decoding};
+                    .decoding = &decoding,
+                    .memory_layers = memory.layers};
   return decode(context, embeddings, sequence, input.prefix, {}, input.position);
 }
 

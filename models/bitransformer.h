@@ -54,8 +54,10 @@ class Bitransformer final : public Model, public TextDecoder {
 
   /// What the decoder looks at.
   struct Memory {
-    Tensor states;   ///< [batch, memory_length, d_model]
-    Tensor segment;  ///< int32 [batch, memory_length]
+    Tensor states;               ///< [batch, memory_length, d_model]
+    Tensor segment;              ///< int32 [batch, memory_length]
+    Tensor ids;                  ///< the same
+    std::vector<Tensor> layers;  ///< see Sequence::memory_layers
   };
   Memory encode(Context& context, const Tables& tables, const Features& features) const;
   /// float32 [.., vocab]; `place`: int32 [batch], only this place along `length`; null: all.

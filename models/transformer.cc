@@ -7,6 +7,7 @@
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/cumsum.h"
+#include "engine/ops/fused.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/random.h"
 #include "engine/ops/shift.h"
@@ -28,6 +29,8 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
   visit("embedding", options.embedding, "how ids become vectors");
   visit("shared_embedding_and_softmax", options.shared_embedding_and_softmax,
         "logits by the transposed embedding; false: by a matrix of their own");
+  visit("logit_soft_cap", options.logit_soft_cap,
+        "logits become logit_soft_cap * tanh(logits / logit_soft_cap) (Gemma 2)", config::positive);
   describe_token_loss(visit, options.loss);
   visit("layer_defaults", options.layer_defaults, "options by layer, for each use of it");
   visit("blocks", options.blocks, "lists of layers by name, for the layer `block`");
@@ -137,9 +140,13 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
                             options.d_model, vector.name, vector.size),
                 "`model.shared_embedding_and_softmax: false`, or sublayers that end with `d_model`");
   }
-  return options.shared_embedding_and_softmax
-             ? embedding.logits(context, hidden)
-             : dense(context, "logits", hidden, {vocabulary}, {.over = Shape{vector}, .bias = false});
+  const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
+                                                             : dense(context, "logits", hidden, {vocabulary},
+                                                                     {.over = Shape{vector}, .bias = false});
+  if (!options.logit_soft_cap) return logits;
+  const double cap = *options.logit_soft_cap;
+  const Tensor part = scalar_multiply(cast(logits, accumulation_dtype(logits.dtype())), 1 / cap);
+  return cast(scalar_multiply(tanh(part), cap), logits.dtype());
 }
 
 namespace {
@@ -227,7 +234,8 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
   const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
   const auto embedding = options_.embedding->make(vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
-  const Decoding decoding = Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension());
+  const Decoding decoding =
+      Decoding::prefill(sizes.beam_dimension(), sizes.memory_dimension(), input.position);
   Sequence sequence{.length = input.prefix.shape().dimension("length"),
                     .causal = true,
                     .has_priorities = options_.input_full_attention,

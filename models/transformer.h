@@ -35,6 +35,7 @@ struct TokenModelOptions {
   int64_t vocab_divisor = 128;
   Embedding embedding;
   bool shared_embedding_and_softmax = true;
+  std::optional<double> logit_soft_cap;
   TokenLossOptions loss;
   config::Node layer_defaults;
   config::Node blocks;

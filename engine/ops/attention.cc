@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "engine/graph/gradients.h"
+#include "engine/ops/attention_masks.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/einsum.h"
-#include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/sequence_blocks.h"
@@ -143,12 +143,11 @@ class Composed {
     Tensor logits = einsum({cast(in_.q, dtype_), cast(in_.k, dtype_)}, all);
     if (const std::optional<double> cap = options_.soft_cap)
       logits = scalar_multiply(tanh(scalar_multiply(logits, 1 / *cap)), *cap);
-    if (in_.bias_table) logits = add(logits, bias(), all);
-    collect_masks();
+    if (in_.bias_table) logits = add(logits, attention_bias(in_, options_, memory_, dtype_), all);
     Tensor least;  // the smallest mask of each row
-    if (penalty_) {
-      least = reduce_max(penalty_, without(penalty_.shape(), memory_.name));
-      logits = subtract(add(logits, penalty_, all), least, all);
+    if (const Tensor penalty = attention_masks(in_, options_, memory_, dtype_)) {
+      least = reduce_max(penalty, without(penalty.shape(), memory_.name));
+      logits = subtract(add(logits, penalty, all), least, all);
     }
     const Tensor log_sum = sum_of_exponentials(logits, least);
     Tensor weights = exp(subtract(logits, log_sum, all));
@@ -164,45 +163,6 @@ class Composed {
   }
 
  private:
-  Tensor memory_index() { return range(graph_, memory_); }
-  Tensor query_index() {
-    const auto axis = in_.q.shape().find(options_.query_length);
-    return axis ? range(graph_, in_.q.shape()[*axis]) : constant(0);
-  }
-  Tensor constant(int64_t value) { return graph_.constant(static_cast<double>(value), DType::kInt32); }
-
-  Tensor relative_position() {
-    const Tensor memory = in_.memory_position ? in_.memory_position : memory_index();
-    const Tensor query = in_.query_position ? in_.query_position : query_index();
-    return subtract(memory, query, query.shape() + memory.shape());
-  }
-
-  Tensor bias() {
-    const std::string& name = buckets_of(in_.bias_table);
-    const RelativeBuckets buckets{options_.bidirectional, in_.bias_table.shape().dimension(name).size,
-                                  options_.max_distance};
-    return cast(gather(in_.bias_table, relative_bucket(relative_position(), buckets), name), dtype_);
-  }
-
-  void mask(const Tensor& hidden) {
-    const Tensor addend = scalar_multiply(cast(hidden, dtype_), -1e9);
-    penalty_ = penalty_ ? add(penalty_, addend, penalty_.shape() + addend.shape()) : addend;
-  }
-
-  void collect_masks() {
-    const auto all = [](const Tensor& a, const Tensor& b) { return a.shape() + b.shape(); };
-    if (in_.query_segment) {
-      mask(not_equal(in_.query_segment, in_.memory_segment, all(in_.query_segment, in_.memory_segment)));
-    }
-    if (options_.causal || in_.query_priority || in_.memory_priority) {
-      const Tensor query = in_.query_priority ? in_.query_priority : query_index();
-      const Tensor memory = in_.memory_priority ? in_.memory_priority : memory_index();
-      mask(less(query, memory, all(query, memory)));
-    }
-    if (options_.min_relative) mask(less(relative_position(), constant(*options_.min_relative)));
-    if (options_.max_relative) mask(greater(relative_position(), constant(*options_.max_relative)));
-  }
-
   /// Returns the logarithm of the sum of exp(logits) and of the extra logit, relative to `least`.
   Tensor sum_of_exponentials(const Tensor& logits, const Tensor& least) {
     if (!least || !options_.extra_logit) return reduce_logsumexp(logits, memory_.name, options_.extra_logit);
@@ -218,7 +178,6 @@ class Composed {
   DType dtype_;
   Dimension memory_;
   Shape rows_;
-  Tensor penalty_;
 };
 
 /// Returns the inputs of the operation, in the form that its kernels read.

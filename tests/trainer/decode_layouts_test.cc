@@ -184,6 +184,30 @@ TEST(EncoderDecoderLayouts, HeadsApartWriteTheTextsOfHeadsTogether) {
   }
 }
 
+TEST(EncoderDecoderLayouts, UnusualLayersWriteTheTextsOfOnePosition) {
+  const std::string yaml =
+      "{type: bitransformer, d_model: 8, max_length: 16, vocab_divisor: 4, encoder: {num_layers: 2, block: "
+      "[SelfAttention: {num_heads: 2, key_value_size: 4}]}, decoder: {num_layers: 1, block: [SelfAttention: "
+      "{num_heads: 2, key_value_size: 4, qk_norm: true, soft_cap: 2, convolution_width: 3, prefix_length: "
+      "2}, "
+      "TransparentEncDecAttention: {num_heads: 2, key_value_size: 4, layers_per_encoder_module: 1, "
+      "encoder_num_modules: 2, layers_per_decoder_module: 2, decoder_num_modules: 3}, causal_conv: 3, "
+      "TalkingHeadsSelfAttention: {key_heads: {heads: 2}, softmax_heads: {hs: 4}, value_heads: {heads: 2}, "
+      "key_size: "
+      "4, value_size: 4}, TalkingHeadsEncDecAttention: {key_heads: {heads: 2}, softmax_heads: {heads: 2}, "
+      "value_heads: {heads: 2}, key_size: 4, value_size: 4}]}}";
+  const DecodeOptions options{.beam_size = 3};
+  DecodeRun one(yaml, kVocabulary);
+  one.set_varied(0.8);
+  const std::vector<Written> expected = one.decode(given_texts(), options);
+  for (const char* rules : {"batch:x;heads:y", "heads:x;d_model:y", "batch:y;d_model:x", "vocab:x;heads:y"}) {
+    SCOPED_TRACE(rules);
+    DecodeRun run(yaml, kVocabulary, layouts(kMesh, rules));
+    run.set_varied(0.8);
+    expect_same_texts(run.decode(given_texts(), options), expected);
+  }
+}
+
 /// True if the model can be trained with the layouts, on texts with or without positions.
 bool trains(const Model& model, const Layouts& layouts, bool with_positions) {
   const Dimension batch{"batch", 12};

@@ -43,6 +43,23 @@ INSTANTIATE_TEST_SUITE_P(
                      "block: [SelfAttention: {num_heads: 2, key_value_size: 4}, MoE1D: {num_experts: 6, "
                      "hidden_size: 12, gating: top_k, experts_per_token: 3, score: sigmoid, selection_bias: "
                      "true, shared_experts: 1, activation: [swish, linear]}]"},
+        DecodedModel{"normalised_and_convolved",
+                     "block: [SelfAttention: {num_heads: 2, key_value_size: 4, qk_norm: true, soft_cap: 0.7, "
+                     "convolution_width: 3, rotary: true}, causal_conv: 4], logit_soft_cap: 2"},
+        DecodedModel{
+            "with_prefixes",
+            "block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, key_value_size: 4, "
+            "prefix_length: 3, extra_logit: 0.5}, LocalSelfAttention: {num_heads: 2, key_value_size: 4, "
+            "radius: 3, prefix_length: 2, convolution_width: 2}]"},
+        DecodedModel{
+            "in_parallel",
+            "block: [parallel: {layers: [SelfAttention: {num_heads: 2, key_value_size: 4}, "
+            "DenseReluDense: {hidden_size: 16, activation: squared_relu}, causal_conv: 2], scale: none}]"},
+        DecodedModel{
+            "talking_heads",
+            "block: [TalkingHeadsSelfAttention: {key_heads: {hk: 2}, softmax_heads: {hs: 3}, value_heads: "
+            "{hv: 2}, key_size: 4, value_size: 4, relative_attention_type: bias, dynamic_projections: [x2l, "
+            "m2l, x2w, m2w]}]"},
         DecodedModel{"called_twice",
                      "block: [SelfAttention: {num_heads: 2, key_value_size: 4}], sublayers: {per_layer: "
                      "[rms_norm, call_layer, call_layer, residual]}"}),
@@ -64,8 +81,10 @@ TEST_P(DecodedModels, WriteTextsOfTheProbabilityOfWholeRows) {
                        .prefix = {3, 9, 4, 17, 5},
                        .prompt = kDecodedPrompt,
                        .limit = kDecodedTokens - kDecodedPrompt};
-  const Hypothesis written = run.decode({text}, {.method = GreedyMethod{}})[0][0];
-  ASSERT_GT(written.tokens.size(), 4u);
+  std::vector<Hypothesis> all = run.decode({text}, {.method = GreedyMethod{}})[0];
+  ASSERT_GT(all[0].tokens.size(), 4u);
+  const Written of_beam = run.decode({text}, {.beam_size = 3, .n_best = 3})[0];
+  all.insert(all.end(), of_beam.begin(), of_beam.end());
 
   const auto model = parse_model(yaml);
   Graph graph;
@@ -77,16 +96,19 @@ TEST_P(DecodedModels, WriteTextsOfTheProbabilityOfWholeRows) {
   graph.set_output("logits", model->build(context, features).logits);
   std::map<std::string, Values> weights;
   for (const std::string& name : run.weights().names()) weights[name] = from_host(run.weights().get(name));
-  Values row(text.prefix.begin(), text.prefix.end());
-  row.insert(row.end(), written.tokens.begin(), written.tokens.end());
-  row.resize(kDecodedTokens);
-  const std::map<std::string, Values> feeds{{"targets", row}, {"prompt", {kDecodedPrompt}}};
-  const Values logits =
-      run_on_mesh(graph, Layouts::single(), feeds, {.variables = weights}).outputs.at("logits");
-  for (size_t i = 0; i < written.tokens.size(); ++i) {
-    const double expected =
-        log_probability(logits, kDecodedPrompt + static_cast<int64_t>(i), written.tokens[i]);
-    EXPECT_NEAR(written.log_probs[i], expected, 1e-5) << "token " << i;
+  for (const Hypothesis& written : all) {
+    Values row(text.prefix.begin(), text.prefix.end());
+    row.insert(row.end(), written.tokens.begin(), written.tokens.end());
+    row.resize(kDecodedTokens);
+    const std::map<std::string, Values> feeds{{"targets", row}, {"prompt", {kDecodedPrompt}}};
+    const Values logits =
+        run_on_mesh(graph, Layouts::single(), feeds, {.variables = weights}).outputs.at("logits");
+    ASSERT_EQ(written.log_probs.size(), written.tokens.size());
+    for (size_t i = 0; i < written.tokens.size(); ++i) {
+      const double expected =
+          log_probability(logits, kDecodedPrompt + static_cast<int64_t>(i), written.tokens[i]);
+      EXPECT_NEAR(written.log_probs[i], expected, 1e-5) << "token " << i;
+    }
   }
 }
 
