@@ -30,6 +30,7 @@ inline const std::vector<UnaryCase> kUnaryCases = {
     swish,
     gelu,
     squared_relu,
+    gelu_erf,
     [](const Tensor& x) { return pow(x, 0.6); },
     [](const Tensor& x) { return pow(x, 3); },
     [](const Tensor& x) { return scalar_multiply(x, -1.5); },
@@ -41,6 +42,7 @@ inline const std::vector<UnaryCase> kUnaryCases = {
 inline const std::vector<UnaryFunction> kWithGradientKernel = {
     UnaryFunction::kRelu,     UnaryFunction::kLeakyRelu,  UnaryFunction::kElu,  UnaryFunction::kSelu,
     UnaryFunction::kSoftplus, UnaryFunction::kSigmoid,    UnaryFunction::kTanh, UnaryFunction::kSwish,
-    UnaryFunction::kGelu,     UnaryFunction::kSquaredRelu};
+    UnaryFunction::kGelu,     UnaryFunction::kSquaredRelu,
+    UnaryFunction::kGeluErf};
 
 }  // namespace mtf::testing
