@@ -60,7 +60,7 @@ TEST(T5Names, AreThoseOfHuggingFace) {
        "decoder.block.100.layer.2.DenseReluDense.wi_1.weight", true},
   };
   for (const auto& [ours, theirs, transposed] : names) {
-    const std::optional<T5Tensor> tensor = t5_tensor(ours);
+    const std::optional<HuggingFaceTensor> tensor = t5_tensor(ours);
     ASSERT_TRUE(tensor) << ours;
     EXPECT_EQ(tensor->name, theirs);
     EXPECT_EQ(tensor->transposed, transposed) << ours;
@@ -80,7 +80,7 @@ TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
     std::set<std::string> names;
     const std::vector<Variable> variables = ConfigText(yaml(t5), "t5").variables();
     for (const Variable& variable : variables) {
-      const std::optional<T5Tensor> tensor = t5_tensor(variable.name);
+      const std::optional<HuggingFaceTensor> tensor = t5_tensor(variable.name);
       ASSERT_TRUE(tensor) << variable.name;
       names.insert(tensor->name);
     }

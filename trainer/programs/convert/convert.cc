@@ -95,7 +95,7 @@ Read read(const ConvertOptions& options, WeightFormat from) {
       break;
   }
   // Removes a trailing slash, since file names are appended with one.
-  T5Import t5 =
+  HuggingFaceImport t5 =
       import_t5(options.from, (fs::absolute(options.to) / "").lexically_normal().parent_path().string());
   return {std::move(t5.model), std::move(t5.files), std::move(t5.notes)};
 }

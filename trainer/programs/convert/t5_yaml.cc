@@ -196,7 +196,7 @@ T5Config t5_of(const Config& config) {
   return t5;
 }
 
-std::string t5_yaml(const T5Config& t5, const T5Surroundings& around) {
+std::string t5_yaml(const T5Config& t5, const ModelSurroundings& around) {
   const std::string heads = fmt::format("num_heads: {}, key_value_size: {}", t5.num_heads, t5.d_kv);
   const char* const unscaled =
       t5.tied && !t5.scaled_logits ? "\n  embedding: {type: vocab, scale_logits: false}" : "";
