@@ -17,7 +17,6 @@ namespace mtf {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 std::set<std::string> files_of_index(const std::string& path) {
   const auto damaged = [&](const std::string& what) -> Error {
@@ -25,7 +24,7 @@ std::set<std::string> files_of_index(const std::string& path) {
   };
   std::set<std::string> files;
   try {
-    const Json json = parse_json(read_text_file(path), [&](const std::string& key) {
+    const nlohmann::json json = parse_json(read_text_file(path), [&](const std::string& key) {
       throw damaged(fmt::format("`{}` occurs twice", key));
     });
     for (const auto& [tensor, file] : json.at("weight_map").items()) {
@@ -34,7 +33,7 @@ std::set<std::string> files_of_index(const std::string& path) {
         throw damaged(fmt::format("`{}` is no file beside it", name));
       files.insert(name);
     }
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     throw damaged(message_of(error));
   }
   return files;
@@ -61,7 +60,7 @@ std::pair<int64_t, int64_t> matrix_of(const Shape& shape) {
 HuggingFaceJson::HuggingFaceJson(const std::string& text, const std::string& path) : path_(path) {
   try {
     json_ = parse_json(text, [&](const std::string& key) { fail(fmt::format("`{}` occurs twice", key)); });
-  } catch (const Json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     fail(fmt::format("it is no valid JSON ({})", message_of(error)));
   }
   if (!json_.is_object()) fail("it is no JSON object");
@@ -98,7 +97,7 @@ bool HuggingFaceJson::flag(const char* key, bool otherwise) const {
   return json_[key].get<bool>();
 }
 
-void HuggingFaceJson::require(const char* key, const Json& value, const char* why) const {
+void HuggingFaceJson::require(const char* key, const nlohmann::json& value, const char* why) const {
   if (has(key) && json_[key] != value)
     fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value.dump()), why);
 }
