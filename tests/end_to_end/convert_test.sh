@@ -31,8 +31,9 @@ traced=(run.mode=trace "trace.input=$golden/reference.safetensors" trace.output=
 expect_exit 0 "$mtf_convert" "$golden" bert
 expect_exit 0 "$mtf_train" bert/config.yaml "${traced[@]}" "trace.tensors=[.*block_002/layer_001/layer_norm/layer_norm, next_sentence/add]"
 $check bert "$golden/reference.safetensors" out.safetensors 1e-5 || fail "BERT: other vectors than transformers"
-for layout in "batch:x" "heads:x;d_ff:x;vocab:x" "d_model:x"; do
-  expect_exit 0 "$mtf_train" bert/config.yaml "${traced[@]}" mesh=x:2 layout="$layout" trace.output=split.safetensors
+for on in "x:2 batch:x" "x:3 heads:x;vocab:x" "x:2;y:2 batch:y;d_model:x" "x:4;y:2 batch:x;d_ff:y;vocab:y"; do
+  layout=${on#* }
+  expect_exit 0 "$mtf_train" bert/config.yaml "${traced[@]}" mesh="${on%% *}" layout="$layout" trace.output=split.safetensors
   $check near out.safetensors split.safetensors output/logits 1e-5 || fail "BERT: other logits with $layout"
 done
 expect_exit 0 "$mtf_convert" bert hf_bert --to hf-bert
