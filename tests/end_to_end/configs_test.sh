@@ -116,6 +116,13 @@ small=(data.vocabulary=bytes vars.num_heads=8 vars.d_kv=16)
 on_small_layouts 1e-4 lm_tiny models/lm_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=english
 on_small_layouts 1e-4 bi_tiny models/bi_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=ende
 run_config language_model_small runs/language_model_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english data.vocabulary.size=320
+run_config masked_lm_small runs/masked_lm_small.yaml models/encoder_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
+  vars.vocabulary_size=320
+python3 "$tools/corpora/build_shuffled.py" english --train 64 --valid 16
+for start in masked_lm_small null; do
+  run_config shuffled_words_$start runs/shuffled_words.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
+    vars.pretrained=masked_lm_small "checkpoint.init.path=$start"
+done
 for run in translate_ende_small translate_small_data; do
   run_config $run runs/$run.yaml -- "${steps[@]}" "${text[@]}" vars.data=ende data.vocabulary.size=320
 done
