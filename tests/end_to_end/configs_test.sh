@@ -116,7 +116,7 @@ small=(data.vocabulary=bytes vars.num_heads=8 vars.d_kv=16)
 on_small_layouts 1e-4 lm_tiny models/lm_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=english
 on_small_layouts 1e-4 bi_tiny models/bi_base.yaml models/tiny.yaml -- "${steps[@]}" "${text[@]}" "${small[@]}" vars.data=ende
 run_config language_model_small runs/language_model_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english data.vocabulary.size=320
-run_config masked_lm_small runs/masked_lm_small.yaml models/encoder_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
+run_config masked_lm_small models/encoder_small.yaml runs/masked_lm_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
   vars.vocabulary_size=320
 python3 "$tools/corpora/build_shuffled.py" english --train 64 --valid 16
 for start in masked_lm_small null; do

@@ -10,7 +10,7 @@ import argparse
 import os
 import random
 
-SHORTEST, LONGEST, RUN = 8, 40, 4  # words
+SHORTEST, LONGEST, RUN = 6, 40, 4  # words
 
 
 def shuffled(words, generator):
