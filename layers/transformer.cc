@@ -7,8 +7,6 @@
 #include "engine/ops/broadcast.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/indexing.h"
-#include "engine/ops/reshape.h"
-#include "engine/ops/slice.h"
 #include "layers/layer_stack.h"
 #include "layers/mask_padding.h"
 #include "layers/positions.h"
@@ -148,8 +146,11 @@ class TakeLayer final : public Layer {
 
   LayerTensor operator()(Context&, const LayerTensor& x) const override {
     const Dimension along = find_dimension(x, options_.along);
-    const Tensor one = slice(x, along.name, options_.index, 1);
-    return reshape(one, without(x.shape(), along.name));
+    if (options_.index >= along.size) {
+      throw Error(ErrorKind::kConfig,
+                  fmt::format("take: `{}` = {} has no entry {}", along.name, along.size, options_.index));
+    }
+    return gather(x, options_.index, along.name);
   }
 
  private:

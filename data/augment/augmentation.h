@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/draws.h"
 #include "data/augment/float_image.h"
+#include "data/draws.h"
 #include "engine/config/choice.h"
 
 namespace mtf {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "data/vocabulary/special_tokens.h"
 #include "data/source_options.h"
+#include "data/vocabulary/special_tokens.h"
 
 namespace mtf {
 

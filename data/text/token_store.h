@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/text/text_scan.h"
 #include "data/text/tokenize.h"

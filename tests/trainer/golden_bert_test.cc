@@ -59,7 +59,7 @@ const std::vector<std::pair<std::string, std::string>> kMeshes = {
     {"x:1;y:2", "vocab:y;d_ff:y;heads:y"},
     {"x:2;y:2", "batch:x;vocab:y;d_ff:y;heads:y"},
     {"x:2;y:2", "length:x;d_model:y"},
-    {"x:2;y:4", "batch:x;vocab:y;d_ff:y;d_model:y"},
+    {"x:2;y:4", "batch:x;vocab:y;d_ff:y;heads:y"},
     {"x:8", "vocab:x;d_ff:x"},
 };
 

@@ -1,0 +1,136 @@
+"""Programs that train, timed in turns: all run at once, but all but one are stopped by SIGSTOP."""
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import time
+
+POLL = 0.0005  # seconds between two looks at a file
+START_LIMIT = 300  # seconds until the first steps of a program
+WARM_UP = 3  # steps before the first turn
+FEWEST_STEPS = 3  # of a turn
+
+
+def passive_threads(threads):
+    """The environment in which threads of PyTorch sleep while they wait."""
+    return {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+class Program:
+    """A program that trains and writes a line of JSON to a file after each step; stopped but for its turns."""
+
+    def __init__(self, name, command, lines, log, environment=None):
+        self.name, self.lines, self.log = name, lines, log
+        self.position = 0
+        self.wall, self.cpu = [], []  # milliseconds of each step, and of a step as the mean of each turn
+        self.first_loss = None
+        self.weights = None
+        with open(log, "w", encoding="utf-8") as file:
+            self.process = subprocess.Popen(
+                command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                env={**os.environ, **(environment or {})},
+            )  # fmt: skip
+        try:
+            done, limit = 0, time.monotonic() + START_LIMIT
+            while done < WARM_UP:
+                steps = self.wait(limit)
+                if self.first_loss is None:
+                    self.first_loss = steps[0]["loss"]
+                done += len(steps)
+            self.process.send_signal(signal.SIGSTOP)
+        except BaseException:
+            self.end()
+            raise
+
+    def new_steps(self):
+        """The lines of steps that the file has got since the last call."""
+        if not os.path.exists(self.lines) or os.path.getsize(self.lines) == self.position:
+            return []
+        with open(self.lines, "rb") as file:
+            file.seek(self.position)
+            whole = file.read().rpartition(b"\n")[0]
+        self.position += len(whole) + (len(whole) > 0)
+        lines = [json.loads(line) for line in whole.splitlines()]
+        for line in lines:
+            self.weights = line.get("weights", self.weights)
+        return [line for line in lines if "step" in line]
+
+    def wait(self, limit):
+        """Returns the next steps."""
+        while not (steps := self.new_steps()):
+            if self.process.poll() is not None or time.monotonic() > limit:
+                with open(self.log, encoding="utf-8") as file:
+                    raise SystemExit(f"{self.name} did not come to its next step:\n{file.read()[-2000:]}")
+            time.sleep(POLL)
+        return steps
+
+    def cpu_seconds(self):
+        """Of all threads; the clock of a process, see clock_getcpuclockid(3)."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)
+
+    def take_turn(self, seconds):
+        """The first step of a turn began in the one before, and does not count."""
+        self.new_steps()
+        self.process.send_signal(signal.SIGCONT)
+        last = self.wait(time.monotonic() + START_LIMIT)[-1]
+        begin, cpu, steps = time.monotonic(), self.cpu_seconds(), 0
+        while steps < FEWEST_STEPS or time.monotonic() < begin + seconds:
+            for line in self.wait(time.monotonic() + START_LIMIT):
+                self.wall.append(1000 * (line["time"] - last["time"]))
+                last = line
+                steps += 1
+        self.cpu.append(1000 * (self.cpu_seconds() - cpu) / steps)
+        self.process.send_signal(signal.SIGSTOP)
+
+    def peak_memory(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as file:
+            return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", file.read())[1])
+
+    def figures(self):
+        return {
+            "name": self.name,
+            "steps": len(self.wall),
+            "wall_ms": statistics.median(self.wall),
+            "wall_ms_best": min(self.wall),
+            "cpu_ms": statistics.median(self.cpu),
+            "cpu_ms_best": min(self.cpu),
+            "memory_bytes": self.peak_memory(),
+            "first_loss": self.first_loss,
+            "turns_cpu_ms": self.cpu,
+        }
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def start_mtf_train(name, options, configuration, run, arguments=()):
+    """`options` have mtf_train, the path of the program, and threads."""
+    command = [
+        options.mtf_train, configuration, f"run.model_dir={run}", f"run.threads={options.threads}", *arguments,
+    ]  # fmt: skip
+    program = Program(name, command, f"{run}/metrics.jsonl", f"{run}.log")
+    with open(program.log, encoding="utf-8") as file:
+        program.weights = int(re.search(r"([\d,]+) parameters", file.read())[1].replace(",", ""))
+    return program
+
+
+def take_turns(what, starts, options):
+    """Starts all programs of equal numbers of weights and gives each a turn of options.seconds, options.rounds times;
+    returns their figures."""
+    programs = []
+    try:
+        for start in starts:
+            programs.append(start())
+        if len({program.weights for program in programs}) != 1:
+            raise SystemExit(f"{what}: numbers of weights differ: {[program.weights for program in programs]}")
+        for _ in range(options.rounds):
+            for program in programs:
+                program.take_turn(options.seconds)
+        return [program.figures() for program in programs]
+    finally:
+        for program in programs:
+            program.end()
