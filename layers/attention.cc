@@ -34,7 +34,8 @@ void describe(config::Visitor& visit, HeadOptions& options) {
   visit("extra_logit", options.extra_logit, "a logit of a position that has no value");
   visit("bias", options.bias, "adds biases q_bias, k_bias, v_bias, o_bias; qkv: the first three");
   visit("kernel_initializer", options.kernel_initializer,
-        "initial values of q, k, v and o (default: normal, with deviations d_model^-1/2, and (heads d_kv)^-1/2 of o)");
+        "initial values of q, k, v and o (default: normal, with deviations d_model^-1/2, and (heads "
+        "d_kv)^-1/2 of o)");
   visit("bias_initializer", options.bias_initializer, "initial values of the biases");
   visit.check([&options](const config::Report& report) {
     if (options.num_memory_heads > 0 && options.num_heads % options.num_memory_heads != 0) {
@@ -77,8 +78,8 @@ Initializer AttentionProjections::kernel_initializer(double stddev, int64_t fan_
 
 Tensor AttentionProjections::add_bias(const Tensor& y, const std::string& variable,
                                       const Shape& output) const {
-  const bool added = options_.bias == AttentionBias::kAll ||
-                     (options_.bias == AttentionBias::kInputs && variable != "o");
+  const bool added =
+      options_.bias == AttentionBias::kAll || (options_.bias == AttentionBias::kInputs && variable != "o");
   if (!added) return y;
   const Initializer initializer = make_initializer(options_.bias_initializer, output.size(), output.size());
   return add(y, context_.variable(variable + "_bias", output, initializer), y.shape());

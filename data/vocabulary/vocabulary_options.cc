@@ -101,7 +101,8 @@ void describe(config::Visitor& visit, WordPieceOptions& options) {
   visit("strip_accents", options.strip_accents, "letters lose their accents (default: as `lowercase`)");
   visit("chinese_characters", options.chinese_characters, "each Chinese character is a word");
   visit("longest_word", options.longest_word,
-        "characters of the longest word that is divided into pieces; a longer one is unknown", config::positive);
+        "characters of the longest word that is divided into pieces; a longer one is unknown",
+        config::positive);
 }
 
 namespace {

@@ -55,7 +55,8 @@ bool is_ideograph(char32_t c) {
                                                                      {0x2b820, 0x2ceaf},
                                                                      {0xf900, 0xfaff},
                                                                      {0x2f800, 0x2fa1f}}};
-  return std::ranges::any_of(kBlocks, [c](const auto& block) { return c >= block.first && c <= block.second; });
+  return std::ranges::any_of(kBlocks,
+                             [c](const auto& block) { return c >= block.first && c <= block.second; });
 }
 
 /// Unicode's punctuation, and what ASCII has besides letters, digits and blanks.
@@ -107,8 +108,9 @@ WordPieceVocabulary::WordPieceVocabulary(std::string_view lines, const std::stri
     : rules_(rules) {
   Hash128 hash;
   hash.add(std::as_bytes(std::span(lines)));
-  fingerprint_ = fmt::format("wordpiece:{}:{}{}{}:{}", hash.hex(), rules.lowercase ? 1 : 0,
-                             rules.strip_accents ? 1 : 0, rules.chinese_characters ? 1 : 0, rules.longest_word);
+  fingerprint_ =
+      fmt::format("wordpiece:{}:{}{}{}:{}", hash.hex(), rules.lowercase ? 1 : 0, rules.strip_accents ? 1 : 0,
+                  rules.chinese_characters ? 1 : 0, rules.longest_word);
   while (!lines.empty()) {
     const size_t end = std::min(lines.find('\n'), lines.size());
     std::string_view line = lines.substr(0, end);
@@ -199,7 +201,8 @@ void WordPieceVocabulary::append_word(std::u32string_view word, std::vector<int3
 std::string WordPieceVocabulary::decode(std::span<const int32_t> ids) const {
   std::string text;
   for (const int32_t id : ids) {
-    std::string_view word = id < 0 || id >= size() ? kPadPiece : std::string_view(pieces_[static_cast<size_t>(id)]);
+    std::string_view word =
+        id < 0 || id >= size() ? kPadPiece : std::string_view(pieces_[static_cast<size_t>(id)]);
     if (std::ranges::find(kSilentPieces, word) != kSilentPieces.end()) continue;
     if (word.starts_with(kContinuation) && !text.empty()) {
       word.remove_prefix(kContinuation.size());
@@ -216,8 +219,8 @@ std::string WordPieceVocabulary::piece(int32_t id) const {
 }
 
 std::unique_ptr<Vocabulary> read_wordpiece_vocabulary(const std::string& path, const WordPieceRules& rules) {
-  return std::make_unique<WordPieceVocabulary>(read_file(path, "a WordPiece vocabulary", kLargestVocabularyFile),
-                                               path, rules);
+  return std::make_unique<WordPieceVocabulary>(
+      read_file(path, "a WordPiece vocabulary", kLargestVocabularyFile), path, rules);
 }
 
 }  // namespace mtf

@@ -22,7 +22,7 @@ namespace mtf {
 
 struct WordPieceRules {
   bool lowercase = true;
-  bool strip_accents = true;       ///< removes marks such as accents (Unicode's category Mn) after decomposition
+  bool strip_accents = true;  ///< removes marks such as accents (Unicode's category Mn) after decomposition
   bool chinese_characters = true;  ///< each is a word
   int64_t longest_word = 200;      ///< characters; a longer word is unknown
 };

@@ -12,7 +12,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kPieces =
-    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n##aff\n##able\n!\n,\nresume\nre\n##sume\nRésumé\n中\n文\nstrasse\nstraße\n\"\n##s\n##\u0301\n";
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n##aff\n##able\n!\n,\nresume\nre\n##"
+    "sume\nRésumé\n中\n文\nstrasse\nstraße\n\"\n##s\n##\u0301\n";
 
 WordPieceVocabulary wordpiece(const WordPieceRules& rules = {}) { return {kPieces, "vocab.txt", rules}; }
 
@@ -62,7 +63,8 @@ TEST(WordPiece, DropsControlCharactersAndBytesThatAreNoUtf8) {
 }
 
 TEST(WordPiece, DecodesWords) {
-  EXPECT_EQ(wordpiece().decode(std::vector<int32_t>{2, 5, 6, 7, 9, 10, 3, 0, 0, 99, -1}), "unaffable , resume");
+  EXPECT_EQ(wordpiece().decode(std::vector<int32_t>{2, 5, 6, 7, 9, 10, 3, 0, 0, 99, -1}),
+            "unaffable , resume");
 }
 
 TEST(WordPiece, AnotherFileIsRefused) {

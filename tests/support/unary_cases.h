@@ -40,9 +40,8 @@ inline const std::vector<UnaryCase> kUnaryCases = {
 
 /// The functions whose gradient is a single kernel.
 inline const std::vector<UnaryFunction> kWithGradientKernel = {
-    UnaryFunction::kRelu,     UnaryFunction::kLeakyRelu,  UnaryFunction::kElu,  UnaryFunction::kSelu,
-    UnaryFunction::kSoftplus, UnaryFunction::kSigmoid,    UnaryFunction::kTanh, UnaryFunction::kSwish,
-    UnaryFunction::kGelu,     UnaryFunction::kSquaredRelu,
-    UnaryFunction::kGeluErf};
+    UnaryFunction::kRelu,     UnaryFunction::kLeakyRelu,   UnaryFunction::kElu,    UnaryFunction::kSelu,
+    UnaryFunction::kSoftplus, UnaryFunction::kSigmoid,     UnaryFunction::kTanh,   UnaryFunction::kSwish,
+    UnaryFunction::kGelu,     UnaryFunction::kSquaredRelu, UnaryFunction::kGeluErf};
 
 }  // namespace mtf::testing

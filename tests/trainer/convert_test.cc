@@ -243,7 +243,8 @@ TEST(BertNames, EveryVariableOfAModelHasADifferentOne) {
   }
   EXPECT_EQ(bert_tensor("transformer/block_011/layer_000/SelfAttention/o_bias")->name,
             "bert.encoder.layer.11.attention.output.dense.bias");
-  for (const char* other : {"transformer/block_000/layer_000/SelfAttention/kv", "transformer/rms_norm/scale", ""})
+  for (const char* other :
+       {"transformer/block_000/layer_000/SelfAttention/kv", "transformer/rms_norm/scale", ""})
     EXPECT_FALSE(bert_tensor(other)) << other;
 }
 
@@ -255,7 +256,8 @@ TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
     text.replace(at, from.size(), to);
     return message([&] { bert_of(ConfigText(text, "config.yaml").load()); });
   };
-  EXPECT_THAT(model("key_value_size: 8, bias: true", "key_value_size: 8, bias: qkv"), HasSubstr("has no biases"));
+  EXPECT_THAT(model("key_value_size: 8, bias: true", "key_value_size: 8, bias: qkv"),
+              HasSubstr("has no biases"));
   EXPECT_THAT(model("    - layer_norm\n", "    - rms_norm\n"), HasSubstr("its layers are [embedding, "));
   EXPECT_THAT(model("call_layer, dropout: $dropout, residual, layer_norm",
                     "layer_norm, call_layer, dropout: $dropout, residual"),
@@ -263,8 +265,9 @@ TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(model("fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
               HasSubstr("fold_scaling_into_initializer"));
   EXPECT_THAT(model("scale_logits: false", "scale_logits: true"), HasSubstr("another embedding"));
-  EXPECT_THAT(message([] { parse_bert_config(R"({"model_type": "bert", "hidden_act": "mish"})", "config.json"); }),
-              HasSubstr("`hidden_act` is mish"));
+  EXPECT_THAT(
+      message([] { parse_bert_config(R"({"model_type": "bert", "hidden_act": "mish"})", "config.json"); }),
+      HasSubstr("`hidden_act` is mish"));
 }
 
 }  // namespace

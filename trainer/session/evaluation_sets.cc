@@ -46,7 +46,7 @@ void keep_measurable(EvaluationSet& set, const Mark& mark, Diagnostics& diagnost
       diagnostics.error(mark,
                         fmt::format("`evaluate.datasets.{}.metrics`: `{}` cannot be measured on this source",
                                     set.name, metric),
-                        metric.starts_with("entity_")   ? "a source of type conll"
+                        metric.starts_with("entity_") ? "a source of type conll"
                         : metric.starts_with("next_") ? "an objective masked_lm with `pairs`"
                                                       : "a source of type squad");
     return true;

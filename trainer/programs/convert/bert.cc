@@ -28,7 +28,8 @@ constexpr const char *kVocabularyFile = "vocab.txt", *kTokenizerFile = "tokenize
 constexpr std::string_view kEncoder = "bert.";
 constexpr const char *kWords = "bert.embeddings.word_embeddings.weight",
                      *kPlaces = "bert.embeddings.position_embeddings.weight",
-                     *kTypes = "bert.embeddings.token_type_embeddings.weight", *kClassifier = "classifier.weight";
+                     *kTypes = "bert.embeddings.token_type_embeddings.weight",
+                     *kClassifier = "classifier.weight";
 /// The longest word that Hugging Face's tokeniser divides into pieces.
 constexpr int64_t kLongestWord = 100;
 
@@ -87,8 +88,10 @@ const std::map<std::string, HuggingFaceTensor>& block_names() {
 /// The names under which files may have a tensor: an encoder alone has no prefix, and in old files norms have gamma and beta.
 std::vector<std::string> names_in_files(const std::string& name) {
   std::vector<std::string> names = {name};
-  for (const auto& [now, before] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}}) {
-    if (name.ends_with(now)) names.push_back(name.substr(0, name.size() - std::string_view(now).size()) + before);
+  for (const auto& [now, before] :
+       {std::pair{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}}) {
+    if (name.ends_with(now))
+      names.push_back(name.substr(0, name.size() - std::string_view(now).size()) + before);
   }
   if (name.starts_with(kEncoder)) {
     const std::vector<std::string> with(names);
@@ -114,13 +117,15 @@ void settle_head(const HuggingFaceFiles& files, BertConfig& bert) {
     bert.head = BertHead::kSpans;
   } else {
     // An encoder alone is one of a masked language model, which will start from it.
-    const bool pairs = files.find("cls.seq_relationship.weight") || find_bert(files, "bert.pooler.dense.weight");
+    const bool pairs =
+        files.find("cls.seq_relationship.weight") || find_bert(files, "bert.pooler.dense.weight");
     bert.head = pairs ? BertHead::kPretraining : BertHead::kMaskedLm;
   }
 }
 
 /// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
-std::string wordpiece_of(const std::string& from, const std::string& to, int64_t rows, HuggingFaceImport& import) {
+std::string wordpiece_of(const std::string& from, const std::string& to, int64_t rows,
+                         HuggingFaceImport& import) {
   WordPieceOptions options;
   int64_t pieces = rows;
   if (const std::string file = from + "/" + kVocabularyFile; fs::exists(file)) {
@@ -141,8 +146,9 @@ std::string wordpiece_of(const std::string& from, const std::string& to, int64_t
     if (json.has("strip_accents")) options.strip_accents = json.flag("strip_accents", true);
     options.chinese_characters = json.flag("tokenize_chinese_chars", options.chinese_characters);
   } else {
-    import.notes.push_back(fmt::format("{} has no {}: texts become lower case; `data.vocabulary.lowercase: false` if not",
-                                       from, kTokenizerFile));
+    import.notes.push_back(
+        fmt::format("{} has no {}: texts become lower case; `data.vocabulary.lowercase: false` if not", from,
+                    kTokenizerFile));
   }
   const config::Node path = config::Node::scalar(to + "/" + kVocabularyFile, {}, true);
   std::string text = fmt::format("{{type: wordpiece, path: {}, size: {}, lowercase: {}, longest_word: {}",
@@ -240,8 +246,8 @@ HuggingFaceImport import_bert(const std::string& from, const std::string& to) {
     import.model.weights.push_back({variable.name, value_of(variable, *stored, theirs->transposed, from)});
   }
   if (!missing.empty())
-    import.notes.push_back(fmt::format("{} has an encoder alone; a run that starts from it trains anew: {}", from,
-                                       fmt::join(missing, ", ")));
+    import.notes.push_back(fmt::format("{} has an encoder alone; a run that starts from it trains anew: {}",
+                                       from, fmt::join(missing, ", ")));
   const auto ignored = [&](const std::string& name) {
     return std::ranges::any_of(kRepeated, [&](std::string_view repeated) {
       return name == repeated || std::string(kEncoder) + name == repeated;

@@ -219,7 +219,8 @@ class BertReader {
   void read_transform() {
     const Node* transform = model_.find("transform");
     if (!transform) {
-      require(bert_.activation == Activation::kGelu, mark_, "the layers of `transform` have another activation",
+      require(bert_.activation == Activation::kGelu, mark_,
+              "the layers of `transform` have another activation",
               "a list `transform` with that of DenseReluDense");
       return;
     }
@@ -243,7 +244,8 @@ std::string data_of(const BertConfig& bert) {
     case BertHead::kMaskedLm:
       return "{type: text, path: texts.txt, objective: masked_lm}";
     case BertHead::kPretraining:
-      return "{type: text, path: texts.txt, join: document, objective: {type: masked_lm, pairs: next_sentence}}";
+      return "{type: text, path: texts.txt, join: document, objective: {type: masked_lm, pairs: "
+             "next_sentence}}";
     case BertHead::kClassifier:
       return "{type: labelled_text, path: train.tsv, text: text, labels: label}";
     case BertHead::kTagger:
@@ -270,8 +272,8 @@ std::string_view type_of(BertHead head) {
 /// What follows the layers of the encoder.
 std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
   const auto dense = [&](std::string_view name, std::string_view output, int64_t size) {
-    return fmt::format("    - dense: {{name: {}, output: {{{}: {}}}, kernel_initializer: {}}}\n", name, output,
-                       size, initializer);
+    return fmt::format("    - dense: {{name: {}, output: {{{}: {}}}, kernel_initializer: {}}}\n", name,
+                       output, size, initializer);
   };
   const std::string pooler = fmt::format("    - pooler: {{kernel_initializer: {}}}\n", initializer);
   const std::string dropout = "    - dropout: $dropout\n";
@@ -284,7 +286,8 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
       return dense("qa_outputs", "span", 2);
     default:
       return fmt::format(
-          "  transform: [dense: {{output: {{d_model: {}}}, activation: {}, kernel_initializer: {}}}, layer_norm]\n",
+          "  transform: [dense: {{output: {{d_model: {}}}, activation: {}, kernel_initializer: {}}}, "
+          "layer_norm]\n",
           bert.hidden, activation_text({bert.activation}), initializer);
   }
 }
@@ -335,8 +338,9 @@ checkpoint: {{init: {{path: {init}}}}}
       fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
       fmt::arg("directory", printable(around.directory)), fmt::arg("dropout", bert.dropout),
       fmt::arg("attention_dropout", bert.attention_dropout), fmt::arg("data", data_of(bert)),
-      fmt::arg("vocabulary", around.vocabulary), fmt::arg("length", std::min(usual_length, bert.max_positions)),
-      fmt::arg("type", type_of(bert.head)), fmt::arg("hidden", bert.hidden), fmt::arg("rows", bert.vocab_size),
+      fmt::arg("vocabulary", around.vocabulary),
+      fmt::arg("length", std::min(usual_length, bert.max_positions)), fmt::arg("type", type_of(bert.head)),
+      fmt::arg("hidden", bert.hidden), fmt::arg("rows", bert.vocab_size),
       fmt::arg("initializer", initializer), fmt::arg("types", bert.token_types),
       fmt::arg("positions", bert.max_positions), fmt::arg("range", bert.initializer_range),
       fmt::arg("layers", bert.num_layers), fmt::arg("head", head_yaml(bert, initializer)),

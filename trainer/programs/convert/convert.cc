@@ -39,7 +39,8 @@ bool is_hugging_face(WeightFormat format) {
 WeightFormat hugging_face_format(const std::string& directory) {
   const std::string file = directory + "/config.json";
   const HuggingFaceJson json(read_text_file(file), file);
-  return json.text("model_type", "") == "bert" ? WeightFormat::kHuggingFaceBert : WeightFormat::kHuggingFaceT5;
+  return json.text("model_type", "") == "bert" ? WeightFormat::kHuggingFaceBert
+                                               : WeightFormat::kHuggingFaceT5;
 }
 
 WeightFormat format_of_source(const std::string& path) {
@@ -110,7 +111,8 @@ Read read(const ConvertOptions& options, WeightFormat from) {
   }
   // Removes a trailing slash, since file names are appended with one.
   const std::string to = (fs::absolute(options.to) / "").lexically_normal().parent_path().string();
-  HuggingFaceImport import = from == WeightFormat::kHuggingFaceT5 ? import_t5(options.from, to) : import_bert(options.from, to);
+  HuggingFaceImport import =
+      from == WeightFormat::kHuggingFaceT5 ? import_t5(options.from, to) : import_bert(options.from, to);
   return {std::move(import.model), std::move(import.files), std::move(import.notes)};
 }
 

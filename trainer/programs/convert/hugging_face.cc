@@ -29,8 +29,7 @@ std::set<std::string> files_of_index(const std::string& path) {
     });
     for (const auto& [tensor, file] : json.at("weight_map").items()) {
       const auto name = file.get<std::string>();
-      if (name.find('/') != std::string::npos)
-        throw damaged(fmt::format("`{}` is no file beside it", name));
+      if (name.find('/') != std::string::npos) throw damaged(fmt::format("`{}` is no file beside it", name));
       files.insert(name);
     }
   } catch (const nlohmann::json::exception& error) {
@@ -143,8 +142,8 @@ void HuggingFaceFiles::check_unused(const std::set<std::string>& used,
   constexpr size_t listed = 3;
   if (!left.empty()) {
     throw Error(ErrorKind::kCheckpoint,
-                fmt::format("{} has {} tensors that a {} of its config.json lacks: {}", directory_, left.size(),
-                            model, list_names(left, listed)));
+                fmt::format("{} has {} tensors that a {} of its config.json lacks: {}", directory_,
+                            left.size(), model, list_names(left, listed)));
   }
 }
 
@@ -230,15 +229,17 @@ void check_weights(const ModelWeights& model, const std::string& config, const s
   }
 }
 
-void write_tensors(const ModelWeights& model,
-                   const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
-                   const std::string& from, std::string_view kind, const std::string& directory) {
+void write_tensors(
+    const ModelWeights& model,
+    const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
+    const std::string& from, std::string_view kind, const std::string& directory) {
   std::vector<std::vector<float>> values;
   std::vector<StoredTensor> tensors;
   for (const ModelWeight& weight : model.weights) {
     const std::optional<HuggingFaceTensor> theirs = name_of(weight.name);
     if (!theirs)
-      throw Error(ErrorKind::kCheckpoint, fmt::format("{}: a {} has no variable `{}`", from, kind, weight.name));
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{}: a {} has no variable `{}`", from, kind, weight.name));
     const Shape shape = with_heads_together(weight.value.shape);
     const auto [rows, columns] = matrix_of(shape);
     std::vector<float> value(static_cast<size_t>(rows * columns));

@@ -73,7 +73,8 @@ class HuggingFaceFiles {
   std::vector<std::string> names() const;
   /// Throws Error (kCheckpoint) for tensors that are neither in `used` nor `ignored`; `model` names the kind of model.
   void check_unused(const std::set<std::string>& used,
-                    const std::function<bool(const std::string& name)>& ignored, std::string_view model) const;
+                    const std::function<bool(const std::string& name)>& ignored,
+                    std::string_view model) const;
 
  private:
   void add(const std::string& name);
@@ -101,8 +102,9 @@ void check_weights(const ModelWeights& model, const std::string& config, const s
 
 /// Writes directory/model.safetensors with the tensors that `name_of` says. Throws Error (kCheckpoint) for a variable that it
 /// does not know; `from` names the model in messages and `kind` its kind.
-void write_tensors(const ModelWeights& model,
-                   const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
-                   const std::string& from, std::string_view kind, const std::string& directory);
+void write_tensors(
+    const ModelWeights& model,
+    const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
+    const std::string& from, std::string_view kind, const std::string& directory);
 
 }  // namespace mtf

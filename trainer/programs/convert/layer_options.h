@@ -17,11 +17,13 @@ using RefuseLayer = std::function<void(const Mark& mark, const std::string& what
 
 /// The options of a layer, with the model's defaults for it. Options that `Options` lacks are refused.
 template <class Options>
-Options parse_layer(const config::LayerEntry& layer, const config::Node* defaults, const RefuseLayer& refuse) {
+Options parse_layer(const config::LayerEntry& layer, const config::Node* defaults,
+                    const RefuseLayer& refuse) {
   const config::Node* base = defaults ? defaults->find(layer.name) : nullptr;
   const config::Node own = layer.options.is_null() ? config::Node::map({}, layer.mark) : layer.options;
   Diagnostics diagnostics;
-  const auto options = config::parse<Options>(base ? config::merge(*base, own) : own, diagnostics, layer.name);
+  const auto options =
+      config::parse<Options>(base ? config::merge(*base, own) : own, diagnostics, layer.name);
   if (diagnostics.has_errors()) {
     const Problem& first = diagnostics.errors().front();
     refuse(first.mark, first.message, first.hint);
@@ -57,7 +59,9 @@ inline void describe(config::Visitor& visit, ConvertedAttention& options) {
 struct ConvertedNorm {
   double epsilon = 1e-6;
 };
-inline void describe(config::Visitor& visit, ConvertedNorm& options) { visit("epsilon", options.epsilon, ""); }
+inline void describe(config::Visitor& visit, ConvertedNorm& options) {
+  visit("epsilon", options.epsilon, "");
+}
 
 /// "relu", or "[gelu, linear]"
 std::string activation_text(const std::vector<Activation>& activation);

@@ -37,7 +37,8 @@ std::optional<HuggingFaceTensor> tensor_of_layer(const std::string& kind, const 
   };
   if (kind == "rms_norm" && variable == "scale") return HuggingFaceTensor{"layer_norm.weight", false};
   const bool attention = kind == "SelfAttention" || kind == "EncDecAttention";
-  if (attention && one_of({"q", "k", "v", "o"})) return HuggingFaceTensor{kind + "." + variable + ".weight", true};
+  if (attention && one_of({"q", "k", "v", "o"}))
+    return HuggingFaceTensor{kind + "." + variable + ".weight", true};
   if (kind == "SelfAttention" && variable == "relative_attention_bias")
     return HuggingFaceTensor{kind + "." + variable + ".weight", true};
   if (kind == "DenseReluDense" && one_of({"wi/kernel", "wi_0/kernel", "wi_1/kernel", "wo/kernel"}))
@@ -67,7 +68,8 @@ void settle_softmax(const HuggingFaceFiles& files, const std::string& from, T5Co
 }
 
 /// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
-std::string vocabulary_of(const std::string& from, const std::string& to, int64_t rows, HuggingFaceImport& import) {
+std::string vocabulary_of(const std::string& from, const std::string& to, int64_t rows,
+                          HuggingFaceImport& import) {
   const auto check = [&](int64_t pieces, const std::string& file) {
     if (pieces <= rows) return;
     throw Error(ErrorKind::kCheckpoint,
@@ -143,7 +145,7 @@ std::optional<HuggingFaceTensor> t5_tensor(const std::string& variable) {
   const std::optional<HuggingFaceTensor> tensor = tensor_of_layer(parts[3], rest);
   if (!block || !layer || !tensor || parts.size() > 6) return std::nullopt;
   return HuggingFaceTensor{fmt::format("{}.block.{}.layer.{}.{}", side, *block, *layer, tensor->name),
-                  tensor->transposed};
+                           tensor->transposed};
 }
 
 HuggingFaceImport import_t5(const std::string& from, const std::string& to) {

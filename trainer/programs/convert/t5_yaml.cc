@@ -143,7 +143,8 @@ T5Config t5_of(const Config& config) {
   heads.add_self(encoder.layer<T5SelfAttention>(0));
   heads.add_self(decoder.layer<T5SelfAttention>(0));
   heads.add("EncDecAttention", decoder.layer<ConvertedAttention>(1));
-  const auto of_encoder = encoder.layer<ConvertedFeedForward>(1), of_decoder = decoder.layer<ConvertedFeedForward>(2);
+  const auto of_encoder = encoder.layer<ConvertedFeedForward>(1),
+             of_decoder = decoder.layer<ConvertedFeedForward>(2);
   if (of_encoder.hidden_size != of_decoder.hidden_size || of_encoder.activation != of_decoder.activation)
     not_t5(mark, "encoder and decoder have other DenseReluDense", "the same of both");
   if (of_encoder.bias || of_decoder.bias) not_t5(mark, "DenseReluDense has biases", "bias: false");
