@@ -14,6 +14,7 @@ config::EnumNames enum_names(Activation) {
           {"squared_relu", Activation::kSquaredRelu},
           {"leaky_relu", Activation::kLeakyRelu},
           {"gelu", Activation::kGelu},
+          {"gelu_erf", Activation::kGeluErf},
           {"swish", Activation::kSwish},
           {"sigmoid", Activation::kSigmoid},
           {"tanh", Activation::kTanh},
@@ -30,14 +31,13 @@ config::EnumNames enum_names(Activation) {
           {"gelu_new", Activation::kGelu},
           {"gelu_tanh", Activation::kGelu},
           {"gelu_pytorch_tanh", Activation::kGelu},
+          {"gelu_python", Activation::kGeluErf},
           {"relu2", Activation::kSquaredRelu},
           {"relu_squared", Activation::kSquaredRelu}};
 }
 
 config::CommonNames common_names(Activation) {
   static constexpr std::array names = {
-      CommonName{"gelu_python", "`gelu` (the tanh approximation)"},
-      CommonName{"gelu_erf", "`gelu` (the tanh approximation)"},
       CommonName{"quick_gelu", "`gelu` or `swish`"},
       CommonName{"lrelu", "`leaky_relu` (slope 0.2)"},
       CommonName{"hard_swish", "`swish`"},
@@ -63,6 +63,8 @@ Tensor activate(const Tensor& x, Activation activation) {
       return leaky_relu(x);
     case Activation::kGelu:
       return gelu(x);
+    case Activation::kGeluErf:
+      return gelu_erf(x);
     case Activation::kSwish:
       return swish(x);
     case Activation::kSigmoid:

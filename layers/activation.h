@@ -15,6 +15,7 @@ enum class Activation {
   kSquaredRelu,
   kLeakyRelu,
   kGelu,
+  kGeluErf,
   kSwish,
   kSigmoid,
   kTanh,
@@ -31,7 +32,7 @@ enum class Activation {
 config::EnumNames enum_names(Activation);
 config::CommonNames common_names(Activation);
 
-/// Formulas: engine/ops/unary.h. gelu is the tanh approximation, leaky_relu has slope 0.2, swish is
+/// Formulas: engine/ops/unary.h. gelu is the tanh approximation of gelu_erf, leaky_relu has slope 0.2, swish is
 /// x sigmoid(x).
 Tensor activate(const Tensor& x, Activation activation);
 

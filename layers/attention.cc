@@ -33,6 +33,11 @@ void describe(config::Visitor& visit, HeadOptions& options) {
         "initial queries are smaller by sqrt(d_kv); false: queries are divided by it in each step");
   visit("extra_logit", options.extra_logit, "a logit of a position that has no value");
   describe(visit, static_cast<AttentionMixingOptions&>(options));
+  visit("bias", options.bias, "adds biases q_bias, k_bias, v_bias, o_bias; qkv: the first three");
+  visit("kernel_initializer", options.kernel_initializer,
+        "initial values of q, k, v and o (default: normal, with deviations d_model^-1/2, and (heads "
+        "d_kv)^-1/2 of o)");
+  visit("bias_initializer", options.bias_initializer, "initial values of the biases");
   visit.check([&options](const config::Report& report) {
     if (options.num_memory_heads > 0 && options.num_heads % options.num_memory_heads != 0) {
       report.error(
@@ -68,40 +73,59 @@ Shape AttentionProjections::in_variable(const Shape& apart) const {
   return options_.combine_dims ? Shape{{apart[0].name, apart.size()}} : apart;
 }
 
+Initializer AttentionProjections::kernel_initializer(double stddev, int64_t fan_in, int64_t fan_out,
+                                                     double scale) const {
+  if (!options_.kernel_initializer) return Initializer::normal(stddev * scale);
+  Initializer initializer = make_initializer(*options_.kernel_initializer, fan_in, fan_out);
+  initializer.value *= scale;
+  return initializer;
+}
+
+Tensor AttentionProjections::add_bias(const Tensor& y, const std::string& variable,
+                                      const Shape& output) const {
+  const bool added =
+      options_.bias == AttentionBias::kAll || (options_.bias == AttentionBias::kInputs && variable != "o");
+  if (!added) return y;
+  const Initializer initializer = make_initializer(options_.bias_initializer, output.size(), output.size());
+  return add(y, context_.variable(variable + "_bias", output, initializer), y.shape());
+}
+
 Tensor AttentionProjections::project(const Tensor& x, const std::string& variable, const Shape& heads,
-                                     double stddev, double step_scale) const {
+                                     double scale) const {
   const Shape apart = heads + Shape{key_}, stored = in_variable(apart);
-  const Tensor kernel =
-      context_.variable(variable, Shape{model_} + stored, Initializer::normal(stddev), step_scale);
+  const double stddev = 1 / std::sqrt(static_cast<double>(model_.size));
+  const Initializer initializer = kernel_initializer(stddev, model_.size, apart.size(), scale);
+  const Tensor kernel = context_.variable(variable, Shape{model_} + stored, initializer, scale);
   const Shape rest = x.shape() - Shape{model_};
-  return replace_dimensions(einsum({x, kernel}, rest + stored), stored, apart);
+  const Tensor y = add_bias(einsum({x, kernel}, rest + stored), variable, stored);
+  return replace_dimensions(y, stored, apart);
 }
 
 Tensor AttentionProjections::query(const Tensor& x) const {
-  const double model_scale = 1 / std::sqrt(static_cast<double>(model_.size));
   const double key_scale = 1 / std::sqrt(static_cast<double>(key_.size));
-  const bool folded = options_.fold_scaling_into_initializer;
-  const double scale = folded ? key_scale : 1;
-  const Tensor q = project(x, "q", query_heads_, model_scale * scale, scale);
-  return folded ? q : scalar_multiply(q, key_scale);
+  if (options_.fold_scaling_into_initializer) return project(x, "q", query_heads_, key_scale);
+  return scalar_multiply(project(x, "q", query_heads_), key_scale);
 }
 
 Tensor AttentionProjections::key(const Tensor& x) const {
-  return project(x, options_.shared_kv ? "kv" : "k", memory_heads_,
-                 1 / std::sqrt(static_cast<double>(model_.size)));
+  return project(x, options_.shared_kv ? "kv" : "k", memory_heads_);
 }
 
 Tensor AttentionProjections::value(const Tensor& x) const {
-  return project(x, options_.shared_kv ? "kv" : "v", memory_heads_,
-                 1 / std::sqrt(static_cast<double>(model_.size)));
+  return project(x, options_.shared_kv ? "kv" : "v", memory_heads_);
 }
 
 Tensor AttentionProjections::output(const Tensor& mixed) const {
   const Shape apart = query_heads_ + Shape{key_}, stored = in_variable(apart);
   const double stddev = 1 / std::sqrt(static_cast<double>(apart.size()));
-  const Tensor kernel = context_.variable("o", stored + Shape{model_}, Initializer::normal(stddev));
+  const Initializer initializer = kernel_initializer(stddev, apart.size(), model_.size, 1);
+  const Tensor kernel = context_.variable("o", stored + Shape{model_}, initializer);
   const Tensor x = replace_dimensions(mixed, apart, stored);
-  return einsum({x, kernel}, x.shape() - stored + Shape{model_});
+  return add_bias(einsum({x, kernel}, x.shape() - stored + Shape{model_}), "o", Shape{model_});
+}
+
+config::EnumNames enum_names(AttentionBias) {
+  return {{"false", AttentionBias::kNone}, {"true", AttentionBias::kAll}, {"qkv", AttentionBias::kInputs}};
 }
 
 config::EnumNames enum_names(RelativeAttention) {

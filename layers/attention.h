@@ -6,6 +6,7 @@
 // Vaswani et al., Attention Is All You Need, 2017, §3.2; multi-query: Shazeer, Fast Transformer Decoding,
 // 2019; grouped query: Ainslie et al., GQA, 2023. Variables: q, k, v, o (or q, kv, o) in the current scope,
 // normal with deviations (d_model d_kv)^-1/2 for q, d_model^-1/2 for k and v, (heads d_kv)^-1/2 for o.
+// Biases: q_bias, k_bias, v_bias (or kv_bias) with the dimensions that the projection makes, o_bias [model].
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,13 @@
 #include "engine/ops/attention.h"
 #include "layers/attention_mixing.h"
 #include "layers/context.h"
+#include "layers/initializer.h"
 
 namespace mtf {
+
+/// Which projections add a bias.
+enum class AttentionBias { kNone, kAll, kInputs };
+config::EnumNames enum_names(AttentionBias);
 
 /// Keys of every attention layer.
 struct HeadOptions : AttentionMixingOptions {
@@ -31,6 +37,9 @@ struct HeadOptions : AttentionMixingOptions {
   double dropout = 0;
   bool fold_scaling_into_initializer = true;
   std::optional<double> extra_logit;
+  AttentionBias bias = AttentionBias::kNone;
+  std::optional<InitializerOptions> kernel_initializer;
+  InitializerOptions bias_initializer = ZerosInitializer{};
 };
 void describe(config::Visitor& visit, HeadOptions& options);
 
@@ -61,8 +70,12 @@ class AttentionProjections {
   const Dimension& key_dimension() const { return key_; }
 
  private:
-  Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double stddev,
-                 double step_scale = 1) const;
+  /// scale: of the initial values, against those of a projection whose result is not scaled.
+  Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double scale = 1) const;
+  /// Of a kernel, whose values are scaled by `scale`.
+  Initializer kernel_initializer(double stddev, int64_t fan_in, int64_t fan_out, double scale) const;
+  /// y + bias over the dimensions `output`, unless the options have no bias there.
+  Tensor add_bias(const Tensor& y, const std::string& variable, const Shape& output) const;
   /// `apart`, heads and d_kv, as a variable has them.
   Shape in_variable(const Shape& apart) const;
 

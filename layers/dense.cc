@@ -40,7 +40,8 @@ Tensor dense_here(Context& context, const Tensor& input, const Shape& output,
   const Tensor kernel = context.variable("kernel", arguments.experts + over + output, initializer);
   Tensor y = einsum({x, kernel}, x.shape() - over + output);
   if (arguments.bias) {
-    y = add(y, context.variable("bias", arguments.experts + output, Initializer::zeros()));
+    const Initializer of_bias = make_initializer(arguments.bias_initializer, over.size(), output.size());
+    y = add(y, context.variable("bias", arguments.experts + output, of_bias));
   }
   return activate(y, arguments.activation);
 }
@@ -75,6 +76,7 @@ struct DenseOptions {
   std::vector<Activation> activation = {Activation::kLinear};
   bool bias = true;
   InitializerOptions kernel_initializer;
+  InitializerOptions bias_initializer = ZerosInitializer{};
 };
 
 void describe(config::Visitor& visit, DenseOptions& options) {
@@ -86,6 +88,7 @@ void describe(config::Visitor& visit, DenseOptions& options) {
                        "a function, or several whose results are multiplied (gated units)");
   visit("bias", options.bias, "adds a bias");
   visit("kernel_initializer", options.kernel_initializer, "initial values of the kernel");
+  visit("bias_initializer", options.bias_initializer, "initial values of the bias");
 }
 
 class DenseLayer final : public Layer {
@@ -97,7 +100,8 @@ class DenseLayer final : public Layer {
     const DenseArguments arguments{
         .over = options_.over.empty() ? context.made(x) : find_dimensions(x, options_.over),
         .bias = options_.bias,
-        .kernel_initializer = options_.kernel_initializer};
+        .kernel_initializer = options_.kernel_initializer,
+        .bias_initializer = options_.bias_initializer};
     const std::string name = options_.activation.size() == 1 ? "" : "wi";
     const Tensor y = dense_product(context, name, x, options_.output, options_.activation, arguments);
     return {y, options_.output};

@@ -21,6 +21,7 @@ struct DenseArguments {
   Activation activation = Activation::kLinear;
   bool bias = true;
   InitializerOptions kernel_initializer = {};
+  InitializerOptions bias_initializer = ZerosInitializer{};
 };
 
 /// y = activation(x · kernel + bias).  x: [kept.., over..], kernel: [experts.., over.., output..], bias:

@@ -10,6 +10,8 @@ struct FeedForwardOptions {
   std::vector<Activation> activation = {Activation::kRelu};
   bool bias = false;
   double dropout = 0;
+  InitializerOptions kernel_initializer;
+  InitializerOptions bias_initializer = ZerosInitializer{};
 };
 
 void describe(config::Visitor& visit, FeedForwardOptions& options) {
@@ -20,6 +22,8 @@ void describe(config::Visitor& visit, FeedForwardOptions& options) {
   visit("bias", options.bias, "adds biases");
   visit("dropout", options.dropout, "rate for the hidden layer, shared along `length`", config::probability,
         config::reported_on_resume);
+  visit("kernel_initializer", options.kernel_initializer, "initial values of the kernels");
+  visit("bias_initializer", options.bias_initializer, "initial values of the biases");
 }
 
 class FeedForwardLayer final : public Layer {
@@ -30,11 +34,14 @@ class FeedForwardLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const Sequence& sequence = context.sequence("DenseReluDense");
     const Shape model = context.made(x), hidden{{"d_ff", options_.hidden_size}};
-    const DenseArguments inwards{.over = model, .bias = options_.bias};
-    Tensor h = dense_product(context, "wi", x, hidden, options_.activation, inwards);
+    DenseArguments arguments{.over = model,
+                             .bias = options_.bias,
+                             .kernel_initializer = options_.kernel_initializer,
+                             .bias_initializer = options_.bias_initializer};
+    Tensor h = dense_product(context, "wi", x, hidden, options_.activation, arguments);
     h = dropout(context, h, options_.dropout, Shape{sequence.length});
-    const Tensor y = dense(context, "wo", h, model, {.over = hidden, .bias = options_.bias});
-    return {y, model};
+    arguments.over = hidden;
+    return {dense(context, "wo", h, model, arguments), model};
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "data/vocabulary/extra_ids.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/t2t_vocabulary.h"
+#include "data/vocabulary/wordpiece_vocabulary.h"
 #include "engine/base/check.h"
 
 namespace mtf {
@@ -60,6 +61,7 @@ std::unique_ptr<Vocabulary> read_sized(const Options& options, const Mark& mark,
 const config::Registration<VocabularyOptions, SentencePieceOptions> sentencepiece_registration;
 const config::Registration<VocabularyOptions, BytesOptions> bytes_registration;
 const config::Registration<VocabularyOptions, T2tOptions> t2t_registration;
+const config::Registration<VocabularyOptions, WordPieceOptions> wordpiece_registration;
 
 }  // namespace
 
@@ -79,6 +81,28 @@ std::unique_ptr<Vocabulary> BytesOptions::read(const Mark&) const {
 
 std::unique_ptr<Vocabulary> T2tOptions::read(const Mark& mark) const {
   return read_sized(*this, mark, read_t2t_vocabulary);
+}
+
+std::unique_ptr<Vocabulary> WordPieceOptions::read(const Mark& mark) const {
+  const WordPieceRules rules{.lowercase = lowercase,
+                             .strip_accents = strip_accents.value_or(lowercase),
+                             .chinese_characters = chinese_characters,
+                             .longest_word = longest_word};
+  return read_sized(*this, mark,
+                    [&](const std::string& file) { return read_wordpiece_vocabulary(file, rules); });
+}
+
+void describe(config::Visitor& visit, WordPieceOptions& options) {
+  visit("path", options.path, "file of pieces, one a line (vocab.txt), the first of which is [PAD]",
+        config::required);
+  visit("size", options.size, "its lines, for run.mode=explain where it is not; null: what the file has",
+        config::at_least(4));
+  visit("lowercase", options.lowercase, "texts become lower case; false: for a cased vocabulary");
+  visit("strip_accents", options.strip_accents, "letters lose their accents (default: as `lowercase`)");
+  visit("chinese_characters", options.chinese_characters, "each Chinese character is a word");
+  visit("longest_word", options.longest_word,
+        "characters of the longest word that is divided into pieces; a longer one is unknown",
+        config::positive);
 }
 
 namespace {

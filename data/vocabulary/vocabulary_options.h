@@ -64,8 +64,7 @@ struct SentencePieceOptions final : VocabularyOptions, SentencePieceTraining {
   static constexpr std::string_view type_name = "sentencepiece";
   static constexpr std::array common_names = {
       CommonName{"bpe", "`{type: sentencepiece, model: bpe}`"}, CommonName{"unigram", "`sentencepiece`"},
-      CommonName{"spm", "`sentencepiece`"}, CommonName{"wordpiece", "`sentencepiece`"},
-      CommonName{"words", "`sentencepiece`"}};
+      CommonName{"spm", "`sentencepiece`"}, CommonName{"words", "`sentencepiece`"}};
   static constexpr bool type_required = true;
 
   config::Path path = {};
@@ -111,6 +110,25 @@ inline void describe(config::Visitor& visit, T2tOptions& options) {
   visit("size", options.size, "its lines, for run.mode=explain where it is not; null: what the file has",
         config::at_least(4));
 }
+
+/// A vocabulary of BERT.
+struct WordPieceOptions final : VocabularyOptions {
+  static constexpr std::string_view type_name = "wordpiece";
+  static constexpr std::array common_names = {CommonName{"bert", "`wordpiece`"}};
+  static constexpr bool type_required = true;
+  config::Path path;
+  std::optional<int64_t> size = {};
+  bool lowercase = true;
+  std::optional<bool> strip_accents = {};
+  bool chinese_characters = true;
+  int64_t longest_word = 200;
+
+  std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
+  std::optional<int64_t> declared_size() const override { return size; }
+  config::Path* file() override { return path.empty() ? nullptr : &path; }
+};
+
+void describe(config::Visitor& visit, WordPieceOptions& options);
 
 /// Two languages apart.
 struct TwoVocabularies {

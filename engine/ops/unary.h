@@ -114,6 +114,8 @@ Tensor tanh(const Tensor& x);
 Tensor swish(const Tensor& x);
 /// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): the tanh approximation (Hendrycks and Gimpel 2016).
 Tensor gelu(const Tensor& x);
+/// x / 2 * (1 + erf(x / sqrt(2))) (Hendrycks and Gimpel 2016), within 1e-7 |x|.
+Tensor gelu_erf(const Tensor& x);
 /// max(x, 0)^2.
 Tensor squared_relu(const Tensor& x);
 

@@ -41,7 +41,8 @@
   X(Tanh, tanh)                             \
   X(Swish, swish)                           \
   X(Gelu, gelu)                             \
-  X(SquaredRelu, squared_relu)
+  X(SquaredRelu, squared_relu)              \
+  X(GeluErf, gelu_erf)
 /// Lists all functions; those named here have a parameter p.
 #define MTF_UNARY_FUNCTIONS(X)              \
   X(Pow, pow)                               \
@@ -313,6 +314,40 @@ struct SquaredRelu {
   template <class T>
   MTF_FORMULA T g(T dy, T x, T) {
     return dy * (x > 0 ? 2 * x : T(0));
+  }
+};
+
+/// x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2. The tail Phi(-|x|) is a polynomial of t times exp(-x^2 / 2), within 7.5e-8:
+/// Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.2.17.
+template <class Math>
+struct GeluErf {
+  static constexpr unsigned kOperands = kFloats;
+  static constexpr Operand kGradientOf = Operand::kInput;
+  static constexpr double kDensity = 0.3989422804014327;
+  template <class T>
+  MTF_FORMULA T density(T x) {
+    return T(kDensity) * Math::exp(T(-0.5) * (x * x));
+  }
+  /// density: that of x.
+  template <class T>
+  MTF_FORMULA T phi(T x, T density) {
+    const T magnitude = x < 0 ? -x : x;
+    const T t = 1 / Math::multiply_add(T(0.2316419), magnitude, T(1));
+    T sum = Math::multiply_add(T(1.330274429), t, T(-1.821255978));
+    sum = Math::multiply_add(sum, t, T(1.781477937));
+    sum = Math::multiply_add(sum, t, T(-0.356563782));
+    sum = Math::multiply_add(sum, t, T(0.319381530));
+    const T tail = density * (sum * t);
+    return x < 0 ? tail : 1 - tail;
+  }
+  template <class T>
+  MTF_FORMULA T f(T x, T) {
+    return x * phi(x, density(x));
+  }
+  template <class T>
+  MTF_FORMULA T g(T dy, T x, T) {
+    const T of_x = density(x);
+    return dy * Math::multiply_add(x, of_x, phi(x, of_x));
   }
 };
 

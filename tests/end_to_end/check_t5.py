@@ -40,6 +40,62 @@ def exact(model, reference, output, tolerance):
     return difference <= float(tolerance)
 
 
+def bert(reference, output, tolerance):
+    """The vectors and logits of tokens that are no padding are those of the reference."""
+    expected, given = load_file(reference), load_file(output)
+    real = expected["input/inputs_segmentation"] != 0
+    pairs = [(given["tensor/transformer/block_002/layer_001/layer_norm/layer_norm"][real], expected["output/hidden"][real]),
+             (given["output/logits"][real[:, :39]], expected["output/logits"][real[:, :39]]),
+             (given["tensor/next_sentence/add"], expected["output/next_sentence"])]
+    differences = [np.abs(ours - theirs).max() for ours, theirs in pairs]
+    print("vectors, logits of tokens and of pairs differ by up to", differences)
+    return max(differences) <= float(tolerance)
+
+
+def near(one, other, name, tolerance):
+    difference = np.abs(load_file(one)[name] - load_file(other)[name]).max()
+    print(f"{name} differs by up to {difference:.2g}")
+    return difference <= float(tolerance)
+
+
+def make_bert(kind, source, directory):
+    """The BERT of `source` with another head, or stored in another way."""
+    os.makedirs(directory)
+    for file in ("config.json", "vocab.txt", "tokenizer_config.json"):
+        shutil.copy(f"{source}/{file}", directory)
+    tensors = load_file(source + "/model.safetensors")
+    width = tensors["bert.pooler.dense.bias"].shape[0]
+    random = np.random.default_rng(1)
+
+    def add(name, size):
+        tensors[name + ".weight"] = random.normal(size=(size, width)).astype(np.float32)
+        tensors[name + ".bias"] = np.ones(size, np.float32)
+
+    def drop(*prefixes):
+        for name in [name for name in tensors if name.startswith(prefixes)]:
+            del tensors[name]
+
+    if kind == "encoder":
+        drop("cls.")
+        tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+    elif kind == "old_names":
+        tensors = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+                   for name, tensor in tensors.items()}
+        tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].copy()
+    elif kind == "masked_lm":
+        drop("cls.seq_relationship", "bert.pooler")
+    elif kind == "classifier":
+        drop("cls.")
+        add("classifier", 2)
+    elif kind == "tagger":
+        drop("cls.", "bert.pooler")
+        add("classifier", 5)
+    else:
+        drop("cls.", "bert.pooler")
+        add("qa_outputs", 2)
+    save_file(tensors, directory + "/model.safetensors")
+
+
 def same(one, other):
     """The same tensors, bit for bit."""
     a, b = load_file(one), load_file(other)
@@ -59,8 +115,9 @@ def close(one, other, tolerance):
 def config(one, other):
     """What the second file says of the model is what the first one says."""
     a, b = (json.load(open(path)) for path in (one, other))
-    a.setdefault("scale_decoder_outputs", a["tie_word_embeddings"])  # older files leave it out
-    ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "classifier_dropout"}
+    if a["model_type"] == "t5":
+        a.setdefault("scale_decoder_outputs", a["tie_word_embeddings"])  # older files leave it out
+    ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "classifier_dropout", "use_cache"}
     wrong = [key for key in a.keys() - ignored if a[key] != b.get(key)]
     print("config.json differs in:", wrong)
     return not wrong

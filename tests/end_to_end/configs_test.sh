@@ -121,6 +121,13 @@ on_small_layouts 1e-4 bi_moe_tiny models/bi_moe.yaml models/tiny.yaml -- "${step
 run_config language_model_small runs/language_model_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english data.vocabulary.size=320
 run_config language_model_small_moe runs/language_model_small_moe.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
   data.vocabulary.size=320
+run_config masked_lm_small models/encoder_small.yaml runs/masked_lm_small.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
+  vars.vocabulary_size=320
+python3 "$tools/corpora/build_shuffled.py" english --train 64 --valid 16
+for start in masked_lm_small null; do
+  run_config shuffled_words_$start runs/shuffled_words.yaml -- "${steps[@]}" "${text[@]}" vars.data=english \
+    vars.pretrained=masked_lm_small "checkpoint.init.path=$start"
+done
 for run in translate_ende_small translate_small_data; do
   run_config $run runs/$run.yaml -- "${steps[@]}" "${text[@]}" vars.data=ende data.vocabulary.size=320
 done

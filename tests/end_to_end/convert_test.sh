@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests mtf-convert: T5 models in Hugging Face format are imported, evaluated and exported again; checkpoints
+# Tests mtf-convert: T5 and BERT models in Hugging Face format are imported, evaluated and exported again; checkpoints
 # are converted to a file and back, also in the middle of a training; errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
@@ -21,6 +21,41 @@ for version in v1_0 v1_1; do
   $check same "$golden/model.safetensors" hf_$version/model.safetensors || fail "$version: exported, the tensors are others"
   $check config "$golden/config.json" hf_$version/config.json || fail "$version: exported, config.json says something else"
   expect_exit 0 "$mtf_train" $version/config.yaml run.mode=explain
+done
+
+# A random BERT computes the same as in transformers: vectors of its last layer, logits of tokens and of pairs. Exported again it is
+# unchanged, also with another head.
+golden=$source_dir/tests/golden/hf_bert
+traced=(run.mode=trace "trace.input=$golden/reference.safetensors" trace.output=out.safetensors vars.dropout=0 vars.attention_dropout=0
+  "data.sequence_length={inputs: 40, targets: 39}")
+expect_exit 0 "$mtf_convert" "$golden" bert
+expect_exit 0 "$mtf_train" bert/config.yaml "${traced[@]}" "trace.tensors=[.*block_002/layer_001/layer_norm/layer_norm, next_sentence/add]"
+$check bert "$golden/reference.safetensors" out.safetensors 1e-5 || fail "BERT: other vectors than transformers"
+for on in "x:2 batch:x" "x:3 heads:x;vocab:x" "x:2;y:2 batch:y;d_model:x" "x:4;y:2 batch:x;d_ff:y;vocab:y"; do
+  layout=${on#* }
+  expect_exit 0 "$mtf_train" bert/config.yaml "${traced[@]}" mesh="${on%% *}" layout="$layout" trace.output=split.safetensors
+  $check near out.safetensors split.safetensors output/logits 1e-5 || fail "BERT: other logits with $layout"
+done
+expect_exit 0 "$mtf_convert" bert hf_bert --to hf-bert
+$check same "$golden/model.safetensors" hf_bert/model.safetensors || fail "BERT: exported, the tensors are others"
+$check config "$golden/config.json" hf_bert/config.json || fail "BERT: exported, config.json says something else"
+cmp "$golden/vocab.txt" hf_bert/vocab.txt || fail "BERT: the vocabulary is not there"
+for kind in encoder old_names masked_lm classifier tagger answers; do
+  $check make_bert $kind "$golden" bert_$kind
+  expect_exit 0 "$mtf_convert" bert_$kind model_bert_$kind
+  [ $kind != encoder ] || expect_text "has an encoder alone"
+done
+weights=checkpoints/step-00000000/weights.safetensors
+$check same bert/$weights model_bert_old_names/$weights || fail "BERT: gamma and beta are other weights"
+for kind in masked_lm classifier tagger answers; do
+  expect_exit 0 "$mtf_convert" model_bert_$kind hf_bert_$kind --to hf-bert
+  $check same bert_$kind/model.safetensors hf_bert_$kind/model.safetensors || fail "$kind: exported, the tensors are others"
+done
+expect_exit 0 "$mtf_convert" bert bert.safetensors
+printf 'text\tlabel\nthe sun is up\tyes\nit was 3 to 4\tno\n' > labelled.tsv
+for start in model_bert_encoder bert.safetensors; do
+  expect_exit 0 "$mtf_train" model_bert_classifier/config.yaml data.train.path=labelled.tsv checkpoint.init.path=$start \
+    checkpoint.init.exclude='[classifier/.*]' train.steps=2 train.batch_size=2 data.sequence_length=16 run.model_dir=tuned_$start
 done
 
 # Greedy search generates the same 100 texts.
@@ -217,7 +252,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=bert|`model_type` is bert' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=gpt2|`model_type` is gpt2' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -231,5 +266,16 @@ expect_mistake 1 "broken has no model.safetensors" broken new
 cp -r whole positions && sed -i 's/positions: none/positions: sinusoid/' positions/config.yaml
 expect_exit 2 "$mtf_convert" positions new --to hf-t5
 expect_text "the model is no T5: its \`positions\` are added to embeddings; positions: none"
+expect_exit 2 "$mtf_convert" whole new --to hf-bert
+expect_text "the model is no BERT: its type is bitransformer"
+cp -r bert pre_norm && sed -i 's/sublayers: .*/dropout: 0/' pre_norm/config.yaml
+expect_exit 2 "$mtf_convert" pre_norm new --to hf-bert
+expect_text "the model is no BERT: it has no norm after each layer"
+rm -r broken && mkdir broken && cp "$golden"/* broken/
+for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hidden_size` 24 cannot be divided among 5 heads' \
+  'position_embedding_type=relative_key|only "absolute" can be converted' 'num_hidden_layers=2|tensors that a BERT of its config.json lacks'; do
+  $check change "$golden/config.json" "${change%%|*}" broken/config.json
+  expect_mistake 1 "${change#*|}" broken new
+done
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"
 [ -z "$(find . -name '.*.tmp*' -o -name '*.tmp')" ] || fail "something unfinished is left"

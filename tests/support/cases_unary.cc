@@ -91,6 +91,7 @@ const CaseRegistration unary_cases[] = {
     unary("swish swish_gradient", swish),
     unary("gelu gelu_gradient", gelu),
     unary("squared_relu squared_relu_gradient", squared_relu),
+    unary("gelu_erf gelu_erf_gradient", gelu_erf),
     {"logical_not",
      [](CaseBuilder& build) {
        return Tensors{logical_not(cast(build.ids("x", {a, b}, 0, 2), DType::kBool))};

@@ -30,6 +30,7 @@ inline const std::vector<UnaryCase> kUnaryCases = {
     swish,
     gelu,
     squared_relu,
+    gelu_erf,
     [](const Tensor& x) { return pow(x, 0.6); },
     [](const Tensor& x) { return pow(x, 3); },
     [](const Tensor& x) { return scalar_multiply(x, -1.5); },
@@ -39,8 +40,8 @@ inline const std::vector<UnaryCase> kUnaryCases = {
 
 /// The functions whose gradient is a single kernel.
 inline const std::vector<UnaryFunction> kWithGradientKernel = {
-    UnaryFunction::kRelu,     UnaryFunction::kLeakyRelu,  UnaryFunction::kElu,  UnaryFunction::kSelu,
-    UnaryFunction::kSoftplus, UnaryFunction::kSigmoid,    UnaryFunction::kTanh, UnaryFunction::kSwish,
-    UnaryFunction::kGelu,     UnaryFunction::kSquaredRelu};
+    UnaryFunction::kRelu,     UnaryFunction::kLeakyRelu,   UnaryFunction::kElu,    UnaryFunction::kSelu,
+    UnaryFunction::kSoftplus, UnaryFunction::kSigmoid,     UnaryFunction::kTanh,   UnaryFunction::kSwish,
+    UnaryFunction::kGelu,     UnaryFunction::kSquaredRelu, UnaryFunction::kGeluErf};
 
 }  // namespace mtf::testing

@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "engine/base/error.h"
+#include "trainer/programs/convert/bert.h"
+#include "trainer/programs/convert/bert_config.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/t5.h"
 #include "trainer/programs/convert/t5_config.h"
@@ -60,7 +62,7 @@ TEST(T5Names, AreThoseOfHuggingFace) {
        "decoder.block.100.layer.2.DenseReluDense.wi_1.weight", true},
   };
   for (const auto& [ours, theirs, transposed] : names) {
-    const std::optional<T5Tensor> tensor = t5_tensor(ours);
+    const std::optional<HuggingFaceTensor> tensor = t5_tensor(ours);
     ASSERT_TRUE(tensor) << ours;
     EXPECT_EQ(tensor->name, theirs);
     EXPECT_EQ(tensor->transposed, transposed) << ours;
@@ -80,7 +82,7 @@ TEST(T5Names, EveryVariableOfAModelHasADifferentOne) {
     std::set<std::string> names;
     const std::vector<Variable> variables = ConfigText(yaml(t5), "t5").variables();
     for (const Variable& variable : variables) {
-      const std::optional<T5Tensor> tensor = t5_tensor(variable.name);
+      const std::optional<HuggingFaceTensor> tensor = t5_tensor(variable.name);
       ASSERT_TRUE(tensor) << variable.name;
       names.insert(tensor->name);
     }
@@ -178,6 +180,94 @@ TEST(T5Config, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("DenseReluDense has the activation [tanh, linear]"));
   EXPECT_THAT(model("{hidden_size: 48", "{bias: true, hidden_size: 48"),
               HasSubstr("DenseReluDense has biases"));
+}
+
+BertConfig small_bert(BertHead head) {
+  BertConfig bert;
+  bert.vocab_size = 50;
+  bert.hidden = 24;
+  bert.num_layers = 2;
+  bert.num_heads = 3;
+  bert.intermediate = 40;
+  bert.max_positions = 30;
+  bert.token_types = 3;
+  bert.dropout = 0.25;
+  bert.attention_dropout = 0.5;
+  bert.epsilon = 1e-7;
+  bert.initializer_range = 0.5;
+  bert.activation = Activation::kRelu;
+  bert.head = head;
+  return bert;
+}
+
+std::string yaml(const BertConfig& bert) {
+  return bert_yaml(bert, {.vocabulary = "{type: wordpiece, path: vocab.txt, size: 40}",
+                          .directory = "/models/a b",
+                          .source = "bert"});
+}
+
+TEST(BertConfig, SurvivesBothOfItsForms) {
+  for (const BertHead head : {BertHead::kMaskedLm, BertHead::kPretraining, BertHead::kClassifier,
+                              BertHead::kTagger, BertHead::kSpans}) {
+    const BertConfig bert = small_bert(head);
+    BertConfig parsed = parse_bert_config(bert_json(bert), "config.json");
+    parsed.head = head;  // only the weights determine it
+    EXPECT_EQ(parsed, bert);
+    const BertConfig again = bert_of(ConfigText(yaml(bert), "bert").load());
+    EXPECT_EQ(again.head, head == BertHead::kPretraining ? BertHead::kMaskedLm : head);
+    EXPECT_EQ(std::tie(again.num_layers, again.num_heads, again.intermediate, again.activation),
+              std::tie(bert.num_layers, bert.num_heads, bert.intermediate, bert.activation));
+    EXPECT_EQ(std::tie(again.dropout, again.attention_dropout, again.epsilon),
+              std::tie(bert.dropout, bert.attention_dropout, bert.epsilon));
+  }
+}
+
+TEST(BertNames, EveryVariableOfAModelHasADifferentOne) {
+  // An encoder of two blocks has 5 + 2 * 16 variables.
+  const std::vector<std::pair<BertHead, size_t>> heads = {{BertHead::kMaskedLm, 5},
+                                                          {BertHead::kPretraining, 9},
+                                                          {BertHead::kClassifier, 4},
+                                                          {BertHead::kTagger, 2},
+                                                          {BertHead::kSpans, 2}};
+  for (const auto& [head, of_head] : heads) {
+    std::set<std::string> names;
+    for (const Variable& variable : ConfigText(yaml(small_bert(head)), "bert").variables()) {
+      const std::optional<HuggingFaceTensor> tensor = bert_tensor(variable.name);
+      ASSERT_TRUE(tensor) << variable.name;
+      EXPECT_EQ(tensor->transposed, tensor->name.ends_with(".weight") && variable.shape.rank() == 2 &&
+                                        tensor->name.find("embeddings") == std::string::npos)
+          << tensor->name;
+      names.insert(tensor->name);
+    }
+    EXPECT_EQ(names.size(), 37 + of_head);
+  }
+  EXPECT_EQ(bert_tensor("transformer/block_011/layer_000/SelfAttention/o_bias")->name,
+            "bert.encoder.layer.11.attention.output.dense.bias");
+  for (const char* other :
+       {"transformer/block_000/layer_000/SelfAttention/kv", "transformer/rms_norm/scale", ""})
+    EXPECT_FALSE(bert_tensor(other)) << other;
+}
+
+TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
+  const auto model = [](const std::string& from, const std::string& to) {
+    std::string text = yaml(small_bert(BertHead::kMaskedLm));
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return message([&] { bert_of(ConfigText(text, "config.yaml").load()); });
+  };
+  EXPECT_THAT(model("key_value_size: 8, bias: true", "key_value_size: 8, bias: qkv"),
+              HasSubstr("has no biases"));
+  EXPECT_THAT(model("    - layer_norm\n", "    - rms_norm\n"), HasSubstr("its layers are [embedding, "));
+  EXPECT_THAT(model("call_layer, dropout: $dropout, residual, layer_norm",
+                    "layer_norm, call_layer, dropout: $dropout, residual"),
+              HasSubstr("`sublayers.per_layer` is [layer_norm, call_layer, residual]"));
+  EXPECT_THAT(model("fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
+              HasSubstr("fold_scaling_into_initializer"));
+  EXPECT_THAT(model("scale_logits: false", "scale_logits: true"), HasSubstr("another embedding"));
+  EXPECT_THAT(
+      message([] { parse_bert_config(R"({"model_type": "bert", "hidden_act": "mish"})", "config.json"); }),
+      HasSubstr("`hidden_act` is mish"));
 }
 
 }  // namespace

@@ -173,5 +173,47 @@ TEST(GoldenBert, NormBeforeEachLayerAndRelativePositions) {
   expect_steps(*model, recorded);
 }
 
+TEST(GoldenBert, NormAfterEachLayerBiasesAndLearnedPositions) {
+  Names names = {{"embedding/embedding", "bert/embeddings/word_embeddings"},
+                 {"token_types/embedding", "bert/embeddings/token_type_embeddings"},
+                 {"positions/positional_embedding", "bert/embeddings/position_embeddings"},
+                 {"layer_norm/layer_norm_scale", "bert/embeddings/layer_norm/scale"},
+                 {"layer_norm/layer_norm_bias", "bert/embeddings/layer_norm/bias"},
+                 {"predictions/dense/kernel", "cls/predictions/transform/dense/kernel"},
+                 {"predictions/dense/bias", "cls/predictions/transform/dense_1/bias"},
+                 {"predictions/layer_norm_scale", "cls/predictions/transform/layer_norm/scale"},
+                 {"predictions/layer_norm_bias", "cls/predictions/transform/layer_norm/bias"},
+                 {"predictions/output_bias", "cls/predictions/output_bias"},
+                 {"pooler/kernel", "bert/pooler/dense/kernel"},
+                 {"pooler/bias", "bert/pooler/dense_1/bias"},
+                 {"next_sentence/kernel", "cls/seq_relationship/kernel"},
+                 {"next_sentence/bias", "cls/seq_relationship/bias"}};
+  const std::vector<std::pair<std::string, std::string>> norm = {
+      {"layer_norm/layer_norm_scale", "layer_norm/scale"}, {"layer_norm/layer_norm_bias", "layer_norm/bias"}};
+  std::vector<std::pair<std::string, std::string>> attention = norm, feed_forward = norm;
+  for (const auto& [ours, original] : Names{{"q", "query"}, {"k", "key"}, {"v", "value"}, {"o", "output"}}) {
+    attention.emplace_back("SelfAttention/" + ours, original + "/kernel");
+    attention.emplace_back("SelfAttention/" + ours + "_bias", original + "/bias");
+  }
+  for (const auto& [ours, original] : Names{{"wi", "dense_1"}, {"wo", "dense_2"}}) {
+    for (const std::string part : {"/kernel", "/bias"})
+      feed_forward.emplace_back("DenseReluDense/" + ours + part, original + part);
+  }
+  add_blocks(names, attention, feed_forward);
+  const Recorded recorded("12_bert_original", names);
+  const auto model = parse_model(fmt::format(
+      R"({{type: masked_lm, loss_denominator: {}, layers: [
+           embedding: {{output: {{d_model: 32}}, embedding: {{type: vocab, scale_logits: false}}}}, token_types,
+           positions: {{type: learned, max_length: 16}}, layer_norm,
+           transformer: {{num_layers: 2, sublayers: {{initial: [], per_layer: [call_layer, residual, layer_norm], final: []}},
+             block: [
+               SelfAttention: {{num_heads: 4, key_value_size: 8, combine_dims: false, fold_scaling_into_initializer: false,
+                                bias: true}},
+               DenseReluDense: {{hidden_size: 48, activation: gelu, bias: true}}]}}]}})",
+      recorded.predicted()));
+  expect_gradients(*model, recorded);
+  expect_steps(*model, recorded);
+}
+
 }  // namespace
 }  // namespace mtf::testing

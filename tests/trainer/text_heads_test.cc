@@ -1,4 +1,4 @@
-// Classifiers, taggers and spans over a Transformer's tokens: padding changes nothing, and no layout and no number of
+// Classifiers, taggers, spans and masked language models over a Transformer's tokens: padding changes nothing, and no layout and no number of
 // microbatches changes a step or an evaluation.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,13 +12,14 @@
 namespace mtf::testing {
 namespace {
 
-constexpr int64_t kRows = 8, kTokens = 8;
+constexpr int64_t kRows = 8, kTokens = 8, kPredictions = 2;
 
 constexpr const char* kEncoder = R"([
   embedding: {output: {d_model: 8}},
   token_types,
   positions: learned,
-  transformer: {num_layers: 2, block: [{SelfAttention: {num_heads: 2, key_value_size: 4}}, {DenseReluDense: {hidden_size: 16}}]},
+  transformer: {num_layers: 2, block: [{SelfAttention: {num_heads: 2, key_value_size: 4, bias: true, bias_initializer: {type: normal, stddev: 0.5}}},
+    {DenseReluDense: {hidden_size: 16, activation: gelu_erf, bias: true}}]},
 )";
 
 struct Head {
@@ -57,6 +58,11 @@ class TextHeads : public ::testing::TestWithParam<Head> {
       }
       feeds["class"].push_back(static_cast<double>(row % 4));
       feeds["y"].push_back(static_cast<double>(row) / 4);
+      feeds["next_sentence"].push_back(static_cast<double>(row % 2));
+      for (int64_t i = 0; i < kPredictions; ++i) {
+        feeds["targets"].push_back(i < 1 + row % 2 ? static_cast<double>((row + i) % 17 + 2) : 0);
+        feeds["targets_place"].push_back(static_cast<double>(i < 1 + row % 2 ? i + 1 : 0));
+      }
       feeds["answer_start"].push_back(static_cast<double>(row % 3 == 0 ? 0 : length - 2));
       feeds["answer_end"].push_back(static_cast<double>(row % 3 == 0 ? 0 : length - 1));
     }
@@ -123,7 +129,7 @@ TEST_P(TextHeads, PaddingIsNotSeen) {
   }
 }
 
-const Shape kRow{{"length", kTokens}};
+const Shape kRow{{"length", kTokens}}, kPlaces{{"predictions", kPredictions}};
 
 INSTANTIATE_TEST_SUITE_P(Heads, TextHeads,
                          ::testing::Values(Head{"classifier",
@@ -147,7 +153,18 @@ INSTANTIATE_TEST_SUITE_P(Heads, TextHeads,
                                                 "dense: {output: {span: 2}}",
                                                 {{"answer_mask", kRow, DType::kInt32},
                                                  {"answer_start", {}, DType::kInt32},
-                                                 {"answer_end", {}, DType::kInt32}}}),
+                                                 {"answer_end", {}, DType::kInt32}}},
+                                           Head{"masked_lm",
+                                                "type: masked_lm",
+                                                "layer_norm",
+                                                {{"targets", kPlaces, DType::kInt32, 20},
+                                                 {"targets_place", kPlaces, DType::kInt32}}},
+                                           Head{"pretraining",
+                                                "type: masked_lm",
+                                                "layer_norm",
+                                                {{"targets", kPlaces, DType::kInt32, 20},
+                                                 {"targets_place", kPlaces, DType::kInt32},
+                                                 {"next_sentence", {}, DType::kInt32}}}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

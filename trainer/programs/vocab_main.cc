@@ -57,7 +57,9 @@ TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard inp
   --decode VOCABULARY   reads lines of ids, writes lines of text
   --pieces              writes, or reads, the tokens themselves in the place of their ids
   --max-line-bytes N    a longer line of a text or of standard input is an error; default 67108864 (64 MiB)
-VOCABULARY is a SentencePiece model, a file of tensor2tensor that ends in .subwords, or the word `bytes`.
+  --cased               a WordPiece vocabulary keeps capital letters and accents
+VOCABULARY is a SentencePiece model, a file of tensor2tensor that ends in .subwords, a WordPiece vocabulary that
+ends in .txt (BERT's vocab.txt), or the word `bytes`.
 
 The same texts in the same order give the same vocabulary on every machine. In a configuration:
   data: {vocabulary: {type: sentencepiece, path: ende.model}}
@@ -69,6 +71,7 @@ struct Options {
   bool help = false;
   std::string encode, decode;  ///< the vocabulary to encode or decode with; empty: not requested
   bool pieces = false;
+  bool cased = false;
   std::string output;
   SentencePieceTraining vocabulary;
   int64_t sentences = TextSample::default_most;
@@ -113,7 +116,7 @@ E parse_word(const cxxopts::ParseResult& parsed, const std::string& name) {
 cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
   cxxopts::Options parser("mtf-vocab");
   const auto text = [](const char* value) { return cxxopts::value<std::string>()->default_value(value); };
-  parser.add_options()("h,help", "")("pieces", "")("no-byte-fallback", "");
+  parser.add_options()("h,help", "")("pieces", "")("cased", "")("no-byte-fallback", "");
   parser.add_options()("encode", "", text(""))("decode", "", text(""))("output", "", text(""));
   parser.add_options()("size", "", text("32000"))("model", "", text("unigram"))("coverage", "",
                                                                                 text("0.9995"));
@@ -167,6 +170,7 @@ Options parse(const std::vector<std::string>& words) {
   options.decode = parsed["decode"].as<std::string>();
   options.output = parsed["output"].as<std::string>();
   options.pieces = parsed["pieces"].as<bool>();
+  options.cased = parsed["cased"].as<bool>();
   options.vocabulary.size = parse_count(parsed, "size", 4);
   options.vocabulary.model = parse_word<SentencePieceModel>(parsed, "model");
   options.vocabulary.normalization = parse_word<TextNormalization>(parsed, "normalization");
@@ -211,12 +215,18 @@ void train(const Options& options) {
   progress.info(fmt::format("{} is there after {}", options.output, duration_text(seconds())));
 }
 
-std::unique_ptr<Vocabulary> open(const std::string& name) {
+std::unique_ptr<Vocabulary> open(const std::string& name, bool cased) {
   if (name == "bytes") return read_vocabulary(BytesOptions{});
   if (name.ends_with(".subwords")) {
     T2tOptions subwords;
     subwords.path.text = name;
     return read_vocabulary(subwords);
+  }
+  if (name.ends_with(".txt")) {
+    WordPieceOptions pieces;
+    pieces.path.text = name;
+    pieces.lowercase = !cased;
+    return read_vocabulary(pieces);
   }
   SentencePieceOptions options;
   options.path.text = name;
@@ -262,7 +272,7 @@ void filter(const TextLimit& limit,
 }
 
 void encode(const Options& options) {
-  const std::unique_ptr<Vocabulary> vocabulary = open(options.encode);
+  const std::unique_ptr<Vocabulary> vocabulary = open(options.encode, options.cased);
   filter(options.limit, [&](std::string_view line, int64_t number) {
     std::string tokens;
     for (const int32_t id : vocabulary->encode(text_of(line, number))) {
@@ -274,7 +284,7 @@ void encode(const Options& options) {
 }
 
 void decode(const Options& options) {
-  const std::unique_ptr<Vocabulary> vocabulary = open(options.decode);
+  const std::unique_ptr<Vocabulary> vocabulary = open(options.decode, options.cased);
   std::unordered_map<std::string, int32_t> ids;
   for (int32_t id = 0; id < vocabulary->size(); ++id)
     ids.emplace(options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id), id);

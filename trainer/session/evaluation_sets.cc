@@ -27,8 +27,11 @@ void check_metrics(const EvaluationSet& set, const Model& model, bool written, c
   }
 }
 
-/// True if metric can be computed from the examples of the source: entities need tagged words, answers questions.
+/// True if metric can be computed from the examples of the source: entities need tagged words, answers questions, and what is
+/// said of pairs of texts their labels.
 bool can_be_measured(std::string_view metric, const Source& source) {
+  if (metric.starts_with("next_sentence_"))
+    return std::ranges::find(source.features(), "next_sentence", &Feature::name) != source.features().end();
   if (dynamic_cast<const DeclaredSource*>(&source)) return true;
   if (metric.starts_with("entity_")) return dynamic_cast<const ConllSource*>(&source) != nullptr;
   const bool of_answers = metric == "exact_match" || metric == "answer_f1";
@@ -43,7 +46,9 @@ void keep_measurable(EvaluationSet& set, const Mark& mark, Diagnostics& diagnost
       diagnostics.error(mark,
                         fmt::format("`evaluate.datasets.{}.metrics`: `{}` cannot be measured on this source",
                                     set.name, metric),
-                        metric.starts_with("entity_") ? "a source of type conll" : "a source of type squad");
+                        metric.starts_with("entity_") ? "a source of type conll"
+                        : metric.starts_with("next_") ? "an objective masked_lm with `pairs`"
+                                                      : "a source of type squad");
     return true;
   });
 }

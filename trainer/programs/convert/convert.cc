@@ -10,6 +10,7 @@
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/error.h"
 #include "engine/base/nearest.h"
+#include "trainer/programs/convert/bert.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5.h"
@@ -30,11 +31,23 @@ std::string name_of(WeightFormat format) {
   return {};
 }
 
+bool is_hugging_face(WeightFormat format) {
+  return format == WeightFormat::kHuggingFaceT5 || format == WeightFormat::kHuggingFaceBert;
+}
+
+/// What config.json says; a T5 checks it again.
+WeightFormat hugging_face_format(const std::string& directory) {
+  const std::string file = directory + "/config.json";
+  const HuggingFaceJson json(read_text_file(file), file);
+  return json.text("model_type", "") == "bert" ? WeightFormat::kHuggingFaceBert
+                                               : WeightFormat::kHuggingFaceT5;
+}
+
 WeightFormat format_of_source(const std::string& path) {
   const fs::path from(path);
   std::error_code ignored;
   if (fs::is_regular_file(from, ignored)) return WeightFormat::kSafetensors;
-  if (fs::exists(from / "config.json", ignored)) return WeightFormat::kHuggingFaceT5;
+  if (fs::exists(from / "config.json", ignored)) return hugging_face_format(path);
   if (fs::exists(from / "checkpoints", ignored) || fs::exists(from / "manifest.json", ignored))
     return WeightFormat::kModel;
   if (!fs::exists(from, ignored))
@@ -50,7 +63,7 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
     if (is_file) return WeightFormat::kSafetensors;
     if (from != WeightFormat::kModel) return WeightFormat::kModel;
     throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
-                "`--to hf-t5`, `--to model`, or a name that ends in .safetensors");
+                "`--to hf-t5`, `--to hf-bert`, `--to model`, or a name that ends in .safetensors");
   }
   if (is_file != (*options.format == WeightFormat::kSafetensors)) {
     throw Error(ErrorKind::kUsage,
@@ -72,8 +85,9 @@ void check(const ConvertOptions& options, WeightFormat from, WeightFormat to) {
   needs(options.raw, run, "--raw", "no directory of a run");
   needs(options.all, run, "--all", "no directory of a run");
   needs(!options.config.empty(), from == WeightFormat::kSafetensors, "--config", "no .safetensors file");
-  if (options.all && to == WeightFormat::kHuggingFaceT5)
-    throw Error(ErrorKind::kUsage, "--all: the state of a training has no place in hf-t5");
+  if (options.all && is_hugging_face(to))
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--all: the state of a training has no place in {}", name_of(to)));
   std::error_code ignored;
   if (fs::equivalent(options.from, options.to, ignored))
     throw Error(ErrorKind::kUsage, fmt::format("{} is both what is read and what is written", options.from));
@@ -92,12 +106,14 @@ Read read(const ConvertOptions& options, WeightFormat from) {
     case WeightFormat::kSafetensors:
       return {read_weights_file(options.from, options.config), {}, {}};
     case WeightFormat::kHuggingFaceT5:
+    case WeightFormat::kHuggingFaceBert:
       break;
   }
   // Removes a trailing slash, since file names are appended with one.
-  T5Import t5 =
-      import_t5(options.from, (fs::absolute(options.to) / "").lexically_normal().parent_path().string());
-  return {std::move(t5.model), std::move(t5.files), std::move(t5.notes)};
+  const std::string to = (fs::absolute(options.to) / "").lexically_normal().parent_path().string();
+  HuggingFaceImport import =
+      from == WeightFormat::kHuggingFaceT5 ? import_t5(options.from, to) : import_bert(options.from, to);
+  return {std::move(import.model), std::move(import.files), std::move(import.notes)};
 }
 
 /// Returns notes on vocabularies that the run has trained: they are in the run's directory and not in a file
@@ -127,7 +143,8 @@ void write(const ConvertOptions& options, WeightFormat to, Read& read) {
       std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
     for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
   } else {
-    for (std::string& note : export_t5(read.model, options.from, directory.path()))
+    const auto write_model = to == WeightFormat::kHuggingFaceT5 ? export_t5 : export_bert;
+    for (std::string& note : write_model(read.model, options.from, directory.path()))
       read.notes.push_back(std::move(note));
   }
   directory.publish();

@@ -6,6 +6,7 @@
 //   model         directory of a run: config.yaml and checkpoints/step-N
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
 //   hf-t5         directory in Hugging Face format: config.json, model.safetensors (t5.h)
+//   hf-bert       likewise (bert.h)
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,12 @@
 
 namespace mtf {
 
-enum class WeightFormat { kModel, kSafetensors, kHuggingFaceT5 };
+enum class WeightFormat { kModel, kSafetensors, kHuggingFaceT5, kHuggingFaceBert };
 inline config::EnumNames enum_names(WeightFormat) {
   return {{"model", WeightFormat::kModel},
           {"safetensors", WeightFormat::kSafetensors},
-          {"hf-t5", WeightFormat::kHuggingFaceT5}};
+          {"hf-t5", WeightFormat::kHuggingFaceT5},
+          {"hf-bert", WeightFormat::kHuggingFaceBert}};
 }
 
 struct ConvertOptions {

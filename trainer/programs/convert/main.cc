@@ -19,10 +19,10 @@ namespace {
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
-usage: mtf-convert FROM TO [--to model|safetensors|hf-t5] [option...]
+usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert] [option...]
 
-FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a T5 in Hugging
-Face form: a directory with config.json and model.safetensors (v1.0, v1.1, Flan, mT5, ByT5).
+FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a T5 or a BERT in
+Hugging Face form: a directory with config.json and model.safetensors (v1.0, v1.1, Flan, mT5, ByT5).
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
@@ -35,6 +35,7 @@ Face form: a directory with config.json and model.safetensors (v1.0, v1.1, Flan,
       safetensors   one file; it has the configuration in its metadata
       hf-t5         directory with config.json, model.safetensors and the files of the tokeniser, for models
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
+      hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
   --step N          the checkpoint of step N of a run; default: the newest
   --raw             weights as they were trained; else, with train.ema_decay, their running means
   --all             the state of the training too, so that it can go on; model and safetensors only

@@ -3,16 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "data/vocabulary/vocabulary.h"
-#include "engine/base/error.h"
-#include "engine/base/json.h"
+#include "trainer/programs/convert/hugging_face.h"
 
 namespace mtf {
 namespace {
-
-using Json = nlohmann::json;
 
 /// The relative attention distance of this program from which all positions share a bucket.
 constexpr int64_t kMaxDistance = 128;
@@ -38,58 +34,7 @@ const std::vector<FeedForwardName>& feed_forward_names() {
   return names;
 }
 
-/// Typed access to the keys of config.json.
-class T5Json {
- public:
-  T5Json(const std::string& text, const std::string& path) : path_(path) {
-    try {
-      json_ = parse_json(text, [&](const std::string& key) { fail(fmt::format("`{}` occurs twice", key)); });
-    } catch (const Json::exception& error) {
-      fail(fmt::format("it is no valid JSON ({})", message_of(error)));
-    }
-    if (!json_.is_object()) fail("it is no JSON object");
-  }
-
-  [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const {
-    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path_, what), hint);
-  }
-
-  int64_t size(const char* key, int64_t otherwise) const {
-    if (!has(key)) return otherwise;
-    constexpr int64_t most = std::numeric_limits<int32_t>::max();
-    if (!json_[key].is_number_unsigned() || json_[key] < 1 || json_[key] > most)
-      fail(fmt::format("`{}` is {}, no size", key, json_[key].dump()));
-    return json_[key].get<int64_t>();
-  }
-  double number(const char* key, double otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_number() || json_[key] < 0 || json_[key] >= 1)
-      fail(fmt::format("`{}` is {}, no number from 0 to 1", key, json_[key].dump()));
-    return json_[key].get<double>();
-  }
-  std::string text(const char* key, const std::string& otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_string()) fail(fmt::format("`{}` is {}, no text", key, json_[key].dump()));
-    return json_[key].get<std::string>();
-  }
-  bool flag(const char* key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_boolean()) fail(fmt::format("`{}` is {}, not true or false", key, json_[key].dump()));
-    return json_[key].get<bool>();
-  }
-  /// Throws Error if `key` is given with another value.
-  void require(const char* key, int64_t value, const char* why) const {
-    if (has(key) && json_[key] != value)
-      fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value), why);
-  }
-  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
-
- private:
-  std::string path_;
-  Json json_;
-};
-
-std::vector<Activation> parse_feed_forward(const T5Json& json) {
+std::vector<Activation> parse_feed_forward(const HuggingFaceJson& json) {
   const std::string given = json.text("feed_forward_proj", "relu");
   std::vector<std::string_view> known;
   for (const FeedForwardName& entry : feed_forward_names()) {
@@ -108,7 +53,7 @@ bool has_feed_forward_name(const std::vector<Activation>& activation) {
 }
 
 T5Config parse_t5_config(const std::string& text, const std::string& path) {
-  const T5Json json(text, path);
+  const HuggingFaceJson json(text, path);
   if (const std::string type = json.text("model_type", "none"); type != "t5" && type != "mt5")
     json.fail(fmt::format("`model_type` is {}, which cannot be converted", type), "t5 or mt5");
   const char* const ids = "padding, and the start of a decoder, is id 0, the end of a sequence id 1";

@@ -12,6 +12,7 @@
 
 #include "layers/activation.h"
 #include "trainer/config/config.h"
+#include "trainer/programs/convert/hugging_face.h"
 
 namespace mtf {
 
@@ -45,13 +46,7 @@ bool has_feed_forward_name(const std::vector<Activation>& activation);
 /// determine. Throws Error (kConfig), which says what differs from a T5.
 T5Config t5_of(const Config& config);
 
-/// The values of config.yaml besides the model.
-struct T5Surroundings {
-  std::string vocabulary;  ///< the value of `data.vocabulary`
-  std::string directory;   ///< directory that will hold the model
-  std::string source;      ///< origin of the model
-};
 /// Returns the text of config.yaml.
-std::string t5_yaml(const T5Config& t5, const T5Surroundings& around);
+std::string t5_yaml(const T5Config& t5, const ModelSurroundings& around);
 
 }  // namespace mtf

@@ -6,6 +6,7 @@
 #include "layers/attention.h"
 #include "layers/embeddings/vocab.h"
 #include "models/bitransformer.h"
+#include "trainer/programs/convert/layer_options.h"
 #include "trainer/programs/convert/t5_config.h"
 
 namespace mtf {
@@ -29,29 +30,6 @@ void describe(config::Visitor& visit, T5SelfAttention& options) {
   visit("relative_attention_num_buckets", options.relative_attention_num_buckets, "");
 }
 
-struct T5EncDecAttention : HeadOptions {};
-void describe(config::Visitor& visit, T5EncDecAttention& options) {
-  describe(visit, static_cast<HeadOptions&>(options));
-}
-
-struct T5FeedForward {
-  int64_t hidden_size = 4096;
-  std::vector<Activation> activation = {Activation::kRelu};
-  bool bias = false;
-  double dropout = 0;
-};
-void describe(config::Visitor& visit, T5FeedForward& options) {
-  visit("hidden_size", options.hidden_size, "");
-  visit("activation", options.activation, "");
-  visit("bias", options.bias, "");
-  visit("dropout", options.dropout, "");
-}
-
-struct T5Norm {
-  double epsilon = 1e-6;
-};
-void describe(config::Visitor& visit, T5Norm& options) { visit("epsilon", options.epsilon, ""); }
-
 /// The layers of one side (encoder or decoder), with the model's defaults for them.
 class T5Block {
  public:
@@ -73,17 +51,7 @@ class T5Block {
 
   template <class Options>
   Options layer(size_t index) const {
-    const config::LayerEntry& layer = layers_[index];
-    const Node* base = defaults_.find(layer.name);
-    const Node own = layer.options.is_null() ? Node::map({}, layer.mark) : layer.options;
-    Diagnostics diagnostics;
-    const auto options =
-        config::parse<Options>(base ? config::merge(*base, own) : own, diagnostics, layer.name);
-    if (diagnostics.has_errors()) {
-      const Problem& first = diagnostics.errors().front();
-      not_t5(first.mark, first.message, first.hint);
-    }
-    return options;
+    return parse_layer<Options>(layers_[index], &defaults_, not_t5);
   }
   const Mark& mark() const { return mark_; }
 
@@ -105,6 +73,7 @@ class Heads {
     if (!options.fold_scaling_into_initializer)
       differs(layer, "has no fold_scaling_into_initializer", "true");
     if (options.extra_logit) differs(layer, "has an extra_logit", "null");
+    if (options.bias != AttentionBias::kNone) differs(layer, "has biases", "bias: false");
     if (known_ && (options.num_heads != t5_.num_heads || options.key_value_size != t5_.d_kv))
       differs(layer, "has other heads than the layer before", "num_heads and key_value_size of one value");
     known_ = true;
@@ -151,12 +120,6 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
 /// Quotes a text for YAML.
 std::string quoted(const std::string& text) { return config::to_flow_yaml(Node::scalar(text, {}, true)); }
 
-std::string activation_text(const std::vector<Activation>& activation) {
-  std::vector<std::string> words;
-  for (const Activation function : activation) words.push_back(config::dump(function).text());
-  return words.size() == 1 ? words[0] : fmt::format("[{}]", fmt::join(words, ", "));
-}
-
 }  // namespace
 
 T5Config t5_of(const Config& config) {
@@ -179,8 +142,9 @@ T5Config t5_of(const Config& config) {
   Heads heads(mark, t5);
   heads.add_self(encoder.layer<T5SelfAttention>(0));
   heads.add_self(decoder.layer<T5SelfAttention>(0));
-  heads.add("EncDecAttention", decoder.layer<T5EncDecAttention>(1));
-  const auto of_encoder = encoder.layer<T5FeedForward>(1), of_decoder = decoder.layer<T5FeedForward>(2);
+  heads.add("EncDecAttention", decoder.layer<ConvertedAttention>(1));
+  const auto of_encoder = encoder.layer<ConvertedFeedForward>(1),
+             of_decoder = decoder.layer<ConvertedFeedForward>(2);
   if (of_encoder.hidden_size != of_decoder.hidden_size || of_encoder.activation != of_decoder.activation)
     not_t5(mark, "encoder and decoder have other DenseReluDense", "the same of both");
   if (of_encoder.bias || of_decoder.bias) not_t5(mark, "DenseReluDense has biases", "bias: false");
@@ -190,13 +154,13 @@ T5Config t5_of(const Config& config) {
     not_t5(mark, fmt::format("DenseReluDense has the activation {}", activation_text(t5.activation)),
            "relu, gelu, swish, or [gelu, linear], [swish, linear], [relu, linear]");
   if (const Node* norm = model->layer_defaults.find("rms_norm")) {
-    t5.epsilon = config::parse<T5Norm>(*norm, diagnostics, "rms_norm").epsilon;
+    t5.epsilon = config::parse<ConvertedNorm>(*norm, diagnostics, "rms_norm").epsilon;
     diagnostics.throw_if_errors();
   }
   return t5;
 }
 
-std::string t5_yaml(const T5Config& t5, const T5Surroundings& around) {
+std::string t5_yaml(const T5Config& t5, const ModelSurroundings& around) {
   const std::string heads = fmt::format("num_heads: {}, key_value_size: {}", t5.num_heads, t5.d_kv);
   const char* const unscaled =
       t5.tied && !t5.scaled_logits ? "\n  embedding: {type: vocab, scale_logits: false}" : "";

@@ -189,9 +189,9 @@ ModelWeights read_weights_file(const std::string& path, const std::string& confi
   } else if (found != file.metadata().end()) {
     model.config = found->second;
   } else {
-    throw Error(
-        ErrorKind::kUsage, path + " does not say of which model it is",
-        "`--config FILE.yaml`, the configuration of the model; of a T5 in Hugging Face form the directory");
+    throw Error(ErrorKind::kUsage, path + " does not say of which model it is",
+                "`--config FILE.yaml`, the configuration of the model; of a model in Hugging Face form the "
+                "directory");
   }
   add_tensors(file, model);
   return model;

@@ -1,0 +1,54 @@
+// The hyperparameters of a BERT, read from and written to Hugging Face's config.json and the configuration of this program.
+// Devlin et al., BERT, 2019.
+//
+//   const BertConfig bert = parse_bert_config(text, "bert-base-uncased/config.json");
+//   const std::string yaml = bert_yaml(bert, {.vocabulary = "{type: wordpiece, ...}", ...});
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "layers/activation.h"
+#include "trainer/config/config.h"
+#include "trainer/programs/convert/hugging_face.h"
+
+namespace mtf {
+
+/// What stands on the encoder: logits of hidden tokens, without and with the classifier of pairs of sentences; classes of a
+/// text; tags of its tokens; the bounds of an answer.
+enum class BertHead { kMaskedLm, kPretraining, kClassifier, kTagger, kSpans };
+
+/// The hyperparameters. The defaults are those of keys that config.json omits.
+struct BertConfig {
+  int64_t vocab_size = 30522;
+  int64_t hidden = 768;
+  int64_t num_layers = 12;
+  int64_t num_heads = 12;
+  int64_t intermediate = 3072;
+  int64_t max_positions = 512;
+  int64_t token_types = 2;
+  double dropout = 0.1;
+  double attention_dropout = 0.1;
+  double epsilon = 1e-12;
+  double initializer_range = 0.02;
+  Activation activation = Activation::kGeluErf;
+  BertHead head = BertHead::kPretraining;  ///< which only the weights determine
+  int64_t labels = 2;                      ///< of a classifier or a tagger; only the weights determine them
+
+  friend bool operator==(const BertConfig&, const BertConfig&) = default;
+};
+
+/// Parses config.json; `path` names the text in messages. Throws Error (kCheckpoint) for a damaged text, for other models, and
+/// for a BERT that this program cannot build.
+BertConfig parse_bert_config(const std::string& json, const std::string& path);
+std::string bert_json(const BertConfig& bert);
+/// True if config.json has a name for this activation.
+bool has_bert_name(Activation activation);
+
+/// Returns the BERT that a configuration of this program describes, without the sizes that only the weights determine:
+/// vocab_size, hidden, max_positions, token_types, labels. Throws Error (kConfig), which says what differs from a BERT.
+BertConfig bert_of(const Config& config);
+/// Returns the text of config.yaml.
+std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around);
+
+}  // namespace mtf

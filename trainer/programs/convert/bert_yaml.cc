@@ -1,0 +1,353 @@
+// Converts a BERT to a configuration of this program and back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/printable.h"
+#include "layers/embeddings/vocab.h"
+#include "layers/layer_stack.h"
+#include "layers/positions.h"
+#include "models/model.h"
+#include "trainer/programs/convert/bert_config.h"
+#include "trainer/programs/convert/layer_options.h"
+
+namespace mtf {
+namespace {
+
+using config::LayerEntry;
+using config::Node;
+
+[[noreturn]] void not_bert(const Mark& mark, const std::string& what, const std::string& hint) {
+  throw Error(ErrorKind::kConfig, mark, "the model is no BERT: " + what, hint);
+}
+
+/// The options of the other layers of a BERT that determine what it computes.
+struct BertEmbedding {
+  Shape output;
+  std::optional<int64_t> size;
+  int64_t vocab_divisor = 128;
+  Embedding embedding;
+};
+void describe(config::Visitor& visit, BertEmbedding& options) {
+  visit("output", options.output, "");
+  visit("size", options.size, "");
+  visit("vocab_divisor", options.vocab_divisor, "");
+  visit("embedding", options.embedding, "");
+}
+
+struct BertPositions {
+  static constexpr std::string_view shorthand = "type";
+  Positions type = Positions::kLearned;
+  double stddev = 0;
+  std::optional<int64_t> max_length;
+};
+void describe(config::Visitor& visit, BertPositions& options) {
+  visit("type", options.type, "");
+  visit("stddev", options.stddev, "");
+  visit("max_length", options.max_length, "");
+}
+
+struct BertStack : StackOptions, SublayerOptions {
+  bool causal = false;
+};
+void describe(config::Visitor& visit, BertStack& options) {
+  describe(visit, static_cast<StackOptions&>(options));
+  describe_sublayers(visit, options);
+  visit("causal", options.causal, "");
+}
+
+struct BertDropout {
+  static constexpr std::string_view shorthand = "rate";
+  double rate = 0;
+  std::vector<config::Name> share;
+};
+void describe(config::Visitor& visit, BertDropout& options) {
+  visit("rate", options.rate, "");
+  visit("share", options.share, "");
+}
+
+struct BertDense {
+  Shape output;
+  Activation activation = Activation::kLinear;
+  bool bias = true;
+  std::string name;
+  InitializerOptions kernel_initializer, bias_initializer;
+};
+void describe(config::Visitor& visit, BertDense& options) {
+  visit("output", options.output, "");
+  visit("activation", options.activation, "");
+  visit("bias", options.bias, "");
+  visit("name", options.name, "");
+  visit("kernel_initializer", options.kernel_initializer, "");
+  visit("bias_initializer", options.bias_initializer, "");
+}
+
+/// The layers of a BERT's model, from which its hyperparameters are read.
+class BertReader {
+ public:
+  explicit BertReader(const Config& config) : model_(config.model), mark_(config.mark("model")) {}
+
+  BertConfig read() {
+    read_head();
+    const Node* layers = model_.find("layers");
+    std::vector<LayerEntry> list = layers ? entries(*layers) : std::vector<LayerEntry>();
+    std::vector<std::string> wanted = {"embedding", "token_types", "positions", "layer_norm", "transformer"};
+    if (bert_.head == BertHead::kClassifier) wanted.emplace_back("pooler");
+    const bool has_dense = bert_.head != BertHead::kMaskedLm && bert_.head != BertHead::kPretraining;
+    if (has_dense) wanted.emplace_back("dense");
+    std::erase_if(list, [&](const LayerEntry& entry) { return entry.name == "dropout"; });
+    expect_names(list, wanted, layers ? layers->mark() : mark_, "its layers are");
+    const auto embedding = layer<BertEmbedding>(list[0]);
+    const auto* vocab = embedding.embedding.get_if<VocabEmbedding>();
+    require(vocab && !vocab->scale_like_classifier && (has_dense || !vocab->scale_logits), list[0].mark,
+            "it has another embedding", "embedding: {type: vocab, scale_logits: false}");
+    require(layer<BertPositions>(list[2]).type == Positions::kLearned, list[2].mark,
+            "its positions have no table", "positions: learned");
+    add_norm(list[3]);
+    read_stack(layer<BertStack>(list[4]), list[4].mark);
+    if (!has_dense) read_transform();
+    return bert_;
+  }
+
+ private:
+  void require(bool holds, const Mark& mark, const std::string& what, const std::string& right) const {
+    if (!holds) not_bert(mark, what, right);
+  }
+
+  static std::vector<LayerEntry> entries(const Node& list) {
+    Diagnostics diagnostics;
+    std::vector<LayerEntry> entries;
+    for (const Node& node : list.elements()) entries.push_back(layer_entry(node, diagnostics));
+    diagnostics.throw_if_errors();
+    return entries;
+  }
+
+  template <class Options>
+  Options layer(const LayerEntry& entry) const {
+    return parse_layer<Options>(entry, model_.find("layer_defaults"), not_bert);
+  }
+
+  static void expect_names(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
+                           const Mark& mark, const std::string& what) {
+    std::vector<std::string> names;
+    for (const LayerEntry& entry : list) names.push_back(entry.name);
+    if (names != wanted)
+      not_bert(mark, fmt::format("{} [{}]", what, fmt::join(names, ", ")),
+               fmt::format("[{}]", fmt::join(wanted, ", ")));
+  }
+
+  void read_head() {
+    const Node* type = model_.find("type");
+    const std::string name = type ? type->text() : "";
+    if (name == "masked_lm") {
+      bert_.head = BertHead::kMaskedLm;  // the weights say whether there is a classifier of pairs
+    } else if (name == "classifier") {
+      bert_.head = BertHead::kClassifier;
+    } else if (name == "tagger") {
+      bert_.head = BertHead::kTagger;
+    } else if (name == "spans") {
+      bert_.head = BertHead::kSpans;
+    } else {
+      not_bert(mark_, fmt::format("its type is {}", name), "masked_lm, classifier, tagger or spans");
+    }
+    const Node* scope = model_.find("name");
+    require(!scope || scope->text().empty(), mark_, "its variables have a scope", "no `name`");
+  }
+
+  void add_norm(const LayerEntry& entry) {
+    const double epsilon = layer<ConvertedNorm>(entry).epsilon;
+    require(!has_epsilon_ || epsilon == bert_.epsilon, entry.mark, "its norms have several `epsilon`",
+            "one for all: `layer_defaults: {layer_norm: {epsilon: 1e-12}}`");
+    has_epsilon_ = true;
+    bert_.epsilon = epsilon;
+  }
+
+  /// Takes the layers of dropout out of a list of sublayers.
+  std::vector<LayerEntry> without_dropout(const Node& list, double& rate) const {
+    std::vector<LayerEntry> left;
+    for (const LayerEntry& entry : entries(list)) {
+      if (entry.name == "dropout") {
+        rate = layer<BertDropout>(entry).rate;
+      } else {
+        left.push_back(entry);
+      }
+    }
+    return left;
+  }
+
+  void read_stack(const BertStack& stack, const Mark& mark) {
+    require(!stack.causal, mark, "its tokens do not see those behind them", "causal: false");
+    require(stack.block_scope, mark, "`block_scope` is false", "block_scope: true");
+    const SublayerLists& lists = stack.sublayers;
+    require(lists.initial.is_list() && lists.per_layer.is_list() && lists.final.is_list(), mark,
+            "it has no norm after each layer",
+            "sublayers: {initial: [], per_layer: [call_layer, dropout, residual, layer_norm], final: []}");
+    double unused = 0;
+    bert_.dropout = 0;
+    expect_names(without_dropout(lists.initial, unused), {}, mark, "`sublayers.initial` is");
+    expect_names(without_dropout(lists.final, unused), {}, mark, "`sublayers.final` is");
+    const std::vector<LayerEntry> around = without_dropout(lists.per_layer, bert_.dropout);
+    expect_names(around, {"call_layer", "residual", "layer_norm"}, mark, "`sublayers.per_layer` is");
+    add_norm(around[2]);
+    bert_.num_layers = stack.num_layers;
+    const std::vector<LayerEntry> block = entries(stack.block);
+    expect_names(block, {"SelfAttention", "DenseReluDense"}, stack.block.mark(), "its block is");
+    read_attention(layer<ConvertedAttention>(block[0]), block[0].mark);
+    const auto feed_forward = layer<ConvertedFeedForward>(block[1]);
+    const Mark& of_feed_forward = block[1].mark;
+    require(feed_forward.bias, of_feed_forward, "DenseReluDense has no biases", "bias: true");
+    require(feed_forward.activation.size() == 1 && has_bert_name(feed_forward.activation[0]), of_feed_forward,
+            fmt::format("DenseReluDense has the activation {}", activation_text(feed_forward.activation)),
+            "gelu_erf, gelu, relu, swish or tanh");
+    bert_.intermediate = feed_forward.hidden_size;
+    bert_.activation = feed_forward.activation[0];
+  }
+
+  void read_attention(const HeadOptions& options, const Mark& mark) {
+    require(options.num_memory_heads == 0 || options.num_memory_heads == options.num_heads, mark,
+            "SelfAttention has num_memory_heads", "0");
+    require(!options.shared_kv, mark, "SelfAttention has shared_kv", "false");
+    require(!options.fold_scaling_into_initializer, mark, "SelfAttention has fold_scaling_into_initializer",
+            "false");
+    require(!options.extra_logit, mark, "SelfAttention has an extra_logit", "null");
+    require(options.bias == AttentionBias::kAll, mark, "SelfAttention has no biases", "bias: true");
+    bert_.num_heads = options.num_heads;
+    head_size_ = options.key_value_size;
+    bert_.attention_dropout = options.dropout;
+  }
+
+  void read_transform() {
+    const Node* transform = model_.find("transform");
+    if (!transform) {
+      require(bert_.activation == Activation::kGelu, mark_,
+              "the layers of `transform` have another activation",
+              "a list `transform` with that of DenseReluDense");
+      return;
+    }
+    const std::vector<LayerEntry> list = entries(*transform);
+    expect_names(list, {"dense", "layer_norm"}, transform->mark(), "`transform` is");
+    const auto dense = layer<BertDense>(list[0]);
+    require(dense.bias && dense.activation == bert_.activation, list[0].mark,
+            "the layers of `transform` have another activation", "that of DenseReluDense, and a bias");
+    add_norm(list[1]);
+  }
+
+  const Node& model_;
+  Mark mark_;
+  BertConfig bert_;
+  int64_t head_size_ = 0;
+  bool has_epsilon_ = false;
+};
+
+std::string data_of(const BertConfig& bert) {
+  switch (bert.head) {
+    case BertHead::kMaskedLm:
+      return "{type: text, path: texts.txt, objective: masked_lm}";
+    case BertHead::kPretraining:
+      return "{type: text, path: texts.txt, join: document, objective: {type: masked_lm, pairs: "
+             "next_sentence}}";
+    case BertHead::kClassifier:
+      return "{type: labelled_text, path: train.tsv, text: text, labels: label}";
+    case BertHead::kTagger:
+      return "{type: conll, path: train.conll}";
+    case BertHead::kSpans:
+      break;
+  }
+  return "{type: squad, path: train.json}";
+}
+
+std::string_view type_of(BertHead head) {
+  switch (head) {
+    case BertHead::kClassifier:
+      return "classifier\n  input: inputs";
+    case BertHead::kTagger:
+      return "tagger";
+    case BertHead::kSpans:
+      return "spans";
+    default:
+      return "masked_lm";
+  }
+}
+
+/// What follows the layers of the encoder.
+std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
+  const auto dense = [&](std::string_view name, std::string_view output, int64_t size) {
+    return fmt::format("    - dense: {{name: {}, output: {{{}: {}}}, kernel_initializer: {}}}\n", name,
+                       output, size, initializer);
+  };
+  const std::string pooler = fmt::format("    - pooler: {{kernel_initializer: {}}}\n", initializer);
+  const std::string dropout = "    - dropout: $dropout\n";
+  switch (bert.head) {
+    case BertHead::kClassifier:
+      return pooler + dropout + dense("classifier", "classes", bert.labels);
+    case BertHead::kTagger:
+      return dropout + dense("classifier", "tags", bert.labels);
+    case BertHead::kSpans:
+      return dense("qa_outputs", "span", 2);
+    default:
+      return fmt::format(
+          "  transform: [dense: {{output: {{d_model: {}}}, activation: {}, kernel_initializer: {}}}, "
+          "layer_norm]\n",
+          bert.hidden, activation_text({bert.activation}), initializer);
+  }
+}
+
+}  // namespace
+
+BertConfig bert_of(const Config& config) { return BertReader(config).read(); }
+
+std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around) {
+  constexpr int64_t usual_length = 128;
+  const std::string initializer =
+      fmt::format("{{type: truncated_normal, stddev: {}}}", bert.initializer_range);
+  return fmt::format(
+      R"({header}
+# A BERT that mtf-convert has made of {source}
+#   mtf-train {directory}/config.yaml data.train.path=FILE run.model_dir=NEW      # goes on training it
+vars: {{dropout: {dropout}, attention_dropout: {attention_dropout}}}
+data:
+  train: {data}
+  vocabulary: {vocabulary}
+  sequence_length: {length}
+model:
+  type: {type}
+  layers:
+    - embedding:
+        output: {{d_model: {hidden}}}
+        vocab_divisor: {rows}      # {rows} rows, whatever the vocabulary has
+        embedding: {{type: vocab, scale_logits: false, initializer: {initializer}}}
+    - token_types: {{types: {types}, initializer: {initializer}}}
+    - positions: {{type: learned, max_length: {positions}, stddev: {range}}}
+    - layer_norm
+    - dropout: $dropout
+    - transformer:
+        num_layers: {layers}
+        block: [SelfAttention, DenseReluDense]
+        sublayers: {{initial: [], per_layer: [call_layer, dropout: $dropout, residual, layer_norm], final: []}}
+{head}  layer_defaults:
+    layer_norm: {{epsilon: {epsilon}}}
+    SelfAttention:
+      {{num_heads: {heads}, key_value_size: {head_size}, bias: true, fold_scaling_into_initializer: false,
+       dropout: $attention_dropout, kernel_initializer: {initializer}}}
+    DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: true, kernel_initializer: {initializer}}}
+optimizer: {{type: adamw, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1}}
+learning_rate: 5e-5
+train: {{steps: 10000, batch_size: 32}}
+checkpoint: {{init: {{path: {init}}}}}
+)",
+      fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
+      fmt::arg("directory", printable(around.directory)), fmt::arg("dropout", bert.dropout),
+      fmt::arg("attention_dropout", bert.attention_dropout), fmt::arg("data", data_of(bert)),
+      fmt::arg("vocabulary", around.vocabulary),
+      fmt::arg("length", std::min(usual_length, bert.max_positions)), fmt::arg("type", type_of(bert.head)),
+      fmt::arg("hidden", bert.hidden), fmt::arg("rows", bert.vocab_size),
+      fmt::arg("initializer", initializer), fmt::arg("types", bert.token_types),
+      fmt::arg("positions", bert.max_positions), fmt::arg("range", bert.initializer_range),
+      fmt::arg("layers", bert.num_layers), fmt::arg("head", head_yaml(bert, initializer)),
+      fmt::arg("epsilon", bert.epsilon), fmt::arg("heads", bert.num_heads),
+      fmt::arg("head_size", bert.hidden / bert.num_heads), fmt::arg("intermediate", bert.intermediate),
+      fmt::arg("activation", activation_text({bert.activation})),
+      fmt::arg("init", config::to_flow_yaml(Node::scalar(around.directory, {}, true))));
+}
+
+}  // namespace mtf

@@ -1,0 +1,264 @@
+#include "trainer/programs/convert/hugging_face.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <span>
+
+#include "engine/base/error.h"
+#include "engine/base/printable.h"
+#include "engine/core/convert_elements.h"
+#include "trainer/programs/convert/config_text.h"
+#include "trainer/programs/convert/files.h"
+
+namespace mtf {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::set<std::string> files_of_index(const std::string& path) {
+  const auto damaged = [&](const std::string& what) -> Error {
+    return {ErrorKind::kCheckpoint, fmt::format("{}: {}", path, what)};
+  };
+  std::set<std::string> files;
+  try {
+    const nlohmann::json json = parse_json(read_text_file(path), [&](const std::string& key) {
+      throw damaged(fmt::format("`{}` occurs twice", key));
+    });
+    for (const auto& [tensor, file] : json.at("weight_map").items()) {
+      const auto name = file.get<std::string>();
+      if (name.find('/') != std::string::npos) throw damaged(fmt::format("`{}` is no file beside it", name));
+      files.insert(name);
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw damaged(message_of(error));
+  }
+  return files;
+}
+
+/// Transposes [rows, columns] to [columns, rows].
+void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
+  constexpr int64_t block = 32;  // both sides of a block stay in the L1 cache
+  for (int64_t r = 0; r < rows; r += block) {
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t i = r; i < std::min(rows, r + block); ++i) to[c * rows + i] = from[i * columns + c];
+    }
+  }
+}
+
+/// Returns the rows and columns of a variable as a matrix; a vector has one row.
+std::pair<int64_t, int64_t> matrix_of(const Shape& shape) {
+  const int64_t columns = shape[shape.rank() - 1].size;
+  return {shape.size() / columns, columns};
+}
+
+}  // namespace
+
+HuggingFaceJson::HuggingFaceJson(const std::string& text, const std::string& path) : path_(path) {
+  try {
+    json_ = parse_json(text, [&](const std::string& key) { fail(fmt::format("`{}` occurs twice", key)); });
+  } catch (const nlohmann::json::exception& error) {
+    fail(fmt::format("it is no valid JSON ({})", message_of(error)));
+  }
+  if (!json_.is_object()) fail("it is no JSON object");
+}
+
+void HuggingFaceJson::fail(const std::string& what, const std::string& hint) const {
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path_, what), hint);
+}
+
+int64_t HuggingFaceJson::size(const char* key, int64_t otherwise) const {
+  if (!has(key)) return otherwise;
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  if (!json_[key].is_number_unsigned() || json_[key] < 1 || json_[key] > most)
+    fail(fmt::format("`{}` is {}, no size", key, json_[key].dump()));
+  return json_[key].get<int64_t>();
+}
+
+double HuggingFaceJson::number(const char* key, double otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_number() || json_[key] < 0 || json_[key] >= 1)
+    fail(fmt::format("`{}` is {}, no number from 0 to 1", key, json_[key].dump()));
+  return json_[key].get<double>();
+}
+
+std::string HuggingFaceJson::text(const char* key, const std::string& otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_string()) fail(fmt::format("`{}` is {}, no text", key, json_[key].dump()));
+  return json_[key].get<std::string>();
+}
+
+bool HuggingFaceJson::flag(const char* key, bool otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_boolean()) fail(fmt::format("`{}` is {}, not true or false", key, json_[key].dump()));
+  return json_[key].get<bool>();
+}
+
+void HuggingFaceJson::require(const char* key, const nlohmann::json& value, const char* why) const {
+  if (has(key) && json_[key] != value)
+    fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value.dump()), why);
+}
+
+HuggingFaceFiles::HuggingFaceFiles(const std::string& directory) : directory_(directory) {
+  const std::string index = directory + "/model.safetensors.index.json";
+  if (fs::exists(directory + "/model.safetensors")) {
+    add("model.safetensors");
+  } else if (fs::exists(index)) {
+    for (const std::string& name : files_of_index(index)) add(name);
+  } else {
+    throw Error(ErrorKind::kCheckpoint, directory + " has no model.safetensors",
+                "in Python, `model.save_pretrained(DIRECTORY, safe_serialization=True)` writes it");
+  }
+}
+
+const StoredTensor* HuggingFaceFiles::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
+const StoredTensor& HuggingFaceFiles::at(const std::string& name) const {
+  const StoredTensor* tensor = find(name);
+  if (!tensor)
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{} has no tensor `{}`", directory_, name),
+                "config.json and the file of weights are not of one model");
+  return *tensor;
+}
+
+std::vector<std::string> HuggingFaceFiles::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
+}
+
+void HuggingFaceFiles::check_unused(const std::set<std::string>& used,
+                                    const std::function<bool(const std::string& name)>& ignored,
+                                    std::string_view model) const {
+  std::vector<std::string> left;
+  for (const std::string& name : names()) {
+    if (!used.contains(name) && !ignored(name)) left.push_back(name);
+  }
+  constexpr size_t listed = 3;
+  if (!left.empty()) {
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{} has {} tensors that a {} of its config.json lacks: {}", directory_,
+                            left.size(), model, list_names(left, listed)));
+  }
+}
+
+void HuggingFaceFiles::add(const std::string& name) {
+  files_.push_back(std::make_unique<SafetensorsFile>(directory_ + "/" + name));
+  for (const StoredTensor& tensor : files_.back()->tensors()) {
+    if (!tensors_.emplace(tensor.name, &tensor).second)
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{}: tensor `{}` is in two of its files", directory_, tensor.name));
+  }
+}
+
+std::vector<std::string> parts_of(const std::string& variable) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= variable.size();) {
+    const size_t end = std::min(variable.find('/', begin), variable.size());
+    parts.push_back(variable.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::optional<int> number_of(const std::string& part, const std::string& word) {
+  if (part.size() != word.size() + 4 || !part.starts_with(word + "_")) return std::nullopt;
+  const std::string digits = part.substr(word.size() + 1);
+  if (!std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })) return std::nullopt;
+  return std::stoi(digits);
+}
+
+HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool transposed,
+                    const std::string& from) {
+  const auto [rows, columns] = matrix_of(variable.shape);
+  std::vector<int64_t> expected{rows, columns};
+  if (transposed) {
+    expected = {columns, rows};
+  } else if (variable.shape.rank() == 1) {
+    expected = {columns};
+  }
+  if (stored.shape != expected || !convertible(stored.dtype, DType::kFloat32)) {
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format("{}: tensor `{}` is {} [{}], and config.json says float32 [{}]", from, stored.name,
+                    name_of(stored.dtype), fmt::join(stored.shape, ", "), fmt::join(expected, ", ")));
+  }
+  HostTensor stored_value(variable.shape, DType::kFloat32);
+  convert_elements(stored.data.data(), stored.dtype, stored_value.bytes.data(), DType::kFloat32,
+                   variable.shape.size());
+  if (!transposed) return stored_value;
+  HostTensor value(variable.shape, DType::kFloat32);
+  transpose(stored_value.data<float>(), columns, rows, value.data<float>());
+  return value;
+}
+
+Shape with_heads_together(const Shape& shape) {
+  std::vector<Dimension> dimensions;
+  for (const Dimension& d : shape) {
+    if (d.name == "d_kv" && !dimensions.empty() && dimensions.back().name == "heads") {
+      dimensions.back().size *= d.size;
+    } else {
+      dimensions.push_back(d);
+    }
+  }
+  return Shape(std::move(dimensions));
+}
+
+void check_weights(const ModelWeights& model, const std::string& config, const std::string& from) {
+  const auto fail = [&](const std::string& variable, const std::string& there, const std::string& right) {
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: variable `{}` {}, and its config.yaml says {}", from,
+                                                    variable, there, right));
+  };
+  std::set<std::string> expected;
+  for (const Variable& variable : ConfigText(config, from).variables()) {
+    expected.insert(variable.name);
+    const auto weight = std::ranges::find(model.weights, variable.name, &ModelWeight::name);
+    const std::string right = variable.shape.to_string();
+    if (weight == model.weights.end()) fail(variable.name, "is not there", right);
+    const Shape shape = with_heads_together(weight->value.shape);
+    if (!std::ranges::equal(shape, variable.shape, {}, &Dimension::size, &Dimension::size))
+      fail(variable.name, "is " + shape.to_string(), right);
+  }
+  for (const ModelWeight& weight : model.weights) {
+    if (!expected.contains(weight.name)) fail(weight.name, "is there", "nothing of it");
+  }
+}
+
+void write_tensors(
+    const ModelWeights& model,
+    const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
+    const std::string& from, std::string_view kind, const std::string& directory) {
+  std::vector<std::vector<float>> values;
+  std::vector<StoredTensor> tensors;
+  for (const ModelWeight& weight : model.weights) {
+    const std::optional<HuggingFaceTensor> theirs = name_of(weight.name);
+    if (!theirs)
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{}: a {} has no variable `{}`", from, kind, weight.name));
+    const Shape shape = with_heads_together(weight.value.shape);
+    const auto [rows, columns] = matrix_of(shape);
+    std::vector<float> value(static_cast<size_t>(rows * columns));
+    convert_elements(weight.value.bytes.data(), weight.value.dtype,
+                     reinterpret_cast<std::byte*>(value.data()), DType::kFloat32, rows * columns);
+    StoredTensor tensor{.name = theirs->name, .shape = {rows, columns}};
+    if (theirs->transposed) {
+      std::vector<float> turned(value.size());
+      transpose(value.data(), rows, columns, turned.data());
+      value = std::move(turned);
+      tensor.shape = {columns, rows};
+    } else if (shape.rank() == 1) {
+      tensor.shape = {columns};
+    }
+    values.push_back(std::move(value));
+    tensors.push_back(std::move(tensor));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].data = std::as_bytes(std::span(values[i]));
+  write_safetensors(directory + "/model.safetensors", tensors, {{"format", "pt"}});
+}
+
+}  // namespace mtf

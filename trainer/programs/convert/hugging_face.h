@@ -1,0 +1,110 @@
+// What models in Hugging Face format share: a directory with config.json and model.safetensors (or several files, with
+// model.safetensors.index.json), in which the matrices of projections are stored transposed, [output, input].
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/json.h"
+#include "engine/graph/variable.h"
+#include "engine/safetensors/safetensors.h"
+#include "trainer/programs/convert/weights.h"
+
+namespace mtf {
+
+/// The tensor of a Hugging Face file that holds a variable of a model.
+struct HuggingFaceTensor {
+  std::string name;
+  bool transposed = false;
+};
+
+struct HuggingFaceImport {
+  ModelWeights model;
+  /// The names and contents of further files for the model's directory.
+  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<std::string> notes;  ///< readable lines on the import
+};
+
+/// The values of config.yaml besides the model.
+struct ModelSurroundings {
+  std::string vocabulary;  ///< the value of `data.vocabulary`
+  std::string directory;   ///< directory that will hold the model
+  std::string source;      ///< origin of the model
+};
+
+/// Typed access to the keys of config.json. `path` names the text in messages. Each function throws Error (kCheckpoint).
+class HuggingFaceJson {
+ public:
+  HuggingFaceJson(const std::string& text, const std::string& path);
+
+  [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const;
+  /// Return the value of a key, or `otherwise` where it is absent or null. Sizes are at least 1, numbers in [0, 1).
+  int64_t size(const char* key, int64_t otherwise) const;
+  double number(const char* key, double otherwise) const;
+  std::string text(const char* key, const std::string& otherwise) const;
+  bool flag(const char* key, bool otherwise) const;
+  /// Throws Error if `key` is given with another value.
+  void require(const char* key, const nlohmann::json& value, const char* why) const;
+  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+  const nlohmann::json& at(const char* key) const { return json_[key]; }
+
+ private:
+  std::string path_;
+  nlohmann::json json_;
+};
+
+/// The tensors of a directory, in one or several files.
+class HuggingFaceFiles {
+ public:
+  /// Throws Error (kCheckpoint).
+  explicit HuggingFaceFiles(const std::string& directory);
+
+  /// Returns null if there is no such tensor.
+  const StoredTensor* find(const std::string& name) const;
+  /// Throws Error (kCheckpoint) if there is no such tensor.
+  const StoredTensor& at(const std::string& name) const;
+  std::vector<std::string> names() const;
+  /// Throws Error (kCheckpoint) for tensors that are neither in `used` nor `ignored`; `model` names the kind of model.
+  void check_unused(const std::set<std::string>& used,
+                    const std::function<bool(const std::string& name)>& ignored,
+                    std::string_view model) const;
+
+ private:
+  void add(const std::string& name);
+
+  std::string directory_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, const StoredTensor*> tensors_;
+};
+
+/// Returns the parts of a variable's name, "encoder/block_000/.." -> "encoder", "block_000", ..
+std::vector<std::string> parts_of(const std::string& variable);
+/// Returns 7 for "block_007"; nullopt for another word.
+std::optional<int> number_of(const std::string& part, const std::string& word);
+
+/// Returns the value of a variable from the tensor of a file in `from`. Throws Error (kCheckpoint) for another shape or type.
+HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool transposed,
+                    const std::string& from);
+
+/// Combines heads and d_kv into one dimension. The elements keep their order.
+Shape with_heads_together(const Shape& shape);
+
+/// Throws Error (kCheckpoint) unless the weights are exactly the variables of `config`, a text: the configuration of a run may
+/// have been changed, and a file may have lost some weights. `from` names the model.
+void check_weights(const ModelWeights& model, const std::string& config, const std::string& from);
+
+/// Writes directory/model.safetensors with the tensors that `name_of` says. Throws Error (kCheckpoint) for a variable that it
+/// does not know; `from` names the model in messages and `kind` its kind.
+void write_tensors(
+    const ModelWeights& model,
+    const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
+    const std::string& from, std::string_view kind, const std::string& directory);
+
+}  // namespace mtf

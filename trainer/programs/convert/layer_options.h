@@ -1,0 +1,69 @@
+// Reads the layers of a configuration for the conversion of a model, which has to know what they compute.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/config/load.h"
+#include "layers/activation.h"
+#include "layers/attention.h"
+#include "layers/initializer.h"
+
+namespace mtf {
+
+/// Throws an Error that says why a layer does not belong to the model.
+using RefuseLayer = std::function<void(const Mark& mark, const std::string& what, const std::string& hint)>;
+
+/// The options of a layer, with the model's defaults for it. Options that `Options` lacks are refused.
+template <class Options>
+Options parse_layer(const config::LayerEntry& layer, const config::Node* defaults,
+                    const RefuseLayer& refuse) {
+  const config::Node* base = defaults ? defaults->find(layer.name) : nullptr;
+  const config::Node own = layer.options.is_null() ? config::Node::map({}, layer.mark) : layer.options;
+  Diagnostics diagnostics;
+  const auto options =
+      config::parse<Options>(base ? config::merge(*base, own) : own, diagnostics, layer.name);
+  if (diagnostics.has_errors()) {
+    const Problem& first = diagnostics.errors().front();
+    refuse(first.mark, first.message, first.hint);
+  }
+  return options;
+}
+
+/// The options of the layer DenseReluDense.
+struct ConvertedFeedForward {
+  int64_t hidden_size = 4096;
+  std::vector<Activation> activation = {Activation::kRelu};
+  bool bias = false;
+  double dropout = 0;
+  InitializerOptions kernel_initializer;
+  InitializerOptions bias_initializer;
+};
+inline void describe(config::Visitor& visit, ConvertedFeedForward& options) {
+  visit("hidden_size", options.hidden_size, "");
+  visit("activation", options.activation, "");
+  visit("bias", options.bias, "");
+  visit("dropout", options.dropout, "");
+  visit("kernel_initializer", options.kernel_initializer, "");
+  visit("bias_initializer", options.bias_initializer, "");
+}
+
+/// The options of an attention layer without relative positions.
+struct ConvertedAttention : HeadOptions {};
+inline void describe(config::Visitor& visit, ConvertedAttention& options) {
+  describe(visit, static_cast<HeadOptions&>(options));
+}
+
+/// The options of rms_norm and layer_norm.
+struct ConvertedNorm {
+  double epsilon = 1e-6;
+};
+inline void describe(config::Visitor& visit, ConvertedNorm& options) {
+  visit("epsilon", options.epsilon, "");
+}
+
+/// "relu", or "[gelu, linear]"
+std::string activation_text(const std::vector<Activation>& activation);
+
+}  // namespace mtf
