@@ -60,7 +60,9 @@ class Numbers {
   Numbers(const Tensor& sums, int64_t experts) : sums_(sums), experts_(experts) {}
 
   Tensor counts() const { return slice(sums_, kSums, 0, experts_); }
-  Tensor operator[](int64_t index) const { return reshape(slice(sums_, kSums, experts_ + index, 1), Shape{}); }
+  Tensor operator[](int64_t index) const {
+    return reshape(slice(sums_, kSums, experts_ + index, 1), Shape{});
+  }
 
  private:
   Tensor sums_;
@@ -80,7 +82,8 @@ void report_extents(Context& context, const MoeOptions& options, const Routing& 
   Tensor gaps = subtract(slice(best, kChoice, k - 1, 1), slice(best, kChoice, k, 1));
   if (tokens.mask) {
     const Tensor is_token = greater(tokens.mask, gaps.graph().constant(0, tokens.mask.dtype()));
-    gaps = where(broadcast(is_token, gaps.shape()), gaps, gaps.graph().constant(1, gaps.dtype(), gaps.shape()));
+    gaps =
+        where(broadcast(is_token, gaps.shape()), gaps, gaps.graph().constant(1, gaps.dtype(), gaps.shape()));
   }
   context.report("router/min_gap", reduce_min(gaps, Shape{}));
 }
@@ -113,14 +116,13 @@ void report_routing(Context& context, const MoeOptions& options, const Routing& 
     const auto load = [&](const Tensor& count) {
       return scalar_multiply(share(count, attempted), static_cast<double>(experts.size));
     };
-    const auto rest = [](const Tensor& share) { return scalar_add(negative(share), 1); };
     std::map<std::string, Tensor> numbers{
         {"experts/max_load", load(reduce_max(counts, Shape{}))},
         {"experts/min_load", load(reduce_min(counts, Shape{}))},
         {"experts/unused",
          reduce_sum(cast(equal(counts, counts.graph().constant(0)), DType::kFloat32), Shape{})},
-        {"experts/unrouted", rest(share(of[routed], of[real]))},
-        {"experts/dropped", rest(share(of[kept], attempted))},
+        {"experts/unrouted", share(subtract(of[real], of[routed]), of[real])},
+        {"experts/dropped", share(subtract(attempted, of[kept]), attempted)},
         {"router/entropy", share(of[entropy], of[real])}};
     if (all_places > 0) numbers["experts/fill"] = scalar_multiply(of[kept], 1 / all_places);
     for (size_t i = 0; i < weights.size(); ++i)

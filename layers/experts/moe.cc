@@ -29,8 +29,8 @@ class MoeLayer final : public Layer {
     const Routing routing = Router(context, options_, groups, tokens.mask)(x, model[0]);
     add_losses(context, groups, routing, tokens);
     // Without a capacity tokens do not compete: a group is a row.
-    const bool keeps_all = options_.is_dropless() ||
-                           (context.keeps_tokens() && options_.gating != Gating::kExpertSelection);
+    const bool keeps_all =
+        options_.is_dropless() || (context.keeps_tokens() && options_.gating != Gating::kExpertSelection);
     const TokenGroups sharing(rows, keeps_all ? Grouping::kRow : options_.grouping,
                               keeps_all ? rows[rows.rank() - 1].size : options_.group_size);
     const ExpertPlaces places(context, options_, sharing, routing, keeps_all);

@@ -157,7 +157,8 @@ void check(const MoeOptions& options, const config::Report& report) {
     if (experts % groups != 0) {
       report.error("expert_groups", fmt::format("{} experts cannot form {} groups", experts, groups),
                    "a divisor of `num_experts`");
-    } else if (kept > groups || experts / groups * kept < options.experts_per_token) {
+    } else if (options.experts_per_token <= experts &&
+               (kept > groups || experts / groups * kept < options.experts_per_token)) {
       report.error("groups_per_token",
                    fmt::format("{} of {} groups of {} experts do not have {} experts", kept, groups,
                                experts / groups, options.experts_per_token),
@@ -170,7 +171,7 @@ void check(const MoeOptions& options, const config::Report& report) {
       (options.gating == Gating::kSwitchMax || options.gating == Gating::kNtlb ||
        options.gating == Gating::kExpertSelection))
     report.error("dispatch", "this gating chooses by capacity",
-                 "`capacity`, or gating `switch`, `top_n` or `top_k`");
+                 "write `capacity`, or gating `switch`, `top_n` or `top_k`");
   if (options.dropout_rate >= 1)
     report.error("dropout_rate", "a dropout rate of 1 leaves nothing", "a rate below 1");
   if (options.switch_dropout >= 1)

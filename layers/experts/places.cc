@@ -25,7 +25,8 @@ ExpertPlaces::ExpertPlaces(const Context& context, const MoeOptions& options, co
     : options_(options), groups_(groups), sorted_(keeps_all) {
   const int64_t experts = options.num_experts, tokens = groups.group().size;
   if (sorted_) {
-    const int64_t parts = experts % context.expert_parts() == 0 ? context.expert_parts() : 1;
+    // Of parts that are not equal the check of layouts tells.
+    const int64_t parts = experts % context.expert_parts() == 0 ? context.expert_parts() : experts;
     block_.size = parts;
     capacity_ = {"expert_rows", std::min(options.choices(), experts / parts) * tokens};
     filled_ = static_cast<double>(options.choices() * tokens) / static_cast<double>(size());
