@@ -57,25 +57,32 @@ class TinyVariant {
   /// Compares the slope of the loss along the gradient of each variable with the length of the gradient.
   void expect_gradients_are_slopes() const {
     const TrainStep step = build({});
-    const std::map<std::string, Values> start = weights(*step.graph);
+    // Larger weights than those of the published values, so that norms do not bend the loss.
+    std::map<std::string, Values> start = weights(*step.graph);
+    for (auto& [variable, values] : start) {
+      if (variable.ends_with("scale")) continue;
+      const double size = variable.ends_with("embedding") ? 1 : 0.3;
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] =
+            size * std::sin(1.7 * static_cast<double>(i * i % 1009) + static_cast<double>(variable.size()));
+    }
     const auto run_at = [&](const std::map<std::string, Values>& at) {
       return run_on_mesh(*step.graph, Layouts::single(), feeds_, {.variables = at}).outputs;
     };
     const std::map<std::string, Values> outputs = run_at(start);
     for (const auto& [variable, values] : start) {
-      if (variable.ends_with("embedding")) continue;  // their sums are so small that the norms behind bend the loss
       const Values& gradient = outputs.at("grad/" + variable);
       double length = 0;
       for (const double g : gradient) length += g * g;
       length = std::sqrt(length);
       if (length < 1e-4) continue;
-      constexpr double kStep = 2e-3;
+      constexpr double kStep = 1e-3;
       const auto loss = [&](double step_size) {
         std::map<std::string, Values> moved = start;
         for (size_t i = 0; i < gradient.size(); ++i) moved[variable][i] += step_size * gradient[i] / length;
         return run_at(moved).at("loss")[0];
       };
-      EXPECT_NEAR((loss(kStep) - loss(-kStep)) / (2 * kStep), length, 0.02 * length + 1e-3) << variable;
+      EXPECT_NEAR((loss(kStep) - loss(-kStep)) / (2 * kStep), length, 0.03 * length + 2e-3) << variable;
     }
   }
 

@@ -59,10 +59,11 @@ bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const H
   return true;
 }
 
-/// Copies a row of a slice to a row of a slice with the same columns, whose memory_length may be longer.
+/// Copies a row of a slice to a row of a slice with the same columns, whose memory_length, if there is one, may be
+/// longer.
 void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, int64_t to_row,
               size_t element) {
-  const int axis = *from.shape.find(kMemoryLength);
+  const int axis = from.shape.find(kMemoryLength).value_or(from.shape.rank() - 1);
   int64_t outer = 1, entry = static_cast<int64_t>(element);
   for (int a = 1; a < axis; ++a) outer *= from.shape[a].size;
   for (int a = axis + 1; a < from.shape.rank(); ++a) entry *= from.shape[a].size;

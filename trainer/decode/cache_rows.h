@@ -13,7 +13,7 @@
 namespace mtf {
 
 /// Copies rows `rows` of the cache `name` in `from` to the first rows of `name` in `to`; the other elements
-/// become zero. Both caches are [batch, ..., memory_length, ...] with the same `layout`, in which
+/// become zero. Both caches are [batch, ..., memory_length, ...], or without memory_length, with the same `layout`, in which
 /// memory_length is not split; `to` may have another batch size and a longer memory_length. Each process
 /// copies its own slices. If a row is in another process the cache is gathered first, so the call is
 /// collective.
