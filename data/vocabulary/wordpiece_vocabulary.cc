@@ -1,6 +1,7 @@
 #include "data/vocabulary/wordpiece_vocabulary.h"
 
 #include <fmt/format.h>
+#include <unicode/locid.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
@@ -11,7 +12,6 @@
 #include <utility>
 
 #include "data/input_file.h"
-#include "data/text/lowercase.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
@@ -75,25 +75,32 @@ std::string encode_utf8(std::u32string_view text) {
   return bytes;
 }
 
+icu::UnicodeString to_unicode(std::u32string_view text) {
+  return icu::UnicodeString::fromUTF32(reinterpret_cast<const UChar32*>(text.data()),
+                                       static_cast<int32_t>(text.size()));
+}
+
+std::u32string from_unicode(const icu::UnicodeString& text) {
+  std::u32string result;
+  for (int32_t at = 0; at < text.length(); at = text.moveIndex32(at, 1))
+    result += static_cast<char32_t>(text.char32At(at));
+  return result;
+}
+
 /// Decomposed (NFD), without nonspacing marks.
 std::u32string without_accents(std::u32string_view text) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* const normalizer = icu::Normalizer2::getNFDInstance(error);
   MTF_CHECK(U_SUCCESS(error), "NFD: {}", u_errorName(error));
-  const icu::UnicodeString given = icu::UnicodeString::fromUTF32(
-      reinterpret_cast<const UChar32*>(text.data()), static_cast<int32_t>(text.size()));
-  const icu::UnicodeString decomposed = normalizer->normalize(given, error);
+  std::u32string decomposed = from_unicode(normalizer->normalize(to_unicode(text), error));
   MTF_CHECK(U_SUCCESS(error), "NFD: {}", u_errorName(error));
-  std::u32string result;
-  for (int32_t at = 0; at < decomposed.length(); at = decomposed.moveIndex32(at, 1)) {
-    const auto c = static_cast<char32_t>(decomposed.char32At(at));
-    if ((category_of(c) & U_GC_MN_MASK) == 0) result += c;
-  }
-  return result;
+  std::erase_if(decomposed, [](char32_t c) { return (category_of(c) & U_GC_MN_MASK) != 0; });
+  return decomposed;
 }
 
+/// By Unicode's full case mapping without language-specific rules.
 std::u32string lowered(std::u32string_view text) {
-  if (!is_ascii(text)) return decode_utf8(to_lower_case(encode_utf8(text)));
+  if (!is_ascii(text)) return from_unicode(to_unicode(text).toLower(icu::Locale::getRoot()));
   std::u32string result(text);
   for (char32_t& c : result) {
     if (c >= U'A' && c <= U'Z') c += U'a' - U'A';
@@ -142,11 +149,9 @@ std::u32string WordPieceVocabulary::cleaned(std::string_view text) const {
     const char32_t c = next_character(text, at);
     if (is_blank(c)) {
       clean += U' ';
-    } else if (is_dropped(c)) {
-      continue;
     } else if (rules_.chinese_characters && is_ideograph(c)) {
       clean.append({U' ', c, U' '});
-    } else {
+    } else if (!is_dropped(c)) {
       clean += c;
     }
   }
