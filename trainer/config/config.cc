@@ -209,6 +209,11 @@ Config resolved(const Config& config) {
                              &resolved.report.output, &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
   }
+  if (resolved.distill) {
+    for (config::Path* path : {&resolved.distill->checkpoint, &resolved.distill->config}) {
+      if (!path->empty()) path->text = absolute(path->text);
+    }
+  }
   for (config::Path& file : resolved.report.samples) file.text = absolute(file.text);
   for (InferCheckpoints* checkpoint :
        {&resolved.evaluate.checkpoint, &resolved.infer.checkpoint, &resolved.score.checkpoint}) {

@@ -15,6 +15,7 @@
 #include "trainer/decode/ensemble.h"
 #include "trainer/decode/output.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
 namespace mtf {

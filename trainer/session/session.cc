@@ -17,6 +17,8 @@
 #include "trainer/report/progress.h"
 #include "trainer/session/evaluation_sets.h"
 #include "trainer/session/model_dir.h"
+#include "trainer/session/stored_model.h"
+#include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
 namespace {
@@ -117,6 +119,26 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (sound) session.model = std::move(model);
 }
 
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
+}
+
+/// Opens the teacher of section `distill`, whose student the session's model becomes.
+void add_teacher(Session& session, Diagnostics& diagnostics) {
+  const std::optional<DistillOptions>& distill = session.config.distill;
+  if (!distill || distill->checkpoint.empty() || distill->weight == 0 || !session.model ||
+      !has_training_step(session.config.run.mode))
+    return;
+  collect_errors(
+      [&] {
+        StoredModel teacher = open_stored_model(distill->checkpoint, distill->config);
+        session.teacher = Teacher{std::move(teacher.path), std::move(teacher.manifest)};
+        session.model = std::make_unique<Distillation>(std::move(session.model), std::move(teacher.model),
+                                                       *distill, session.config.mark("distill"));
+      },
+      diagnostics);
+}
+
 BySide<int64_t> declared_sizes(const Config& config) {
   const Mark mark = config.mark("data.vocabulary");
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
@@ -166,6 +188,13 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
   }
   session.vocabularies =
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
+  if (session.teacher && has_other_vocabulary(session, session.teacher->manifest)) {
+    diagnostics.error(
+        config.distill->checkpoint.mark,
+        fmt::format("the teacher {} was trained with another vocabulary, so its ids mean other tokens",
+                    session.teacher->path),
+        "`data.vocabulary` with the file of the teacher's run");
+  }
 }
 
 /// True where an evaluation needs a part of data.train.
@@ -237,10 +266,6 @@ void check_rules(const Session& session, const std::vector<Feature>& features, c
                      diagnostics);
 }
 
-bool has_training_step(RunMode mode) {
-  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
-}
-
 }  // namespace
 
 void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
@@ -304,6 +329,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   session.device_budget = device_budget(session);
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);
+  add_teacher(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
   // The other processes use the caches and vocabularies that the first one makes.
   session.processes->first_then_others("data",
