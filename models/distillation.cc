@@ -57,6 +57,12 @@ void describe(config::Visitor& visit, DistillOptions& options) {
         config::positive);
   visit("start_step", options.start_step, "the teacher counts from the step behind this one on",
         config::non_negative);
+  visit("layout", options.layout,
+        "tensor dimension: mesh dimension that splits it in the teacher, in place of `layout`; by default that "
+        "is the teacher's, too",
+        config::free_on_resume);
+  visit("parameter_layout", options.parameter_layout,
+        "the teacher's weights at rest: its layout plus these rules (FSDP)", config::free_on_resume);
 }
 
 Distillation::Distillation(std::unique_ptr<Model> student, std::unique_ptr<Model> teacher,

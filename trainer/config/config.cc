@@ -159,7 +159,13 @@ Hosting hosting_of(const Config& config) {
 
 Layouts make_layouts(const Config& config) {
   const Mesh mesh = resolve_mesh(config);
-  return Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+  Layouts layouts = Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+  if (config.distill) {
+    const DistillOptions& distill = *config.distill;
+    layouts.part = ScopeLayouts{std::string(kTeacher), "distill", distill.layout.value_or(layouts.activation),
+                                distill.layout.value_or(layouts.parameter).plus(distill.parameter_layout)};
+  }
+  return layouts;
 }
 
 int64_t longest_row(const Config& config) {

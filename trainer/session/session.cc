@@ -248,6 +248,18 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
   return false;
 }
 
+/// Reports layout rules of the teacher that neither it nor anything else in the training step uses.
+void check_teacher_rules(const Session& session, const DimensionNames& names, Diagnostics& diagnostics) {
+  const std::optional<DistillOptions>& distill = session.config.distill;
+  if (!session.teacher) return;
+  const LayoutRules none, layout = distill->layout.value_or(none);
+  const std::vector<std::string> unshared;
+  Diagnostics of_rules;  // mesh dimensions that split nothing are known from the run's own rules
+  check_unused_rules({layout, distill->parameter_layout, none, unshared}, session.layouts.mesh, names, {},
+                     of_rules);
+  for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
+}
+
 LayoutSections layout_sections(const Config& config) {
   return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
 }
@@ -376,6 +388,7 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
         check_layouts(*step->graph, session.layouts, diagnostics);
         DimensionNames names;
         names.add(*step->graph);
+        check_teacher_rules(session, names, diagnostics);
         check_rules(session, session.train_data->features(), names, diagnostics);
       },
       diagnostics);
