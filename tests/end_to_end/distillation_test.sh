@@ -55,7 +55,7 @@ data: {vocabulary: {type: sentencepiece, path: teacher/vocabulary.model}}
 distill: {checkpoint: teacher, weight: 0.6, temperature: 2, start_step: 5}
 YAML
 expect_exit 0 "$mtf_train" distilled.yaml run.model_dir=one
-expect_text "the teacher is $work/teacher/checkpoints/step-00000100"
+expect_text "the teacher is teacher/checkpoints/step-00000100"
 losses one > one.losses
 grep -q '"report/soft_loss"' one/metrics.jsonl || fail "the log does not have the loss against the teacher"
 grep -q '"report/hard_loss"' one/metrics.jsonl || fail "the log does not have the loss against the data"
@@ -144,8 +144,8 @@ refused() {
   [ ! -e refused/checkpoints ] || fail "a refused run has begun"
 }
 refused "there is no nowhere" distill.checkpoint=nowhere
-refused "was trained with another vocabulary, so its ids mean other tokens" "data.vocabulary={type: sentencepiece, size: 290}"
+refused "was trained with another vocabulary, so its ids mean other tokens" data.vocabulary=bytes
 refused "the teacher reads feature \`image\`, which the data do not have" distill.checkpoint=wide
 refused "unknown key \`distill.weigth\`" distill.weigth=0.5
-refused "\`distill.weight\` is 1.5" distill.weight=1.5
+refused "\`distill.weight\` must be from 0 to 1, not 1.5" distill.weight=1.5
 echo "ok"

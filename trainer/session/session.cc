@@ -194,6 +194,7 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
         fmt::format("the teacher {} was trained with another vocabulary, so its ids mean other tokens",
                     session.teacher->path),
         "`data.vocabulary` with the file of the teacher's run");
+    diagnostics.throw_if_errors();
   }
 }
 

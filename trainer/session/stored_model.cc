@@ -70,18 +70,14 @@ StoredModel open_stored_model(const config::Path& checkpoint, const config::Path
   stored.manifest = manifest_at(stored.path);
   if (config.empty()) {
     stored.model = model_of(stored.manifest, stored.path);
-    if (stored.model) return stored;
-    throw Error(ErrorKind::kConfig, checkpoint.mark,
-                fmt::format("{} does not say which model its weights are of", stored.path),
-                "`config`, a file with its section `model`, beside `checkpoint`");
+  } else {
+    Diagnostics diagnostics;
+    stored.model = model_of(load_config({config.text}, {"run.mode=infer"}, diagnostics), diagnostics);
   }
-  Diagnostics diagnostics;
-  stored.model = model_of(load_config({config.text}, {"run.mode=infer"}, diagnostics), diagnostics);
-  if (!stored.model) {
-    throw Error(ErrorKind::kConfig, config.mark, fmt::format("{} has no section `model`", config.text),
-                "the configuration that the checkpoint was trained with");
-  }
-  return stored;
+  if (stored.model) return stored;
+  throw Error(ErrorKind::kConfig, checkpoint.mark,
+              fmt::format("{} does not say which model its weights are of", stored.path),
+              "`config`, a file with its section `model`, beside `checkpoint`");
 }
 
 }  // namespace mtf
