@@ -34,8 +34,7 @@ const Variable& Context::declare(const std::string& name, const Shape& shape, DT
                                  Variable::Kind kind, const Initializer& initializer, double step_scale) {
   const std::string full = graph_.scoped(name);
   check_elements(full, shape);
-  if (is_applied_)
-    return graph_.variable(full, shape, dtype, initializer, Variable::Kind::kConstant);
+  if (is_applied_) return graph_.variable(full, shape, dtype, initializer, Variable::Kind::kConstant);
   if (averaged_ && kind == Variable::Kind::kWeight && averaged_(full))
     return graph_.variable(average_name(full), shape, DType::kFloat32, Initializer::zeros(),
                            Variable::Kind::kSlot);

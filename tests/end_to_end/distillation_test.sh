@@ -83,7 +83,7 @@ declare -A layouts=(
   [square]="mesh=x:2;y:2 layout=batch:x;heads:y;d_ff:y;vocab:y"
   [eight]="mesh=x:8 layout=batch:x parameter_layout=d_model:x"
   [own]="mesh=x:2 layout=batch:x distill.layout=heads:x;d_ff:x;vocab:x"
-  [other]="mesh=x:2;y:2 layout=heads:y;d_ff:y;vocab:y distill.layout={batch:[x,y]} distill.parameter_layout=d_ff:x"
+  [other]="mesh=x:2;y:2 layout=heads:y;d_ff:y;vocab:y distill.layout=batch:y distill.parameter_layout=d_ff:x"
   [parts_own]="mesh=x:2 layout=batch:x distill.layout=heads:x;d_ff:x;vocab:x train.microbatches=2"
   [parts]="train.microbatches=2 train.recompute=block")
 for name in "${!layouts[@]}"; do

@@ -235,7 +235,7 @@ std::map<std::string, Values> train_taught(TrainStepOptions options, const Layou
   options.update = UpdateOptions{parse_optimizer("{type: adam, epsilon: 1e-3}"), {0.01}, 10, {}};
   auto [features, feeds] = taught_rows();
   const TrainStep step = build_train_step(
-      *distillation({.weight = 0.5, .temperature = 2, .start_step = 1}, 0.1, taught_model(16, 8, 0.1)),
+      *distillation({.weight = 0.5, .temperature = 2, .start_step = 1}, 0.1, taught_model(16, 16, 0.1)),
       features, options);
   Diagnostics diagnostics;
   check_layouts(*step.graph, layouts, diagnostics);
@@ -298,7 +298,7 @@ TEST(Distillation, TheTeacherHasALayoutOfItsOwn) {
       {"x:2", "heads:x;d_ff:x;vocab:x", "batch:x", "d_ff:x"},
       {"x:2;y:2", "batch:x;heads:y;d_ff:y;vocab:y", "batch:y;d_ff:x", ""},
       {"x:2;y:2", "batch:x;d_model:y", "", ""},
-      {"x:8", "batch:x", "heads:x", "d_model:x"},
+      {"x:8", "batch:x", "heads:x", "d_ff:x"},
   };
   for (const auto& [mesh, layout, own, parameters] : all) {
     for (const int64_t microbatches : {1, 2}) {

@@ -67,7 +67,7 @@ class EnsembleRun {
   /// Returns the log-probabilities of the first token behind the prefixes of some texts, of one member, or of
   /// the ensemble (-1).
   Values first_log_probs(int member) {
-    const Session& session = members_[0]->session();
+    const Session& session = members_[static_cast<size_t>(std::max(member, 0))]->session();
     DecodePrograms programs(session, member < 0 ? ensemble_ : Ensemble{});
     VariableStore& weights = member < 0 ? *all_ : members_[static_cast<size_t>(member)]->weights();
     DecodePlan plan{.sizes = {.texts = 4, .inputs = 6, .prefix = 1, .memory = 16},
@@ -154,7 +154,8 @@ TEST(Ensemble, MeanLogitPredictsTheSoftmaxOfTheMeanOfTheLogits) {
 /// A deeper and wider model than kEnsembleMember, with a vocabulary that is padded to 24 and relative positions.
 constexpr const char* kLargeMember =
     "{type: bitransformer, d_model: 16, positions: none, vocab_divisor: 24, "
-    "layer_defaults: {SelfAttention: {num_heads: 4, key_value_size: 4, relative_attention_type: bias_shared}, "
+    "layer_defaults: {SelfAttention: {num_heads: 4, key_value_size: 4, relative_attention_type: "
+    "bias_shared}, "
     "EncDecAttention: {num_heads: 4, key_value_size: 4}, DenseReluDense: {hidden_size: 24}}, "
     "encoder: {num_layers: 2, block: [SelfAttention, DenseReluDense]}, "
     "decoder: {num_layers: 3, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
@@ -181,8 +182,8 @@ TEST(Ensemble, UnlikeMembersPredictTheWeightedMean) {
         }
         const double here = actual[row * columns + token];
         if (token == 0) shift = mean == EnsembleMean::kLogits ? here - of_logs : 0;
-        EXPECT_NEAR(here - shift,
-                    mean == EnsembleMean::kProbabilities ? std::log(of_probabilities) : of_logs, 4e-6);
+        EXPECT_NEAR(here - shift, mean == EnsembleMean::kProbabilities ? std::log(of_probabilities) : of_logs,
+                    4e-6);
       }
     }
   }

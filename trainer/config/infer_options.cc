@@ -63,10 +63,11 @@ constexpr const char* kCheckpointHelp =
 void describe_ensemble(config::Visitor& visit, EnsembleOptions& options) {
   visit("ensemble", options.together,
         "the checkpoints of the list are the members of an ensemble, which predicts each token together");
-  visit("ensemble_reduce", options.mean,
-        "what an ensemble predicts: mean_prob, the mean of the members' probabilities; mean_logit, the "
-        "softmax of the mean of their logits; or mean_log_prob, the mean of their log-probabilities, so that a "
-        "text's log-probability is the mean of the members'");
+  visit(
+      "ensemble_reduce", options.mean,
+      "what an ensemble predicts: mean_prob, the mean of the members' probabilities; mean_logit, the "
+      "softmax of the mean of their logits; or mean_log_prob, the mean of their log-probabilities, so that a "
+      "text's log-probability is the mean of the members'");
   visit("ensemble_weights", options.weights,
         "how much each checkpoint of the list counts in the mean; none: all the same", config::positive);
 }

@@ -107,10 +107,11 @@ void check_member(const Session& session, const ChosenWeights& member, const Mod
                        other->ends_prompts() ? "ends" : "does not end"));
   const std::optional<int64_t> here = own->longest_text(), there = other->longest_text();
   if (!there || (here && *here <= *there)) return;
-  throw Error(ErrorKind::kConfig, mark,
-              fmt::format("{} has positions for texts of {} tokens, and the model of this configuration for {}",
-                          path, *there, here ? fmt::to_string(*here) : "any number"),
-              "the configuration of the member with the fewest positions");
+  throw Error(
+      ErrorKind::kConfig, mark,
+      fmt::format("{} has positions for texts of {} tokens, and the model of this configuration for {}", path,
+                  *there, here ? fmt::to_string(*here) : "any number"),
+      "the configuration of the member with the fewest positions");
 }
 
 }  // namespace
@@ -214,8 +215,8 @@ GroupModels::GroupModels(const Session& session, const WeightGroup& group, const
     // The run's own checkpoints are of the session's model.
     if (group.size() > 1 && member.by_path) model = model_of(manifest_at(path), path);
     if (model) check_member(session, member, *model, mark);
-    ensemble_.members.push_back({model ? model.get() : session.model.get(),
-                                 options.weights.empty() ? 1 : options.weights[i]});
+    ensemble_.members.push_back(
+        {model ? model.get() : session.model.get(), options.weights.empty() ? 1 : options.weights[i]});
     if (model) models_.push_back(std::move(model));
   }
   for (const EnsembleMember& member : ensemble_.members)

@@ -6,9 +6,9 @@
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
-#include "engine/ops/slice.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
+#include "models/resized.h"
 
 namespace mtf {
 namespace {
@@ -39,13 +39,10 @@ const Dimension& vocabulary_of(const Tensor& logits) { return logits.shape()[log
 
 /// Cuts all to the smallest vocabulary: what the others have beyond it is padding.
 Tensors of_one_size(const Tensors& logits) {
-  int64_t smallest = vocabulary_of(logits[0]).size;
-  for (const Tensor& member : logits) smallest = std::min(smallest, vocabulary_of(member).size);
+  Dimension smallest = vocabulary_of(logits[0]);
+  for (const Tensor& member : logits) smallest.size = std::min(smallest.size, vocabulary_of(member).size);
   Tensors cut;
-  for (const Tensor& member : logits) {
-    const Dimension& all = vocabulary_of(member);
-    cut.push_back(all.size == smallest ? member : slice(member, all.name, 0, smallest));
-  }
+  for (const Tensor& member : logits) cut.push_back(resized(member, smallest));
   return cut;
 }
 

@@ -90,9 +90,10 @@ std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const
   input.prefix = graph->input("prefix", {batch, {"length", plan.sizes.prefix}}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
   input.prompt = graph->input("prompt", {batch}, DType::kInt32);
-  const Prediction prediction = predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
-    return model.decoder()->prefill(context, plan.sizes, input);
-  });
+  const Prediction prediction =
+      predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
+        return model.decoder()->prefill(context, plan.sizes, input);
+      });
   set_answer(*graph, plan, prediction, target_vocabulary(environment));
   return graph;
 }
@@ -104,9 +105,10 @@ std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const De
   input.token = graph->input("token", {batch, beam}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
   if (plan.reorders) input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
-  const Prediction prediction = predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
-    return model.decoder()->step(context, plan.sizes, input);
-  });
+  const Prediction prediction =
+      predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
+        return model.decoder()->step(context, plan.sizes, input);
+      });
   set_answer(*graph, plan, prediction, target_vocabulary(environment));
   return graph;
 }

@@ -103,9 +103,9 @@ class Scorer {
     features[std::string(kPromptFeature)] = graph.input("prompt", {batch}, DType::kInt32);
     if (environment_.decoder.has_encoder())
       features["inputs"] = graph.input("inputs", {batch, {"length", input_length}}, DType::kInt32);
-    const Prediction prediction = predict(graph, environment_, rows, [&](Context& context, const Model& model) {
-      return model.build(context, features).logits;
-    });
+    const Prediction prediction =
+        predict(graph, environment_, rows,
+                [&](Context& context, const Model& model) { return model.build(context, features).logits; });
     const Tensor& logits = prediction.logits;
     const Tensor of_targets = gather(logits, targets, logits.shape()[logits.shape().rank() - 1].name);
     graph.set_output("log_probs", prediction.log_probs(of_targets));

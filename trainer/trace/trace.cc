@@ -122,8 +122,7 @@ void trace(Session& session, Diagnostics& diagnostics) {
   variables.initialize(static_cast<uint64_t>(session.config.run.seed));
   const InitOptions& init = session.config.checkpoint.init;
   if (!init.path.empty()) initialize_weights(init, variables);
-  if (session.teacher)
-    restore_constants(session.teacher->path, std::string(kTeacher) + "/", variables);
+  if (session.teacher) restore_constants(session.teacher->path, std::string(kTeacher) + "/", variables);
   load_weights(file, variables);
   start_averages(variables);
 

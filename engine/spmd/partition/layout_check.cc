@@ -169,7 +169,7 @@ class LayoutCheck {
   std::set<std::string> unsplittable_;             ///< dimensions along which some operation cannot be split
   Microbatching microbatching_;                    ///< microbatching of the loop being checked
   bool in_part_ = false;  ///< the rules of layouts_.part apply to what is being checked
-  std::string layer_;  ///< layer of the operation being checked; empty outside all layers
+  std::string layer_;     ///< layer of the operation being checked; empty outside all layers
 };
 
 std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {

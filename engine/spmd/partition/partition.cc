@@ -115,7 +115,8 @@ class Partitioner {
 
 Program Partitioner::run() {
   for (const auto& variable : graph_.variables()) {
-    program_.variables.push_back({*variable, rules(domain_of(*variable), variable->name).of(variable->shape), kNoValue});
+    program_.variables.push_back(
+        {*variable, rules(domain_of(*variable), variable->name).of(variable->shape), kNoValue});
   }
   program_.operations = graph_.root();
   block(graph_.root());
