@@ -113,7 +113,7 @@ done
 mkdir deep
 cp a/vocabulary.model deep
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=deep train.steps=250 model.d_model=48 model.decoder.num_layers=2 \
-  model.vocab_divisor=96 model.layer_defaults.DenseReluDense.hidden_size=96
+  model.vocab_divisor=64 model.layer_defaults.DenseReluDense.hidden_size=96
 unlike=("infer.checkpoint=[300, deep]" infer.ensemble=true "infer.ensemble_weights=[1, 3]")
 decode infer "${input[@]}" "${unlike[@]}" infer.method=greedy > unlike
 ! cmp -s unlike one || fail "unlike members decode what one of them decodes"
