@@ -27,15 +27,14 @@ Context::Context(Applied, const Context& trained)
       precision_(trained.precision_),
       batch_(trained.batch_),
       is_applied_(true),
-      vocabularies_(trained.vocabularies_) {}
+      vocabularies_(trained.vocabularies_),
+      expert_parts_(trained.expert_parts_) {}
 
 const Variable& Context::declare(const std::string& name, const Shape& shape, DType dtype,
                                  Variable::Kind kind, const Initializer& initializer, double step_scale) {
   const std::string full = graph_.scoped(name);
   check_elements(full, shape);
-  if (is_applied_)
-    return graph_.variable(full, shape, kind == Variable::Kind::kWeight ? precision_.activation : dtype,
-                           initializer, Variable::Kind::kConstant);
+  if (is_applied_) return graph_.variable(full, shape, dtype, initializer, Variable::Kind::kConstant);
   if (averaged_ && kind == Variable::Kind::kWeight && averaged_(full))
     return graph_.variable(average_name(full), shape, DType::kFloat32, Initializer::zeros(),
                            Variable::Kind::kSlot);
@@ -44,12 +43,14 @@ const Variable& Context::declare(const std::string& name, const Shape& shape, DT
 
 Tensor Context::variable(const std::string& name, const Shape& shape, const Initializer& initializer,
                          double step_scale, std::optional<DType> dtype) {
-  const Variable& variable =
-      declare(name, shape, precision_.slice, Variable::Kind::kWeight, initializer, step_scale);
+  // What is only read needs no wider type than the one that it is read in.
+  const DType read = dtype.value_or(precision_.activation);
+  const Variable& variable = declare(name, shape, is_applied_ ? read : precision_.slice,
+                                     Variable::Kind::kWeight, initializer, step_scale);
   const Tensor value = graph_.read(variable);
   // The cast belongs to the variable at rest: what is gathered is the narrower type.
   const auto domain = graph_.domain(Domain::kParameter);
-  return cast(value, dtype.value_or(precision_.activation));
+  return cast(value, read);
 }
 
 Tensor Context::statistic(const std::string& name, const Shape& shape, const Initializer& initializer) {

@@ -12,9 +12,9 @@
 #include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
-#include "engine/ops/slice.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
+#include "models/resized.h"
 
 namespace mtf {
 namespace {
@@ -30,13 +30,6 @@ Tensor without_padding(const Tensor& logits, const Dimension& dimension, int64_t
   const Tensor is_known =
       less(range(graph, dimension), graph.constant(static_cast<double>(known), DType::kInt32));
   return where(is_known, wide, graph.constant(-std::numeric_limits<double>::infinity()), wide.shape());
-}
-
-/// Cuts zeros off the end of `dimension`, or adds some.
-Tensor resized(const Tensor& x, const Dimension& dimension) {
-  const int64_t size = x.shape().dimension(dimension.name).size;
-  if (size > dimension.size) return slice(x, dimension.name, 0, dimension.size);
-  return size < dimension.size ? pad(x, dimension.name, 0, dimension.size - size) : x;
 }
 
 }  // namespace
@@ -57,6 +50,13 @@ void describe(config::Visitor& visit, DistillOptions& options) {
         config::positive);
   visit("start_step", options.start_step, "the teacher counts from the step behind this one on",
         config::non_negative);
+  visit(
+      "layout", options.layout,
+      "tensor dimension: mesh dimension that splits it in the teacher, in place of `layout`; by default that "
+      "is the teacher's, too",
+      config::free_on_resume);
+  visit("parameter_layout", options.parameter_layout,
+        "the teacher's weights at rest: its layout plus these rules (FSDP)", config::free_on_resume);
 }
 
 Distillation::Distillation(std::unique_ptr<Model> student, std::unique_ptr<Model> teacher,

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/config/schema.h"
+#include "engine/core/layout.h"
 #include "models/model.h"
 
 namespace mtf {
@@ -29,6 +30,8 @@ struct DistillOptions {
   double weight = 0.5;
   double temperature = 1;
   int64_t start_step = 0;
+  std::optional<LayoutRules> layout = {};  ///< of the teacher; nothing: that of the run
+  LayoutRules parameter_layout = {};
 };
 void describe(config::Visitor& visit, DistillOptions& options);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests ensembles of checkpoints of one run and of several: their probabilities are the means of the members',
-# equal members decode what one of them decodes, and neither layouts nor processes change that.
+# Tests ensembles of checkpoints of one run and of several, also of other sizes: their probabilities are the means of the
+# members', equal members decode what one of them decodes, and neither layouts nor processes change that.
 source "$2/tests/end_to_end/common.sh"
 use_python
 
@@ -109,6 +109,41 @@ for method in greedy beam; do
   expect_same_file split $method.texts "$method: other texts with two processes"
 done
 
+# ---- Members of other sizes, with weights ----
+mkdir deep
+cp a/vocabulary.model deep
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=deep train.steps=250 model.d_model=48 model.decoder.num_layers=2 \
+  model.vocab_divisor=64 model.layer_defaults.DenseReluDense.hidden_size=96
+unlike=("infer.checkpoint=[300, deep]" infer.ensemble=true "infer.ensemble_weights=[1, 3]")
+decode infer "${input[@]}" "${unlike[@]}" infer.method=greedy > unlike
+! cmp -s unlike one || fail "unlike members decode what one of them decodes"
+"$python" -c 'import json; [print(json.loads(line)["text"]) for line in open("unlike")]' > unlike.txt
+per_token=(score.inputs=test.in score.targets=unlike.txt score.per_token=true)
+decode score "${per_token[@]}" score.checkpoint=300 > member_0
+"$mtf_train" deep/config.yaml run.mode=score "${per_token[@]}" > member_1
+for mean in mean_prob mean_logit mean_log_prob; do
+  decode score "${per_token[@]}" "score.checkpoint=[300, deep]" score.ensemble=true "score.ensemble_weights=[1, 3]" \
+    score.ensemble_reduce=$mean > $mean
+done
+"$python" - << 'END'
+import json, math
+def load(name): return [json.loads(line)["log_probs"] for line in open(name)]
+for prob, logit, log_prob, a, b, decoded in zip(load("mean_prob"), load("mean_logit"), load("mean_log_prob"),
+                                       load("member_0"), load("member_1"), load("unlike"), strict=True):
+    for i, (x, y) in enumerate(zip(a, b, strict=True)):
+        assert abs(prob[i] - math.log((math.exp(x) + 3 * math.exp(y)) / 4)) < 1e-5
+        assert abs(log_prob[i] - (x + 3 * y) / 4) < 1e-5
+        assert logit[i] > log_prob[i] - 1e-5  # the geometric means of probabilities have a sum of at most 1
+END
+for layout in "x:2 batch:x" "y:2 heads:y;d_ff:y;vocab:y" "x:2;y:2 batch:x;d_model:y" "x:8 batch:x"; do
+  read -r mesh rules <<< "$layout"
+  for method in greedy beam "{type: sample, samples: 2}"; do
+    decode infer "${input[@]}" "${unlike[@]}" "infer.method=$method" | "$python" strip.py > unlike.texts
+    decode infer "${input[@]}" "${unlike[@]}" "infer.method=$method" mesh="$mesh" layout="$rules" | "$python" strip.py > split
+    expect_same_file split unlike.texts "$method: unlike members write other texts with $layout"
+  done
+done
+
 # ---- All checkpoints, one output ----
 decode infer infer.input=test.in infer.checkpoint=all infer.ensemble=true infer.output="all.{step}"
 [ -s all.300 ] || fail "the step of an ensemble is not the newest"
@@ -122,16 +157,21 @@ expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in "inf
 expect_text "are both of step 300 and would write into one output"
 expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, 150]"
 expect_text "has no checkpoint of step 150"
-mkdir wide
-cp a/vocabulary.model wide
-expect_exit 0 "$mtf_train" translate.yaml run.model_dir=wide train.steps=1 model.layer_defaults.DenseReluDense.hidden_size=96
-expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, wide]"
-expect_text "a/checkpoints/step-00000300 and wide/checkpoints/step-00000001 are checkpoints of unlike models: \`"
-mkdir deep
-cp a/vocabulary.model deep
-expect_exit 0 "$mtf_train" translate.yaml run.model_dir=deep train.steps=1 model.decoder.num_layers=2
-expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, deep]"
-expect_text "the first lacks the variable \`decoder/block_001/"
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, b]" \
+  "infer.ensemble_weights=[1, 2, 3]"
+expect_text "\`infer.ensemble_weights\` has 3 weights for 2 checkpoints"
+cat > language.yaml << 'YAML'
+data:
+  train: {type: parallel, inputs: train.in, targets: train.out, as: targets}
+  vocabulary: {type: sentencepiece, path: a/vocabulary.model}
+  sequence_length: 48
+  cache: cache
+model: {type: lm, d_model: 16, max_length: 48, num_layers: 1, block: [DenseReluDense: {hidden_size: 16}]}
+train: {steps: 1, batch_size: 4}
+YAML
+expect_exit 0 "$mtf_train" language.yaml run.model_dir=language
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, language]"
+expect_text "its model has no encoder, and that of this configuration has one"
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=other train.steps=1 data.vocabulary.size=290
 expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, other]"
 expect_text "was trained with another vocabulary"

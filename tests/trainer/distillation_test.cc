@@ -235,7 +235,7 @@ std::map<std::string, Values> train_taught(TrainStepOptions options, const Layou
   options.update = UpdateOptions{parse_optimizer("{type: adam, epsilon: 1e-3}"), {0.01}, 10, {}};
   auto [features, feeds] = taught_rows();
   const TrainStep step = build_train_step(
-      *distillation({.weight = 0.5, .temperature = 2, .start_step = 1}, 0.1, taught_model(16, 8, 0.1)),
+      *distillation({.weight = 0.5, .temperature = 2, .start_step = 1}, 0.1, taught_model(16, 16, 0.1)),
       features, options);
   Diagnostics diagnostics;
   check_layouts(*step.graph, layouts, diagnostics);
@@ -281,6 +281,53 @@ TEST(Distillation, IsTheSameOnEveryLayout) {
       expect_same(train_taught(options, layouts(mesh, layout, parameters)), expected);
     }
   }
+}
+
+/// `split` with a layout of the teacher's own.
+Layouts with_teacher_layout(Layouts split, const std::string& layout, const std::string& parameter_layout) {
+  const LayoutRules activation = LayoutRules::parse(layout);
+  split.part = ScopeLayouts{std::string(kTeacher), "distill", activation,
+                            activation.plus(LayoutRules::parse(parameter_layout))};
+  return split;
+}
+
+TEST(Distillation, TheTeacherHasALayoutOfItsOwn) {
+  const auto expected = train_taught({}, Layouts::single());
+  const std::vector<std::array<std::string, 4>> all = {
+      {"x:2", "batch:x", "heads:x;d_ff:x;vocab:x", ""},
+      {"x:2", "heads:x;d_ff:x;vocab:x", "batch:x", "d_ff:x"},
+      {"x:2;y:2", "batch:x;heads:y;d_ff:y;vocab:y", "batch:y;d_ff:x", ""},
+      {"x:2;y:2", "batch:x;d_model:y", "", ""},
+      {"x:8", "batch:x", "heads:x", "d_ff:x"},
+  };
+  for (const auto& [mesh, layout, own, parameters] : all) {
+    for (const int64_t microbatches : {1, 2}) {
+      if (mesh == "x:8" && microbatches > 1) continue;
+      SCOPED_TRACE(fmt::format("{} {} {} {} {}", mesh, layout, own, parameters, microbatches));
+      TrainStepOptions options;
+      options.microbatches = microbatches;
+      const Layouts split = with_teacher_layout(layouts(mesh, layout), own, parameters);
+      expect_same(train_taught(options, split), expected);
+      if (mesh != "x:8") {
+        const auto two = train_taught(options, split, 2), one = train_taught(options, split);
+        for (const auto& [name, values] : one) EXPECT_EQ(two.at(name), values) << name;
+      }
+    }
+  }
+}
+
+TEST(Distillation, MistakesInTheLayoutOfTheTeacherNameIt) {
+  TrainStepOptions options;
+  options.batch_size = kTaughtRows;
+  const TrainStep step = build_train_step(*distillation({}), taught_rows().first, options);
+  const auto first_mistake = [&](const std::string& own) {
+    Diagnostics diagnostics;
+    check_layouts(*step.graph, with_teacher_layout(layouts("x:3", ""), own, ""), diagnostics);
+    return diagnostics.has_errors() ? diagnostics.errors()[0].message : "";
+  };
+  EXPECT_EQ(first_mistake(""), "");
+  EXPECT_THAT(first_mistake("d_ff:x"), ::testing::StartsWith("distill.layout splits `d_ff` (16) over"));
+  EXPECT_THAT(first_mistake("d_ff:z"), ::testing::StartsWith("distill.layout splits `d_ff` over `z`"));
 }
 
 TEST(Distillation, ProcessesChangeNoBit) {

@@ -32,15 +32,25 @@ std::vector<GivenText> texts_for_ensembles() {
   return given;
 }
 
-/// A model, and an ensemble of models with its weights times the given factors.
+/// A member whose weights are up to `size`.
+struct EnsembleSeat {
+  EnsembleSeat(double largest, double share = 1, std::string yaml = kEnsembleMember)
+      : size(largest), weight(share), model(std::move(yaml)) {}
+
+  double size, weight;
+  std::string model;
+};
+
+/// An ensemble of models.
 class EnsembleRun {
  public:
-  explicit EnsembleRun(const std::vector<double>& sizes, const Layouts& layout = Layouts::single(),
+  explicit EnsembleRun(const std::vector<EnsembleSeat>& seats, const Layouts& layout = Layouts::single(),
                        EnsembleMean mean = EnsembleMean::kProbabilities)
-      : ensemble_{static_cast<int64_t>(sizes.size()), mean} {
-    for (const double size : sizes) {
-      members_.push_back(std::make_unique<DecodeRun>(kEnsembleMember, kEnsembleIds, layout));
-      members_.back()->set_varied(size);
+      : ensemble_{{}, mean} {
+    for (const EnsembleSeat& seat : seats) {
+      members_.push_back(std::make_unique<DecodeRun>(seat.model, kEnsembleIds, layout));
+      members_.back()->set_varied(seat.size);
+      ensemble_.members.push_back({members_.back()->session().model.get(), seat.weight});
     }
     const Session& session = members_[0]->session();
     all_ = std::make_unique<VariableStore>(*session.backend, session.layouts.mesh,
@@ -57,7 +67,7 @@ class EnsembleRun {
   /// Returns the log-probabilities of the first token behind the prefixes of some texts, of one member, or of
   /// the ensemble (-1).
   Values first_log_probs(int member) {
-    const Session& session = members_[0]->session();
+    const Session& session = members_[static_cast<size_t>(std::max(member, 0))]->session();
     DecodePrograms programs(session, member < 0 ? ensemble_ : Ensemble{});
     VariableStore& weights = member < 0 ? *all_ : members_[static_cast<size_t>(member)]->weights();
     DecodePlan plan{.sizes = {.texts = 4, .inputs = 6, .prefix = 1, .memory = 16},
@@ -103,7 +113,7 @@ const std::vector<DecodeOptions>& decoding_methods() {
 
 TEST(Ensemble, MembersThatAgreeDecodeWhatEachOfThemDecodes) {
   for (const size_t members : {2, 3}) {
-    EnsembleRun run(std::vector<double>(members, 0.9));
+    EnsembleRun run(std::vector<EnsembleSeat>(members, 0.9));
     for (const DecodeOptions& options : decoding_methods())
       expect_equal_texts(run.decode(options), run.member(0).decode(texts_for_ensembles(), options), 0);
   }
@@ -138,6 +148,63 @@ TEST(Ensemble, MeanLogitPredictsTheSoftmaxOfTheMeanOfTheLogits) {
     const auto mean = [&](size_t token) { return (a[row * columns + token] + b[row * columns + token]) / 2; };
     for (size_t token = 1; token < kEnsembleIds; ++token)
       EXPECT_NEAR(actual[row * columns + token] - actual[row * columns], mean(token) - mean(0), 2e-6);
+  }
+}
+
+/// A deeper and wider model than kEnsembleMember, with a vocabulary that is padded to 24 and relative positions.
+constexpr const char* kLargeMember =
+    "{type: bitransformer, d_model: 16, positions: none, vocab_divisor: 24, "
+    "layer_defaults: {SelfAttention: {num_heads: 4, key_value_size: 4, relative_attention_type: "
+    "bias_shared}, "
+    "EncDecAttention: {num_heads: 4, key_value_size: 4}, DenseReluDense: {hidden_size: 24}}, "
+    "encoder: {num_layers: 2, block: [SelfAttention, DenseReluDense]}, "
+    "decoder: {num_layers: 3, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
+
+TEST(Ensemble, UnlikeMembersPredictTheWeightedMean) {
+  const std::vector<EnsembleSeat> seats{{0.9, 2}, {0.4, 0.5, kLargeMember}, {0.7, 1.5}};
+  constexpr double kSum = 4;
+  for (const EnsembleMean mean :
+       {EnsembleMean::kProbabilities, EnsembleMean::kLogProbabilities, EnsembleMean::kLogits}) {
+    EnsembleRun run(seats, Layouts::single(), mean);
+    const Values actual = run.first_log_probs(-1);
+    std::vector<Values> members;
+    for (int i = 0; i < 3; ++i) members.push_back(run.first_log_probs(i));
+    const size_t columns = actual.size() / 4;
+    EXPECT_EQ(columns, members[0].size() / 4);
+    for (size_t row = 0; row < 4; ++row) {
+      double shift = 0;  // what the softmax of the mean of the logits subtracts
+      for (size_t token = 0; token < kEnsembleIds; ++token) {
+        double of_probabilities = 0, of_logs = 0;
+        for (size_t i = 0; i < 3; ++i) {
+          const double log_prob = members[i][row * (members[i].size() / 4) + token];
+          of_probabilities += seats[i].weight / kSum * std::exp(log_prob);
+          of_logs += seats[i].weight / kSum * log_prob;
+        }
+        const double here = actual[row * columns + token];
+        if (token == 0) shift = mean == EnsembleMean::kLogits ? here - of_logs : 0;
+        EXPECT_NEAR(here - shift, mean == EnsembleMean::kProbabilities ? std::log(of_probabilities) : of_logs,
+                    4e-6);
+      }
+    }
+  }
+}
+
+TEST(Ensemble, UnlikeMembersDecodeAlikeOnEveryLayout) {
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {"x:2", "batch:x"},
+      {"y:2", "heads:y;d_ff:y;vocab:y"},
+      {"x:2;y:2", "batch:x;d_model:y"},
+      {"x:8", "batch:x"},
+  };
+  const std::vector<EnsembleSeat> seats{{0.9, 2}, {0.4, 1, kLargeMember}};
+  EnsembleRun alone(seats);
+  for (const DecodeOptions& options : decoding_methods()) {
+    const std::vector<Written> expected = alone.decode(options);
+    for (const auto& [mesh, layout] : all) {
+      SCOPED_TRACE(mesh + " " + layout);
+      EnsembleRun run(seats, layouts(mesh, layout));
+      expect_equal_texts(run.decode(options), expected, 2e-5F);
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/optimizer/update.h"
+#include "trainer/session/stored_model.h"
 
 namespace mtf {
 namespace {
@@ -82,34 +83,6 @@ void restore(CheckpointReader& reader, const CheckpointVariable& saved, const Va
   if (saved.shape != variable.shape || !convertible(saved.dtype, variable.dtype))
     wrong_shape(reader.path(), variable, saved.dtype, saved.shape.to_string());
   read_slices(reader, saved, variable, variables);
-}
-
-/// Returns the path of the newest checkpoint of the run in directory `run`.
-std::string latest_of(const std::string& run, const Mark& mark) {
-  std::error_code ignored;
-  if (!fs::exists(run, ignored))
-    throw Error(ErrorKind::kConfig, mark, fmt::format("there is no directory {}", run),
-                "the directory of a run");
-  const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(run) / "checkpoints").string());
-  if (saved.empty()) throw Error(ErrorKind::kCheckpoint, mark, run + " holds no checkpoint");
-  return saved.back().path;
-}
-
-/// Returns the path of a safetensors file, of a checkpoint's directory, or of the newest checkpoint in a
-/// run's directory.
-std::string checkpoint_at(const config::Path& path) {
-  std::error_code error;
-  if (fs::is_regular_file(path.text, error) || fs::exists(fs::path(path.text) / Manifest::kFile, error))
-    return path.text;
-  if (!fs::is_directory(path.text, error)) {
-    const fs::file_type type = fs::status(path.text, error).type();
-    throw Error(ErrorKind::kConfig, path.mark,
-                type == fs::file_type::not_found ? "there is no " + path.text
-                : type == fs::file_type::none ? fmt::format("cannot read {}: {}", path.text, error.message())
-                                              : path.text + " is no checkpoint",
-                "the directory of a run or of a checkpoint, or a .safetensors file");
-  }
-  return latest_of(path.text, path.mark);
 }
 
 std::string of_step(const Config& config, int64_t step, const Mark& mark) {
@@ -209,6 +182,11 @@ class WeightSource {
   std::map<std::string, std::string> stored_names_;
 };
 
+/// True for the variables of a model that is trained.
+bool is_initialized(const Variable& variable) {
+  return variable.is_saved() && variable.kind != Variable::Kind::kSlot;
+}
+
 /// Returns the variables that section checkpoint.init selects. Throws Error if `source` lacks one of them or
 /// none is selected.
 std::vector<const Variable*> taken_variables(const InitOptions& options, const WeightSource& source,
@@ -249,6 +227,7 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
   std::vector<std::string> kept;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
+    if (!variable.is_saved()) continue;
     const bool slot = variable.kind == Variable::Kind::kSlot;
     const bool weights_alone = what == Restore::kWeights || what == Restore::kAverages;
     const CheckpointVariable* saved = reader.find(slot ? name : restored_name(reader, name, what));
@@ -298,9 +277,38 @@ void restore_weights(const SafetensorsFile& file, VariableStore& variables, Rest
   throw_missing(file.path(), {}, missing, there, {});
 }
 
-Manifest manifest_of(const SafetensorsFile& file) {
-  const auto found = file.metadata().find(Manifest::kFile);
-  return found == file.metadata().end() ? Manifest{} : parse_manifest(found->second, file.path());
+void restore_constants(const std::string& path, std::string_view prefix, VariableStore& variables) {
+  std::optional<SafetensorsFile> file;
+  std::optional<CheckpointReader> reader;
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) {
+    file.emplace(path);
+  } else {
+    reader.emplace(path);
+  }
+  std::vector<std::string> missing, there;
+  for (const std::string& name : variables.names()) {
+    const Variable& variable = variables.variable(name);
+    if (variable.kind != Variable::Kind::kConstant || !name.starts_with(prefix)) continue;
+    const std::string stored = name.substr(prefix.size());
+    if (file) {
+      const StoredTensor* average = file->find(average_name(stored));
+      const StoredTensor* tensor = average ? average : file->find(stored);
+      if (tensor) set_stored(*file, *tensor, variable, variables);
+      if (!tensor) missing.push_back(stored);
+    } else {
+      const CheckpointVariable* saved = reader->find(restored_name(*reader, stored, Restore::kAverages));
+      if (saved) restore(*reader, *saved, variable, variables);
+      if (!saved) missing.push_back(stored);
+    }
+  }
+  if (missing.empty()) return;
+  if (file) {
+    for (const StoredTensor& stored : file->tensors()) there.push_back(stored.name);
+  } else {
+    for (const CheckpointVariable& stored : reader->manifest().variables) there.push_back(stored.name);
+  }
+  throw_missing(path, {}, missing, there, {});
 }
 
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what) {
@@ -323,7 +331,7 @@ void check_initial_weights(const InitOptions& options, const Graph* graph) {
   if (graph == nullptr) return;
   std::vector<const Variable*> weights;
   for (const auto& variable : graph->variables()) {
-    if (variable->kind != Variable::Kind::kSlot) weights.push_back(variable.get());
+    if (is_initialized(*variable)) weights.push_back(variable.get());
   }
   std::ranges::sort(weights, {}, &Variable::name);
   taken_variables(options, source, weights);
@@ -334,7 +342,7 @@ std::string initialize_weights(const InitOptions& options, VariableStore& variab
   std::vector<const Variable*> weights;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
-    if (variable.kind != Variable::Kind::kSlot) weights.push_back(&variable);
+    if (is_initialized(variable)) weights.push_back(&variable);
   }
   const std::vector<const Variable*> taken = taken_variables(options, source, weights);
   for (const Variable* variable : taken) source.set(*variable, variables);

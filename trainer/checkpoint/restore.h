@@ -30,7 +30,7 @@ enum class Restore {
 /// Returns what a mode that does not train restores from a checkpoint.
 Restore evaluated_weights(const Config& config);
 
-/// Sets variables from a checkpoint that was saved on any mesh and returns the names of the variables that
+/// Sets the variables that checkpoints contain from one that was saved on any mesh, and returns the names of those that
 /// kept their values. Throws Error (kCheckpoint), which names the variable, when one is missing or has
 /// another shape or an incompatible dtype (float32 and bfloat16 are converted).
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what);
@@ -44,9 +44,10 @@ bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape);
 /// Error (kCheckpoint) when one is missing or has another shape or an incompatible dtype.
 void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what);
 
-/// Returns the checkpoint's manifest that mtf-convert stores in a safetensors file; an empty one for other
-/// files.
-Manifest manifest_of(const SafetensorsFile& file);
+/// Sets the constants below `prefix` (those of a teacher) from the weights of a checkpoint's directory or of a
+/// safetensors file, which have the names behind the prefix; from their running means where it has these. Throws Error
+/// (kCheckpoint) when one is missing or has another shape or an incompatible dtype.
+void restore_constants(const std::string& path, std::string_view prefix, VariableStore& variables);
 
 /// Returns the name of the checkpoint's variable that `what` restores to `weight`.
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what);

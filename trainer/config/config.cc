@@ -159,7 +159,13 @@ Hosting hosting_of(const Config& config) {
 
 Layouts make_layouts(const Config& config) {
   const Mesh mesh = resolve_mesh(config);
-  return Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+  Layouts layouts = Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+  if (config.distill) {
+    const DistillOptions& distill = *config.distill;
+    layouts.part = ScopeLayouts{std::string(kTeacher), "distill", distill.layout.value_or(layouts.activation),
+                                distill.layout.value_or(layouts.parameter).plus(distill.parameter_layout)};
+  }
+  return layouts;
 }
 
 int64_t longest_row(const Config& config) {
@@ -208,6 +214,11 @@ Config resolved(const Config& config) {
   for (config::Path* path : {&resolved.data.cache, &resolved.trace.input, &resolved.trace.output,
                              &resolved.report.output, &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
+  }
+  if (resolved.distill) {
+    for (config::Path* path : {&resolved.distill->checkpoint, &resolved.distill->config}) {
+      if (!path->empty()) path->text = absolute(path->text);
+    }
   }
   for (config::Path& file : resolved.report.samples) file.text = absolute(file.text);
   for (InferCheckpoints* checkpoint :

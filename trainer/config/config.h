@@ -21,6 +21,7 @@
 #include "engine/core/hosted_mesh.h"
 #include "engine/spmd/partition/partition.h"
 #include "layers/context.h"
+#include "models/distillation.h"
 #include "trainer/config/cluster_config.h"
 #include "trainer/config/infer_options.h"
 #include "trainer/config/strategy.h"
@@ -200,6 +201,7 @@ struct Config {
   PrecisionOptions precision;
   DataOptions data;
   config::Node model;
+  std::optional<DistillOptions> distill;
   Optimizer optimizer;
   std::vector<Schedule> learning_rate;
   TrainOptions train;

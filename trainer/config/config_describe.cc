@@ -287,6 +287,9 @@ void describe(config::Visitor& visit, Config& config) {
   visit("model", config.model,
         "the network: `--help-config model` has its types and their keys, `--list-layers` the layers",
         fixed_on_resume);
+  visit("distill", config.distill,
+        "training with a teacher: a trained model whose predictions are targets beside those of the data",
+        reported_on_resume);
   visit("optimizer", config.optimizer, "how weights follow gradients", fixed_type_on_resume);
   visit("learning_rate", config.learning_rate,
         "a number, a schedule, or a list: their product; null: adafactor's own", non_negative);

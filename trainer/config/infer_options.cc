@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/counted.h"
+
 namespace mtf {
 
 void describe(config::Visitor&, BeamMethod&) {}
@@ -61,16 +63,31 @@ constexpr const char* kCheckpointHelp =
 void describe_ensemble(config::Visitor& visit, EnsembleOptions& options) {
   visit("ensemble", options.together,
         "the checkpoints of the list are the members of an ensemble, which predicts each token together");
-  visit("ensemble_reduce", options.mean,
-        "what an ensemble predicts: mean_prob, the mean of the members' probabilities, or mean_logit, the "
-        "softmax of the mean of their logits");
+  visit(
+      "ensemble_reduce", options.mean,
+      "what an ensemble predicts: mean_prob, the mean of the members' probabilities; mean_logit, the "
+      "softmax of the mean of their logits; or mean_log_prob, the mean of their log-probabilities, so that a "
+      "text's log-probability is the mean of the members'");
+  visit("ensemble_weights", options.weights,
+        "how much each checkpoint of the list counts in the mean; none: all the same", config::positive);
 }
 
 /// An ensemble has several members.
 void check_members(const config::Report& report, const std::string& section, const EnsembleOptions& options,
                    const InferCheckpoints& checkpoint) {
-  if (!options.together) return;
   const auto* list = std::get_if<std::vector<CheckpointChoice>>(&checkpoint);
+  if (!options.weights.empty() && (!options.together || !list || list->size() != options.weights.size())) {
+    report.error("ensemble_weights",
+                 fmt::format("`{}.ensemble_weights` has {} for {}", section,
+                             counted(std::ssize(options.weights), "weight"),
+                             !options.together ? "no ensemble"
+                             : list            ? counted(std::ssize(*list), "checkpoint")
+                                               : "checkpoints that are not listed"),
+                 fmt::format("`{0}.ensemble: true` and a weight for each checkpoint of the list "
+                             "`{0}.checkpoint`",
+                             section));
+  }
+  if (!options.together) return;
   const auto* word = std::get_if<InferCheckpointWord>(&checkpoint);
   if ((list && list->size() > 1) || (word && *word == InferCheckpointWord::kAll)) return;
   report.error(

@@ -78,14 +78,18 @@ void describe(config::Visitor& visit, AverageOfCheckpoints& options);
 using InferCheckpoints = std::variant<InferCheckpointWord, int64_t, AverageOfCheckpoints, config::Path,
                                       std::vector<CheckpointChoice>>;
 
-/// What the members of an ensemble share: the mean of their probabilities, or of their logits.
-enum class EnsembleMean { kProbabilities, kLogits };
+/// What the members of an ensemble share: the mean of their probabilities, of their logits, or of their
+/// log-probabilities.
+enum class EnsembleMean { kProbabilities, kLogits, kLogProbabilities };
 inline config::EnumNames enum_names(EnsembleMean) {
-  return {{"mean_prob", EnsembleMean::kProbabilities}, {"mean_logit", EnsembleMean::kLogits}};
+  return {{"mean_prob", EnsembleMean::kProbabilities},
+          {"mean_logit", EnsembleMean::kLogits},
+          {"mean_log_prob", EnsembleMean::kLogProbabilities}};
 }
 struct EnsembleOptions {
   bool together = false;  ///< the checkpoints are the members of an ensemble
   EnsembleMean mean = EnsembleMean::kProbabilities;
+  std::vector<double> weights;  ///< of the members, with any sum; empty: equal ones
 };
 
 enum class InferFormat { kText, kJsonl };

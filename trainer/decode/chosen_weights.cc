@@ -12,9 +12,10 @@
 #include "engine/core/convert_elements.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
-#include "trainer/decode/ensemble.h"
 #include "trainer/decode/output.h"
+#include "trainer/decode/programs.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
@@ -89,46 +90,28 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
   }
 }
 
-/// Returns the shapes of the weights in a checkpoint, which are in files of their own; of a safetensors file
-/// none, since it may hold other tensors too.
-std::map<std::string, Shape> shapes_of_weights(const ChosenWeights& chosen) {
-  std::map<std::string, Shape> shapes;
-  if (chosen.is_file()) return shapes;
-  for (const CheckpointVariable& v : read_manifest(chosen.paths.front()).variables) {
-    if (!v.blocks.empty() && v.blocks.front().file.starts_with("weights")) shapes.emplace(v.name, v.shape);
-  }
-  return shapes;
-}
-
-/// A deeper model has all weights of the run's model and more: it would be cut without an error.
-void check_members(const WeightGroup& members, const Mark& mark) {
-  const ChosenWeights* first = nullptr;
-  std::map<std::string, Shape> expected;
-  const auto refuse = [&](const ChosenWeights& member, const std::string& difference) {
-    throw Error(ErrorKind::kCheckpoint, mark,
-                fmt::format("{} and {} are checkpoints of unlike models: {}", first->paths.front(),
-                            member.paths.front(), difference),
-                "members of an ensemble have the same model");
+/// Reports a member that cannot predict together with the session's model.
+void check_member(const Session& session, const ChosenWeights& member, const Model& model, const Mark& mark) {
+  const TextDecoder *own = session.model->decoder(), *other = model.decoder();
+  const std::string& path = member.paths.front();
+  const auto refuse = [&](const std::string& difference) {
+    throw Error(ErrorKind::kConfig, mark, fmt::format("{}: its model {}", path, difference),
+                "members that read and write what the model of this configuration does");
   };
-  for (const ChosenWeights& member : members) {
-    const std::map<std::string, Shape> shapes = shapes_of_weights(member);
-    if (shapes.empty()) continue;
-    if (!first) {
-      first = &member;
-      expected = shapes;
-    }
-    for (const auto& [name, shape] : shapes) {
-      const auto found = expected.find(name);
-      if (found == expected.end()) refuse(member, fmt::format("the first lacks the variable `{}`", name));
-      if (found->second != shape) {
-        refuse(member, fmt::format("`{}` is {} in the first and {} in the second", name,
-                                   found->second.to_string(), shape.to_string()));
-      }
-    }
-    for (const auto& [name, shape] : expected) {
-      if (!shapes.contains(name)) refuse(member, fmt::format("the second lacks the variable `{}`", name));
-    }
-  }
+  if (other == nullptr) refuse("does not write texts");
+  if (own->has_encoder() != other->has_encoder())
+    refuse(other->has_encoder() ? "has an encoder, and that of this configuration has none"
+                                : "has no encoder, and that of this configuration has one");
+  if (own->ends_prompts() != other->ends_prompts())
+    refuse(fmt::format("{} the given text by an end of sequence, unlike that of this configuration",
+                       other->ends_prompts() ? "ends" : "does not end"));
+  const std::optional<int64_t> here = own->longest_text(), there = other->longest_text();
+  if (!there || (here && *here <= *there)) return;
+  throw Error(
+      ErrorKind::kConfig, mark,
+      fmt::format("{} has positions for texts of {} tokens, and the model of this configuration for {}", path,
+                  *there, here ? fmt::to_string(*here) : "any number"),
+      "the configuration of the member with the fewest positions");
 }
 
 }  // namespace
@@ -182,12 +165,8 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
   set_means(sums, chosen.paths.size(), weights);
 }
 
-std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble,
-                                  const Mark& mark) {
-  if (ensemble.together) {
-    check_members(chosen, mark);
-    return {std::move(chosen)};
-  }
+std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble) {
+  if (ensemble.together) return {std::move(chosen)};
   std::vector<WeightGroup> groups;
   for (ChosenWeights& each : chosen) groups.push_back({std::move(each)});
   return groups;
@@ -226,12 +205,38 @@ void check_output_names(const std::string& output, const std::vector<WeightGroup
   }
 }
 
-GroupWeights::GroupWeights(const Session& session, const Program& model, size_t members)
-    : session_(session), all_(*session.backend, model.mesh, {}, variable_store_options(session)) {
-  for (size_t member = 0; member < members; ++member) {
-    members_.push_back(std::make_unique<VariableStore>(*session.backend, model.mesh, model.variables,
+GroupModels::GroupModels(const Session& session, const WeightGroup& group, const EnsembleOptions& options,
+                         const Mark& mark)
+    : ensemble_{{}, options.mean} {
+  for (size_t i = 0; i < group.size(); ++i) {
+    const ChosenWeights& member = group[i];
+    const std::string& path = member.paths.front();
+    std::unique_ptr<Model> model;
+    // The run's own checkpoints are of the session's model.
+    if (group.size() > 1 && member.by_path) model = model_of(manifest_at(path), path);
+    if (model) check_member(session, member, *model, mark);
+    ensemble_.members.push_back(
+        {model ? model.get() : session.model.get(), options.weights.empty() ? 1 : options.weights[i]});
+    if (model) models_.push_back(std::move(model));
+  }
+  for (const EnsembleMember& member : ensemble_.members)
+    programs_.push_back(program_of_weights(session, member.model));
+}
+
+std::vector<const Program*> GroupModels::programs() const {
+  std::vector<const Program*> programs;
+  for (const Program& program : programs_) programs.push_back(&program);
+  return programs;
+}
+
+GroupWeights::GroupWeights(const Session& session, const GroupModels& models)
+    : session_(session),
+      all_(*session.backend, models.programs()[0]->mesh, {}, variable_store_options(session)) {
+  for (const Program* program : models.programs()) {
+    const std::string name = member_name(std::ssize(members_));
+    members_.push_back(std::make_unique<VariableStore>(*session.backend, program->mesh, program->variables,
                                                        variable_store_options(session)));
-    all_.share_as(member_name(static_cast<int64_t>(member)) + "/", *members_.back());
+    all_.share_as(name + "/", *members_.back());
   }
 }
 

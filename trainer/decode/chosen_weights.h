@@ -1,7 +1,8 @@
 // Loads the checkpoints that `infer.checkpoint`, `score.checkpoint` or `evaluate.checkpoint` select.
 //
-//   const std::vector<WeightGroup> chosen = together(choose_weights(...), config.infer.ensemble, mark);
-//   GroupWeights weights(session, program_of_weights(session), chosen[0].size());
+//   const std::vector<WeightGroup> chosen = together(choose_weights(...), config.infer.ensemble);
+//   const GroupModels models(session, chosen[0], config.infer.ensemble, mark);
+//   GroupWeights weights(session, models);
 //   weights.load(chosen[0]);
 //   Decoder(programs, weights.variables(), options)
 #pragma once
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "engine/runtime/variable_store.h"
+#include "trainer/decode/ensemble.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -40,10 +42,8 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
 /// What predicts together: the weights of one model, or of the members of an ensemble.
 using WeightGroup = std::vector<ChosenWeights>;
 
-/// Returns one group of all weights if they are an ensemble, otherwise a group for each of them. Throws Error
-/// (kCheckpoint) when the members of the ensemble are checkpoints of unlike models.
-std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble,
-                                  const Mark& mark = {});
+/// Returns one group of all weights if they are an ensemble, otherwise a group for each of them.
+std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble);
 /// Returns "step 4000" or "the ensemble of step 2000 and step 4000".
 std::string description(const WeightGroup& group);
 /// Returns the descriptions, joined: "step 200, step 400".
@@ -53,11 +53,31 @@ int64_t newest_step(const WeightGroup& group);
 /// Throws Error (kConfig) if the groups would write into the same output.
 void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark);
 
+/// The models of a group: the session's, or for checkpoints of other runs in an ensemble those that they say they were
+/// trained with.
+class GroupModels {
+ public:
+  /// `mark`: the place of the checkpoints, for messages. Throws Error (kConfig) when a member cannot predict together
+  /// with the session's model, or when the layout does not fit it.
+  GroupModels(const Session& session, const WeightGroup& group, const EnsembleOptions& options,
+              const Mark& mark);
+
+  /// Valid as long as this object.
+  const Ensemble& ensemble() const { return ensemble_; }
+  /// Programs whose variables are the weights of a member each.
+  std::vector<const Program*> programs() const;
+
+ private:
+  Ensemble ensemble_;
+  std::vector<std::unique_ptr<Model>> models_;  ///< those that are not the session's
+  std::vector<Program> programs_;
+};
+
 /// The loaded weights of a group. Those of an ensemble's members stand below member_name().
 class GroupWeights {
  public:
-  /// `model` is program_of_weights(). The groups that are loaded have `members` members.
-  GroupWeights(const Session& session, const Program& model, size_t members);
+  /// The groups that are loaded have as many members as `models`.
+  GroupWeights(const Session& session, const GroupModels& models);
 
   void load(const WeightGroup& group);
   VariableStore& variables() { return members_.size() > 1 ? all_ : *members_.front(); }

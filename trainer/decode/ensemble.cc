@@ -2,27 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
+#include "models/resized.h"
 
 namespace mtf {
 namespace {
 
-/// Divides, since multiplying by 1 / n is not exact where all members are equal.
-Tensor mean_of(const Tensors& members) {
-  const Tensor sum = add_n(members);
-  return divide(sum, sum.graph().constant(static_cast<double>(members.size())), sum.shape());
+/// Returns the weighted mean. Divides, since multiplying by 1 / n is not exact where all members are equal.
+Tensor mean_of(const Tensors& values, const std::vector<EnsembleMember>& members) {
+  Tensors weighted;
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double weight = members[i].weight;
+    weighted.push_back(weight == 1 ? values[i] : scalar_multiply(values[i], weight));
+    sum += weight;
+  }
+  const Tensor total = add_n(weighted);
+  return divide(total, total.graph().constant(sum), total.shape());
 }
 
 /// Returns log(mean(exp(x))) over the members. The largest is taken out, so that nothing underflows.
-Tensor log_mean_exp(const Tensors& members) {
-  Tensor largest = members[0];
-  for (size_t i = 1; i < members.size(); ++i) largest = maximum(largest, members[i]);
+Tensor log_mean_exp(const Tensors& values, const std::vector<EnsembleMember>& members) {
+  Tensor largest = values[0];
+  for (size_t i = 1; i < values.size(); ++i) largest = maximum(largest, values[i]);
   Tensors parts;
-  for (const Tensor& member : members) parts.push_back(exp(subtract(member, largest)));
-  return add(largest, log(mean_of(parts)));
+  for (const Tensor& value : values) parts.push_back(exp(subtract(value, largest)));
+  return add(largest, log(mean_of(parts, members)));
+}
+
+const Dimension& vocabulary_of(const Tensor& logits) { return logits.shape()[logits.shape().rank() - 1]; }
+
+/// Cuts all to the smallest vocabulary: what the others have beyond it is padding.
+Tensors of_one_size(const Tensors& logits) {
+  Dimension smallest = vocabulary_of(logits[0]);
+  for (const Tensor& member : logits) smallest.size = std::min(smallest.size, vocabulary_of(member).size);
+  Tensors cut;
+  for (const Tensor& member : logits) cut.push_back(resized(member, smallest));
+  return cut;
 }
 
 }  // namespace
@@ -38,11 +59,14 @@ Prediction prediction_of(const Tensor& logits) {
   return {logits, reduce_logsumexp(logits, logits.shape()[logits.shape().rank() - 1].name)};
 }
 
-Prediction prediction_of(const Tensors& logits, EnsembleMean mean) {
-  if (mean == EnsembleMean::kLogits) return prediction_of(mean_of(logits));
+Prediction prediction_of(const Tensors& logits, const Ensemble& ensemble) {
+  if (ensemble.mean == EnsembleMean::kLogits)
+    return prediction_of(mean_of(of_one_size(logits), ensemble.members));
   Tensors log_probs;
   for (const Tensor& member : logits) log_probs.push_back(prediction_of(member).log_probs(member));
-  return {log_mean_exp(log_probs)};
+  log_probs = of_one_size(log_probs);
+  return {ensemble.mean == EnsembleMean::kProbabilities ? log_mean_exp(log_probs, ensemble.members)
+                                                        : mean_of(log_probs, ensemble.members)};
 }
 
 }  // namespace mtf

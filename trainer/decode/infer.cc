@@ -154,24 +154,22 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const TextCodec can_write(session, config.infer);
   const std::vector<WeightGroup> chosen =
-      together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble,
-               config.mark("infer.checkpoint"));
+      together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);
   check_output_names(config.infer.output, chosen, config.mark("infer.output"));
   check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
                chosen.size());
   const GivenText shortest;
-  const size_t members = chosen.front().size();
-  DecodePrograms programs(session, {static_cast<int64_t>(members), config.infer.ensemble.mean});
+  const GroupModels models(session, chosen.front(), config.infer.ensemble, config.mark("infer.checkpoint"));
+  DecodePrograms programs(session, models.ensemble());
   DecodingMemory memory(programs, config.infer);
   memory.check({&shortest, 1}, "infer.batch_size");
-  const Program reader = program_of_weights(session);
-  check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
+  check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   // Opened before the weights are read, so that errors come early.
   std::unique_ptr<PairedLines> input = open();
-  GroupWeights weights(session, reader, members);
+  GroupWeights weights(session, models);
   for (const WeightGroup& group : chosen) {
     weights.load(group);
     if (!input) input = open();

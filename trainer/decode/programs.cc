@@ -34,18 +34,18 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
 }
 
 Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
-                   const std::function<Tensor(Context& context)>& logits_of) {
-  const Ensemble& ensemble = environment.ensemble;
-  const auto wide_logits = [&] {
-    return cast(logits_of(*make_context(graph, environment, texts)), DType::kFloat32);
+                   const std::function<Tensor(Context& context, const Model& model)>& logits_of) {
+  const std::vector<EnsembleMember>& members = environment.ensemble.members;
+  const auto wide_logits = [&](const EnsembleMember& member) {
+    return cast(logits_of(*make_context(graph, environment, texts), *member.model), DType::kFloat32);
   };
-  if (ensemble.members == 1) return prediction_of(wide_logits());
+  if (members.size() == 1) return prediction_of(wide_logits(members[0]));
   Tensors logits;
-  for (int64_t member = 0; member < ensemble.members; ++member) {
-    const auto scope = graph.scope(member_name(member));
-    logits.push_back(wide_logits());
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto scope = graph.scope(member_name(static_cast<int64_t>(i)));
+    logits.push_back(wide_logits(members[i]));
   }
-  return prediction_of(logits, ensemble.mean);
+  return prediction_of(logits, environment.ensemble);
 }
 
 Program compiled(const DecodeEnvironment& environment, const Graph& graph) {
@@ -91,9 +91,10 @@ std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const
   input.prefix = graph->input("prefix", {batch, {"length", plan.sizes.prefix}}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
   input.prompt = graph->input("prompt", {batch}, DType::kInt32);
-  const Prediction prediction = predict(*graph, environment, plan.sizes.texts, [&](Context& context) {
-    return environment.decoder.prefill(context, plan.sizes, input);
-  });
+  const Prediction prediction =
+      predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
+        return model.decoder()->prefill(context, plan.sizes, input);
+      });
   set_answer(*graph, plan, prediction, target_vocabulary(environment));
   return graph;
 }
@@ -105,9 +106,10 @@ std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const De
   input.token = graph->input("token", {batch, beam}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
   if (plan.reorders) input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
-  const Prediction prediction = predict(*graph, environment, plan.sizes.texts, [&](Context& context) {
-    return environment.decoder.step(context, plan.sizes, input);
-  });
+  const Prediction prediction =
+      predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
+        return model.decoder()->step(context, plan.sizes, input);
+      });
   set_answer(*graph, plan, prediction, target_vocabulary(environment));
   return graph;
 }
@@ -188,7 +190,9 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
 DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble) {
   Layouts layouts = session.layouts;
   layouts.activation = of_fixed_sizes(layouts.activation);
-  return {session, *session.model->decoder(), std::move(layouts), ensemble};
+  DecodeEnvironment environment{session, *session.model->decoder(), std::move(layouts), ensemble};
+  if (ensemble.members.empty()) environment.ensemble.members.push_back({session.model.get()});
+  return environment;
 }
 
 const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const DecodePlan& plan, Build& build) {
@@ -219,8 +223,10 @@ DecodeProgram DecodePrograms::take_step(const DecodePlan& plan) {
   return std::move(steps_.extract(without_prefix(plan).key()).mapped());
 }
 
-Program program_of_weights(const Session& session) {
-  const DecodeEnvironment environment = decode_environment(session);
+Program program_of_weights(const Session& session, const Model* model) {
+  Ensemble alone;
+  if (model != nullptr) alone.members.push_back({model});
+  const DecodeEnvironment environment = decode_environment(session, alone);
   const int64_t any = length_bucket(1, environment.decoder.longest_text());
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
   Program program = compiled(environment, *build_prefill(environment, plan));

@@ -50,15 +50,15 @@ struct DecodeEnvironment {
 
 DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble = {});
 
-/// Returns a program whose variables are the weights of one model under the layouts of the session, for a run
-/// that only decodes. Throws Error (kConfig) when the layout does not fit the model.
-Program program_of_weights(const Session& session);
+/// Returns a program whose variables are the weights of `model` (by default the session's) under the layouts of the
+/// session, for a run that only decodes. Throws Error (kConfig) when the layout does not fit the model.
+Program program_of_weights(const Session& session, const Model* model = nullptr);
 
 /// Returns the context for building a graph for `texts` texts.
 std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts);
 /// Builds the model, or each member of the ensemble with a context of its own, and returns what they predict.
 Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
-                   const std::function<Tensor(Context& context)>& logits_of);
+                   const std::function<Tensor(Context& context, const Model& model)>& logits_of);
 /// Compiles a graph. Throws Error (kConfig) when the layout does not fit.
 Program compiled(const DecodeEnvironment& environment, const Graph& graph);
 

@@ -103,9 +103,9 @@ class Scorer {
     features[std::string(kPromptFeature)] = graph.input("prompt", {batch}, DType::kInt32);
     if (environment_.decoder.has_encoder())
       features["inputs"] = graph.input("inputs", {batch, {"length", input_length}}, DType::kInt32);
-    const Prediction prediction = predict(graph, environment_, rows, [&](Context& context) {
-      return session_.model->build(context, features).logits;
-    });
+    const Prediction prediction =
+        predict(graph, environment_, rows,
+                [&](Context& context, const Model& model) { return model.build(context, features).logits; });
     const Tensor& logits = prediction.logits;
     const Tensor of_targets = gather(logits, targets, logits.shape()[logits.shape().rank() - 1].name);
     graph.set_output("log_probs", prediction.log_probs(of_targets));
@@ -206,27 +206,24 @@ void score(Session& session, Diagnostics& diagnostics) {
   const TextCodec can_read(session, {});
   check_files(config, *session.model->decoder());
   const std::vector<WeightGroup> chosen =
-      together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble,
-               config.mark("score.checkpoint"));
+      together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);
   check_output_names(options.output, chosen, config.mark("score.output"));
   check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
-  const Program reader = program_of_weights(session);
-  check_same_run(session, {&reader}, {{"weights", descriptions(chosen)}});
+  const GroupModels models(session, chosen.front(), options.ensemble, config.mark("score.checkpoint"));
+  check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
   Communicator& communicator = session.processes->communicator();
   const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
   // Opened before the weights are read, so that errors come early.
   std::unique_ptr<PairedLines> lines = open();
-  const size_t members = chosen.front().size();
-  const Ensemble ensemble{static_cast<int64_t>(members), options.ensemble.mean};
-  GroupWeights weights(session, reader, members);
+  GroupWeights weights(session, models);
   for (const WeightGroup& group : chosen) {
     weights.load(group);
     if (!lines) lines = open();
     std::optional<TextOutput> output;
     if (session.processes->is_first())
       output.emplace(options.output, newest_step(group), [&] { lines->others_wait(); });
-    ScoreRun(session, weights.variables(), ensemble).run(*lines, output ? &*output : nullptr);
+    ScoreRun(session, weights.variables(), models.ensemble()).run(*lines, output ? &*output : nullptr);
     if (output) output->close();
     lines.reset();
   }

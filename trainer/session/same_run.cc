@@ -58,6 +58,7 @@ Fields fields_of_run(const Session& session, const std::vector<const Program*>& 
     all.emplace_back("classes and means of data.train", hash128_hex(session.preparation));
   for (const auto& [name, hash] : fingerprints(session.vocabularies))
     all.emplace_back(name + " of data.vocabulary", hash);
+  if (session.teacher) all.emplace_back("checkpoint of the teacher", session.teacher->path);
   all.insert(all.end(), fields.begin(), fields.end());
   for (size_t i = 0; i < programs.size(); ++i)
     all.emplace_back(fmt::format("program {}", i + 1), program_hash(*programs[i]));

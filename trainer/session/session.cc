@@ -17,6 +17,8 @@
 #include "trainer/report/progress.h"
 #include "trainer/session/evaluation_sets.h"
 #include "trainer/session/model_dir.h"
+#include "trainer/session/stored_model.h"
+#include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
 namespace {
@@ -117,6 +119,26 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (sound) session.model = std::move(model);
 }
 
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
+}
+
+/// Opens the teacher of section `distill`, whose student the session's model becomes.
+void add_teacher(Session& session, Diagnostics& diagnostics) {
+  const std::optional<DistillOptions>& distill = session.config.distill;
+  if (!distill || distill->checkpoint.empty() || distill->weight == 0 || !session.model ||
+      !has_training_step(session.config.run.mode))
+    return;
+  collect_errors(
+      [&] {
+        StoredModel teacher = open_stored_model(distill->checkpoint, distill->config);
+        session.teacher = Teacher{std::move(teacher.path), std::move(teacher.manifest)};
+        session.model = std::make_unique<Distillation>(std::move(session.model), std::move(teacher.model),
+                                                       *distill, session.config.mark("distill"));
+      },
+      diagnostics);
+}
+
 BySide<int64_t> declared_sizes(const Config& config) {
   const Mark mark = config.mark("data.vocabulary");
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
@@ -166,6 +188,14 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
   }
   session.vocabularies =
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
+  if (session.teacher && has_other_vocabulary(session, session.teacher->manifest)) {
+    diagnostics.error(
+        config.distill->checkpoint.mark,
+        fmt::format("the teacher {} was trained with another vocabulary, so its ids mean other tokens",
+                    session.teacher->path),
+        "`data.vocabulary` with the file of the teacher's run");
+    diagnostics.throw_if_errors();
+  }
 }
 
 /// True where an evaluation needs a part of data.train.
@@ -219,6 +249,18 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
   return false;
 }
 
+/// Reports layout rules of the teacher that neither it nor anything else in the training step uses.
+void check_teacher_rules(const Session& session, const DimensionNames& names, Diagnostics& diagnostics) {
+  const std::optional<DistillOptions>& distill = session.config.distill;
+  if (!session.teacher) return;
+  const LayoutRules none, layout = distill->layout.value_or(none);
+  const std::vector<std::string> unshared;
+  Diagnostics of_rules;  // mesh dimensions that split nothing are known from the run's own rules
+  check_unused_rules({layout, distill->parameter_layout, none, unshared}, session.layouts.mesh, names, {},
+                     of_rules);
+  for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
+}
+
 LayoutSections layout_sections(const Config& config) {
   return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
 }
@@ -235,10 +277,6 @@ void check_rules(const Session& session, const std::vector<Feature>& features, c
   };
   check_unused_rules(layout_sections(session.config), session.layouts.mesh, known, {evaluation, step},
                      diagnostics);
-}
-
-bool has_training_step(RunMode mode) {
-  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
 }
 
 }  // namespace
@@ -304,6 +342,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   session.device_budget = device_budget(session);
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);
+  add_teacher(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
   // The other processes use the caches and vocabularies that the first one makes.
   session.processes->first_then_others("data",
@@ -350,6 +389,7 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
         check_layouts(*step->graph, session.layouts, diagnostics);
         DimensionNames names;
         names.add(*step->graph);
+        check_teacher_rules(session, names, diagnostics);
         check_rules(session, session.train_data->features(), names, diagnostics);
       },
       diagnostics);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/sources/options.h"
+#include "engine/checkpoint/manifest.h"
 #include "engine/comm/process/process_group.h"
 #include "engine/runtime/executor.h"
 #include "engine/spmd/partition/partition.h"
@@ -27,12 +28,19 @@
 
 namespace mtf {
 
+/// The weights of the teacher (section `distill`).
+struct Teacher {
+  std::string path;  ///< a checkpoint's directory, or a safetensors file
+  Manifest manifest;
+};
+
 struct Session {
   Config config;
   std::shared_ptr<ProcessGroup> processes;  ///< the processes of the run
   Layouts layouts;
   std::shared_ptr<Backend> backend;
-  std::unique_ptr<Model> model;      ///< null if the model has errors, which were reported
+  /// Null if the model has errors, which were reported. With a teacher it is a Distillation.
+  std::unique_ptr<Model> model;
   std::vector<std::string> outputs;  ///< names of the prediction: "logits", and a regression's target
   TextVocabularies vocabularies;     ///< the vocabularies; null without `data.vocabulary`
   /// The training data; null if they have errors, which were reported. In modes that do not train it has only
@@ -44,6 +52,7 @@ struct Session {
   std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
   CollectiveBackend collective_backend = {};  ///< set by check_same_run()
   std::optional<DeviceBudget> device_budget = {};
+  std::optional<Teacher> teacher = {};  ///< set in modes with a training step
 };
 
 /// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the

@@ -62,7 +62,8 @@ class TraceOutput {
 struct TracePrograms {
   Program gradients;
   std::optional<Program> step;
-  std::vector<StepScalar> scalars;
+  std::vector<StepScalar> scalars;       ///< inputs of `gradients`
+  std::vector<StepScalar> step_scalars;  ///< inputs of `step`
 };
 
 TracePrograms make_programs(const Session& session, const TraceBatch& batch, Diagnostics& diagnostics) {
@@ -80,12 +81,16 @@ TracePrograms make_programs(const Session& session, const TraceBatch& batch, Dia
   const std::optional<TrainStep> gradients = build_step(session, options, diagnostics);
   diagnostics.throw_if_errors();
   batch.check_labels(gradients->classes);
-  TracePrograms programs{compile(session, *gradients->graph), std::nullopt, {}};
+  TracePrograms programs{compile(session, *gradients->graph), std::nullopt, gradients->scalars, {}};
   if (step) {
     programs.step = compile(session, *step->graph);
-    programs.scalars = step->scalars;
+    programs.step_scalars = step->scalars;
   }
   return programs;
+}
+
+void feed_scalars(const std::vector<StepScalar>& scalars, int64_t step, Executor& executor) {
+  for (const StepScalar& scalar : scalars) executor.feed_scalar(scalar.input, scalar.value(step));
 }
 
 void collect_outputs(const Session& session, const Executor& executor, TraceOutput& output) {
@@ -117,12 +122,14 @@ void trace(Session& session, Diagnostics& diagnostics) {
   variables.initialize(static_cast<uint64_t>(session.config.run.seed));
   const InitOptions& init = session.config.checkpoint.init;
   if (!init.path.empty()) initialize_weights(init, variables);
+  if (session.teacher) restore_constants(session.teacher->path, std::string(kTeacher) + "/", variables);
   load_weights(file, variables);
   start_averages(variables);
 
   TraceOutput output;
   Executor gradients(programs.gradients, *session.backend, variables, executor_options(session));
   batch.feed(gradients);
+  feed_scalars(programs.scalars, 0, gradients);
   gradients.run(0);
   collect_outputs(session, gradients, output);
   if (programs.step) {
@@ -130,10 +137,11 @@ void trace(Session& session, Diagnostics& diagnostics) {
     HostTensor losses(Shape{{"steps+1", options.steps + 1}}, DType::kFloat32);
     batch.feed(step);
     for (int64_t i = 0; i < options.steps; ++i) {
-      for (const StepScalar& scalar : programs.scalars) step.feed_scalar(scalar.input, scalar.value(i));
+      feed_scalars(programs.step_scalars, i, step);
       step.run(static_cast<uint64_t>(i));
       losses.data<float>()[i] = static_cast<float>(step.scalar("loss"));
     }
+    feed_scalars(programs.scalars, options.steps, gradients);
     gradients.run(static_cast<uint64_t>(options.steps));
     losses.data<float>()[options.steps] = static_cast<float>(gradients.scalar("loss"));
     output.add("trajectory/loss", std::move(losses));

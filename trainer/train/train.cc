@@ -74,6 +74,7 @@ class Trainer {
   bool restored(const std::string& path, Restore what);
   void restore(const std::string& checkpoint, Restore what);
   void initialize();
+  void load_teacher();
   void check_directory() const;
   double clock() const;
   void agree_on(const Control& control);
@@ -151,6 +152,7 @@ class Trainer {
   int64_t first_step_ = 0;     ///< step at which this process started
   int64_t first_tokens_ = 0;
   double first_seconds_ = 0;  ///< training_seconds(state_) at first_step_
+  bool has_teacher_ = false;  ///< the constants of the teacher are set
   int signal_ = 0;            ///< signal that asks the run to stop; 0: none
   int64_t logged_step_ = 0;
   int64_t logged_tokens_ = 0;
@@ -233,6 +235,7 @@ void Trainer::restore(const std::string& checkpoint, Restore what) {
   const Manifest& manifest = reader.manifest();
   state_ = run_state(manifest, checkpoint);
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
+  load_teacher();
   const std::vector<std::string> kept = restore_variables(reader, variables_, what);
   std::string note = fmt::format("continues after step {} of {}", state_.step, config_.run.model_dir.text);
   if (const std::string mesh = session_.layouts.mesh.to_string(); mesh != manifest.mesh)
@@ -249,7 +252,17 @@ void Trainer::initialize() {
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   const InitOptions& init = config_.checkpoint.init;
   if (!init.path.empty()) notes_.push_back(initialize_weights(init, variables_));
+  load_teacher();
   start_averages(variables_);
+}
+
+/// Sets the constants of the teacher. A step does not change them.
+void Trainer::load_teacher() {
+  const std::optional<Teacher>& teacher = session_.teacher;
+  if (!teacher || has_teacher_) return;
+  restore_constants(teacher->path, std::string(kTeacher) + "/", variables_);
+  notes_.push_back(fmt::format("the teacher is {}", teacher->path));
+  has_teacher_ = true;
 }
 
 /// Returns the seconds since step 0, by the clock of this process.

@@ -99,6 +99,7 @@ class LayoutCheck {
     check_block(graph_.root());
     layer_.clear();
     for (const auto& variable : graph_.variables()) {
+      in_part_ = layouts_.part && layouts_.part->holds(variable->name);
       check_tensor(variable->name, variable->shape, domain_of(*variable));
     }
     for (const auto& [key, sizes] : split_sizes_) report_indivisible(key, sizes);
@@ -107,6 +108,8 @@ class LayoutCheck {
 
  private:
   const LayoutRules& rules(Domain domain) const {
+    if (in_part_ && domain != Domain::kOptimizer)
+      return domain == Domain::kActivation ? layouts_.part->activation : layouts_.part->parameter;
     return domain == Domain::kActivation  ? layouts_.activation
            : domain == Domain::kParameter ? layouts_.parameter
                                           : layouts_.optimizer;
@@ -119,6 +122,15 @@ class LayoutCheck {
         return other.dimension == rule.dimension && other.mesh_dimensions == rule.mesh_dimensions;
       });
     };
+    if (layouts_.part) {
+      const auto is_own = [&rule](const LayoutRules& section) {
+        return std::ranges::any_of(section.rules(), [&](const LayoutRule& other) { return &other == &rule; });
+      };
+      if (is_own(layouts_.part->activation) || is_own(layouts_.part->parameter)) {
+        const bool of_all = holds(layouts_.part->activation);
+        return layouts_.part->section + (of_all ? ".layout" : ".parameter_layout");
+      }
+    }
     return holds(layouts_.activation)  ? "layout"
            : holds(layouts_.parameter) ? "parameter_layout"
                                        : "optimizer_layout";
@@ -156,7 +168,8 @@ class LayoutCheck {
   std::map<std::string, SplitSizes> split_sizes_;  ///< by the dimension and the mesh dimensions of the rule
   std::set<std::string> unsplittable_;             ///< dimensions along which some operation cannot be split
   Microbatching microbatching_;                    ///< microbatching of the loop being checked
-  std::string layer_;  ///< layer of the operation being checked; empty outside all layers
+  bool in_part_ = false;  ///< the rules of layouts_.part apply to what is being checked
+  std::string layer_;     ///< layer of the operation being checked; empty outside all layers
 };
 
 std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {
@@ -175,7 +188,9 @@ std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const s
 
 void LayoutCheck::check_mesh_dimensions() {
   std::set<std::string> seen;
-  for (const LayoutRules* rules : {&layouts_.activation, &layouts_.parameter, &layouts_.optimizer}) {
+  std::vector<const LayoutRules*> all{&layouts_.activation, &layouts_.parameter, &layouts_.optimizer};
+  if (layouts_.part) all.insert(all.end(), {&layouts_.part->activation, &layouts_.part->parameter});
+  for (const LayoutRules* rules : all) {
     for (const LayoutRule& rule : rules->rules()) {
       for (const std::string& name : rule.mesh_dimensions) {
         if (layouts_.mesh.shape().contains(name)) continue;
@@ -204,6 +219,7 @@ void LayoutCheck::check_block(const Block& block) {
 void LayoutCheck::check_operation(const Operation& operation) {
   const Domain domain = operation.hints().domain;
   layer_ = operation.provenance().path;
+  in_part_ = layouts_.part && layouts_.part->holds(layer_);
   std::string name = layer_;
   name += (name.empty() ? "" : "/") + std::string(operation.name());
   if (const auto* input = dynamic_cast<const Input*>(&operation)) name = input->input_name;
@@ -275,7 +291,8 @@ void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, D
   for (const Dimension& d : shape) {
     const LayoutRule* rule = rules(domain).find(d.name);
     if (!rule) continue;
-    SplitSizes& known = split_sizes_[fmt::format("{} {}", d.name, join(rule->mesh_dimensions))];
+    SplitSizes& known =
+        split_sizes_[fmt::format("{} {}{}", d.name, join(rule->mesh_dimensions), in_part_ ? " part" : "")];
     if (!known.rule) known.rule = rule;
     if (std::ranges::find(known.sizes, d.size, &SplitSize::entries) == known.sizes.end()) {
       const int64_t microbatches = d.name == microbatching_.dimension ? microbatching_.count : 1;
@@ -367,7 +384,7 @@ std::vector<std::string> LayoutCheck::splittable_instead(const Operation& operat
       return LayoutRules(std::move(all));
     };
     const Layouts other{layouts_.mesh, replaced(layouts_.activation), replaced(layouts_.parameter),
-                        replaced(layouts_.optimizer)};
+                        replaced(layouts_.optimizer), layouts_.part};
     Diagnostics diagnostics;
     LayoutCheck(graph_, other, diagnostics, false).run();
     if (!diagnostics.has_errors()) found.push_back("`" + name + "`");

@@ -20,6 +20,10 @@ Layouts Layouts::make(Mesh mesh, const LayoutRules& layout, const LayoutRules& p
   return {std::move(mesh), layout, parameter, parameter.plus(optimizer_layout)};
 }
 
+bool ScopeLayouts::holds(std::string_view path) const {
+  return path.starts_with(scope) && (path.size() == scope.size() || path[scope.size()] == '/');
+}
+
 namespace {
 
 /// Identifies a value in another layout. The phase is part of the key so that gathered parameters are
@@ -34,13 +38,26 @@ class Partitioner {
         activation_(layouts.mesh, layouts.activation),
         parameter_(layouts.mesh, layouts.parameter),
         optimizer_(layouts.mesh, layouts.optimizer),
+        part_(layouts.part),
         live_(live_operations(graph)) {
     program_.mesh = layouts.mesh;
+    if (!part_) return;
+    part_activation_.emplace(layouts.mesh, part_->activation);
+    part_parameter_.emplace(layouts.mesh, part_->parameter);
   }
 
   Program run();
 
  private:
+  /// Rules of what stands at `path` in the graph.
+  const LayoutMap& rules(Domain domain, std::string_view path) const {
+    if (part_ && part_->holds(path) && domain != Domain::kOptimizer)
+      return domain == Domain::kActivation ? *part_activation_ : *part_parameter_;
+    return rules(domain);
+  }
+  const LayoutMap& rules(const Operation& operation) const {
+    return rules(operation.hints().domain, operation.provenance().path);
+  }
   const LayoutMap& rules(Domain domain) const {
     return domain == Domain::kActivation  ? activation_
            : domain == Domain::kParameter ? parameter_
@@ -86,6 +103,8 @@ class Partitioner {
   const PartitionOptions options_;
   Program program_;
   LayoutMap activation_, parameter_, optimizer_;
+  const std::optional<ScopeLayouts> part_;
+  std::optional<LayoutMap> part_activation_, part_parameter_;
   OperationSet live_;
   std::vector<Instruction>* block_ = &program_.instructions;
   std::unordered_map<Tensor, ValueId, TensorHash> values_;
@@ -96,7 +115,8 @@ class Partitioner {
 
 Program Partitioner::run() {
   for (const auto& variable : graph_.variables()) {
-    program_.variables.push_back({*variable, rules(domain_of(*variable)).of(variable->shape), kNoValue});
+    program_.variables.push_back(
+        {*variable, rules(domain_of(*variable), variable->name).of(variable->shape), kNoValue});
   }
   program_.operations = graph_.root();
   block(graph_.root());
@@ -141,7 +161,7 @@ void Partitioner::operation(const std::shared_ptr<Operation>& operation) {
   } else if (operation->is_view()) {
     view(operation);
   } else if (const std::optional<NeighbourShift> moved = operation->neighbour_shift();
-             moved && rules(operation->hints().domain).splits(moved->dimension)) {
+             moved && rules(*operation).splits(moved->dimension)) {
     shift(operation, *moved);
   } else if (operation->needs_expansion(request(*operation))) {
     expand(*operation);
@@ -162,7 +182,7 @@ ValueId Partitioner::current(const Tensor& tensor) const {
 }
 
 ShardingRequest Partitioner::request(const Operation& operation) const {
-  ShardingRequest result{rules(operation.hints().domain), {}};
+  ShardingRequest result{rules(operation), {}};
   for (const Tensor& input : operation.inputs()) result.inputs.push_back(value(current(input)).layout);
   return result;
 }
@@ -229,7 +249,7 @@ void Partitioner::settle(const Tensor& tensor, ValueId id, Reduction reduction,
          operation->scope());
     id = reduced;
   }
-  Layout wanted = rules(operation->hints().domain).of(tensor.shape());
+  Layout wanted = rules(*operation).of(tensor.shape());
   if (wanted.split != value(id).layout.split) {
     wanted.partial = value(id).layout.partial & ~wanted.split_axes();
     id = require(id, wanted, operation, operation->scope());
@@ -275,7 +295,7 @@ void Partitioner::expand(const Operation& operation) {
   Tensors results;
   const Block expanded = graph.capture(graph.microbatching(), [&] {
     const Graph::Scope inside = graph.with(operation.scope());
-    results = operation.expand(operation.inputs(), rules(operation.hints().domain));
+    results = operation.expand(operation.inputs(), rules(operation));
   });
   program_.operations.insert(program_.operations.end(), expanded.begin(), expanded.end());
   live_.merge(live_operations(expanded, results));
@@ -288,7 +308,7 @@ void Partitioner::expand(const Operation& operation) {
 void Partitioner::shift(const std::shared_ptr<Operation>& operation, const NeighbourShift& shift) {
   const Tensor output = operation->output();
   const int dimension = *output.shape().find(shift.dimension);
-  const LayoutMap& map = rules(operation->hints().domain);
+  const LayoutMap& map = rules(*operation);
   const ValueId input =
       require(values_.at(operation->input(0)), map.of(output.shape()), operation, operation->scope());
   const Value from = value(input);

@@ -16,11 +16,23 @@ namespace mtf {
 
 /// The mesh and the three sets of layout rules, each of them complete: `parameter` is `layout` overridden by
 /// `parameter_layout`; `optimizer` is `parameter` overridden by `optimizer_layout`.
+/// Rules for what lies below a scope of the graph, in place of those of the whole graph.
+struct ScopeLayouts {
+  std::string scope;    ///< "teacher"
+  std::string section;  ///< the section of the configuration whose keys `layout` and `parameter_layout` they are
+  LayoutRules activation = {};
+  LayoutRules parameter = {};  ///< of variables between steps, complete
+
+  /// True if the scope or variable `path` lies below `scope`.
+  bool holds(std::string_view path) const;
+};
+
 struct Layouts {
   Mesh mesh;
   LayoutRules activation;
   LayoutRules parameter;
   LayoutRules optimizer;
+  std::optional<ScopeLayouts> part = {};
 
   /// The layouts of a mesh with a single position.
   static Layouts single() { return {}; }

@@ -14,6 +14,7 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/session/stored_model.h"
 
 namespace mtf {
 namespace {

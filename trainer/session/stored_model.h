@@ -1,0 +1,44 @@
+// Models that were trained before: what a checkpoint holds, and the model that it belongs to.
+//
+//   const StoredModel teacher = open_stored_model(distill.checkpoint, distill.config);
+//   teacher.model->build(context, features);
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/checkpoint/manifest.h"
+#include "engine/config/types.h"
+#include "engine/safetensors/safetensors.h"
+#include "models/model.h"
+
+namespace mtf {
+
+/// Returns the path of the newest checkpoint of the run in directory `run`. Throws Error if there is none.
+std::string latest_of(const std::string& run, const Mark& mark);
+
+/// Returns the path of a safetensors file, of a checkpoint's directory, or of the newest checkpoint in a
+/// run's directory. Throws Error if `path` is none of them.
+std::string checkpoint_at(const config::Path& path);
+
+/// Returns the checkpoint's manifest that mtf-convert stores in a safetensors file; an empty one for other
+/// files.
+Manifest manifest_of(const SafetensorsFile& file);
+/// Returns the manifest of a checkpoint's directory or of a safetensors file.
+Manifest manifest_at(const std::string& checkpoint);
+
+struct StoredModel {
+  std::string path;  ///< a checkpoint's directory, or a safetensors file
+  Manifest manifest;
+  std::unique_ptr<Model> model;
+};
+
+/// Returns the model that `manifest`, of the checkpoint at `path`, says it was trained with; null where it says
+/// nothing of it. Throws Error when this version cannot make the model.
+std::unique_ptr<Model> model_of(const Manifest& manifest, const std::string& path);
+
+/// Opens the weights at `checkpoint` (see checkpoint_at) and makes their model, which is the section `model` of the
+/// file `config`, or if that is empty what the checkpoint says. Throws Error (kConfig) when neither names a model.
+StoredModel open_stored_model(const config::Path& checkpoint, const config::Path& config);
+
+}  // namespace mtf
