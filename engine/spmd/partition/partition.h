@@ -18,8 +18,9 @@ namespace mtf {
 /// `parameter_layout`; `optimizer` is `parameter` overridden by `optimizer_layout`.
 /// Rules for what lies below a scope of the graph, in place of those of the whole graph.
 struct ScopeLayouts {
-  std::string scope;    ///< "teacher"
-  std::string section;  ///< the section of the configuration whose keys `layout` and `parameter_layout` they are
+  std::string scope;  ///< "teacher"
+  std::string
+      section;  ///< the section of the configuration whose keys `layout` and `parameter_layout` they are
   LayoutRules activation = {};
   LayoutRules parameter = {};  ///< of variables between steps, complete
 
