@@ -52,8 +52,8 @@ using WeightFilter = std::function<bool(const std::string& weight)>;
 struct LayerTerm {
   enum class Kind { kLoss, kReport, kStatistic };
   Kind kind = Kind::kLoss;
-  std::string name;                    ///< the variable's name for a statistic
-  Tensor value;                        ///< the value in one microbatch; 0-dimensional for losses and plain reports
+  std::string name;  ///< the variable's name for a statistic
+  Tensor value;      ///< the value in one microbatch; 0-dimensional for losses and plain reports
   const Variable* variable = nullptr;  ///< the statistic
   /// The statistic after the step, from the one before and the mean of `value` over the microbatches.
   std::function<Tensor(const Tensor& before, const Tensor& value)> updated = {};

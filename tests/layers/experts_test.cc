@@ -471,26 +471,26 @@ Values chosen_in_groups(const Values& scores, const std::string& options, double
   Graph graph;
   const int64_t n = std::ssize(scores);
   const Tensor x = graph.input("x", {{"batch", 1}, {"length", 1}, {"d_model", n}});
-  const RouterRun run(graph,
-                      fmt::format("{{gating: top_k, score: sigmoid, selection_bias: true, num_experts: {}, {}}}", n,
-                                  options),
-                      x, {}, Mode::kEvaluate);
+  const RouterRun run(
+      graph,
+      fmt::format("{{gating: top_k, score: sigmoid, selection_bias: true, num_experts: {}, {}}}", n, options),
+      x, {}, Mode::kEvaluate);
   Values logits, identity(scores.size() * scores.size(), 0);
   for (size_t i = 0; i < scores.size(); ++i) {
     logits.push_back(std::log(scores[i] / (1 - scores[i])));
     identity[i * scores.size() + i] = 1;
   }
-  Values chosen =
-      evaluate(graph, {run.chosen}, {{"x", logits}},
-               {.variables = {{"top_k_gating/kernel", identity},
-                              {"top_k_gating/selection_bias", Values(scores.size(), bias)}}})[0];
+  Values chosen = evaluate(graph, {run.chosen}, {{"x", logits}},
+                           {.variables = {{"top_k_gating/kernel", identity},
+                                          {"top_k_gating/selection_bias", Values(scores.size(), bias)}}})[0];
   std::ranges::sort(chosen);
   return chosen;
 }
 
 TEST(Router, ChoosesWithinTheBestGroupsOfExperts) {
   const Values scores = {.9, .1, .6, .5};
-  for (const double bias : {0.0, -2.0}) {  // with negative scores, too, experts of other groups are not chosen
+  for (const double bias :
+       {0.0, -2.0}) {  // with negative scores, too, experts of other groups are not chosen
     SCOPED_TRACE(bias);
     EXPECT_EQ(chosen_in_groups(scores, "expert_groups: 2, group_score: sum_2", bias), (Values{2, 3}));
     EXPECT_EQ(chosen_in_groups(scores, "expert_groups: 2, group_score: max", bias), (Values{0, 1}));

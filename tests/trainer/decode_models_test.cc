@@ -133,13 +133,15 @@ TEST(DecodedExperts, WriteATextAsAmongOthersOnEveryLayout) {
     }
     for (const auto& [mesh, layout] :
          {std::pair("x:1", ""), std::pair("x:2", "batch:x;experts:x"), std::pair("x:4", "experts:x"),
-          std::pair("x:2;y:2", "batch:x;experts:y"), std::pair("x:2;y:2", "batch:x;experts:x;expert_hidden:y")}) {
+          std::pair("x:2;y:2", "batch:x;experts:y"),
+          std::pair("x:2;y:2", "batch:x;experts:x;expert_hidden:y")}) {
       SCOPED_TRACE(fmt::format("{} on {}", layout, mesh));
       DecodeRun run(yaml, kDecodedVocabulary, layouts(mesh, layout));
       run.set_varied(0.6);
       const std::vector<Written> written = run.decode(texts, options);
       for (size_t i = 0; i < texts.size(); ++i)
-        EXPECT_EQ(std::vector<int32_t>(written[i][0].tokens.begin(), written[i][0].tokens.end()), alone[i]) << i;
+        EXPECT_EQ(std::vector<int32_t>(written[i][0].tokens.begin(), written[i][0].tokens.end()), alone[i])
+            << i;
     }
   }
 }

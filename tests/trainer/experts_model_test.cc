@@ -50,9 +50,11 @@ class TinyExperts {
 
   /// The variables after so many steps with a running mean of the weights.
   std::map<std::string, Values> train(int64_t steps, const Layouts& layouts = Layouts::single(),
-                                      int64_t microbatches = 1, const std::vector<std::string>& recompute = {},
+                                      int64_t microbatches = 1,
+                                      const std::vector<std::string>& recompute = {},
                                       std::map<std::string, Values> variables = {}) const {
-    UpdateOptions update{parse_optimizer("{type: adamw, clip_norm: 0.1, weight_decay: 0.1}"), {0.01}, 10, 0.9};
+    UpdateOptions update{
+        parse_optimizer("{type: adamw, clip_norm: 0.1, weight_decay: 0.1}"), {0.01}, 10, 0.9};
     const TrainStep step = make_step(layouts, microbatches, recompute, update);
     if (variables.empty()) variables = weights(*step.graph);
     for (int64_t i = 0; i < steps; ++i) {
@@ -228,15 +230,16 @@ TEST(SelectionBias, MovesByTheCountsOfTheWholeStepAlone) {
 }
 
 TEST(DroplessExperts, AreThoseOfACapacityThatDropsNothing) {
-  for (const char* gating : {"gating: switch", "gating: top_2", "gating: top_n", "gating: top_k, experts_per_token: 3",
-                             "gating: top_k, score: sigmoid, activation: [gelu, linear]"}) {
+  for (const char* gating :
+       {"gating: switch", "gating: top_2", "gating: top_n", "gating: top_k, experts_per_token: 3",
+        "gating: top_k, score: sigmoid, activation: [gelu, linear]"}) {
     SCOPED_TRACE(gating);
     const MeshRun capacity =
         TinyExperts(fmt::format("{}, dispatch: capacity, capacity_factor_train: 4", gating), 4).run();
     ASSERT_EQ(capacity.outputs.at("report/experts/dropped")[0], 0);
     const TinyExperts dropless(fmt::format("{}, dispatch: dropless", gating), 4);
-    for (const Layouts& split : {Layouts::single(), layouts("x:4", "batch:x;experts:x"),
-                                 layouts("x:2;y:2", "batch:x;experts:y")}) {
+    for (const Layouts& split :
+         {Layouts::single(), layouts("x:4", "batch:x;experts:x"), layouts("x:2;y:2", "batch:x;experts:y")}) {
       const MeshRun run = dropless.run(split);
       for (const auto& [name, values] : capacity.outputs) {
         if (name != "report/experts/fill") expect_close(name, run.outputs.at(name), values, 1e-5, 1e-6);
