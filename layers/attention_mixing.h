@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "engine/config/schema.h"
 #include "engine/ops/attention.h"

@@ -5,6 +5,7 @@
 //   const Tensor keys = decoding.remember(context, "k", k);   // all keys so far, this token's included
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/graph/tensor.h"

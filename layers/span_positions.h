@@ -2,6 +2,8 @@
 // corruption).
 #pragma once
 
+#include <cstdint>
+
 #include "engine/graph/tensor.h"
 
 namespace mtf {

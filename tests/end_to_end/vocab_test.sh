@@ -95,7 +95,9 @@ expect_mistake 1 "absent/x.model: cannot be written" --output absent/x.model eng
 expect_mistake 1 "at most " --size 50000 --output x.model english.txt
 expect_mistake 1 "at least " --size 100 --output x.model english.txt
 expect_mistake 1 "there is no text" --output x.model -
-expect_mistake 1 "no SentencePiece model" --encode english.txt
+expect_mistake 1 "no WordPiece vocabulary" --encode english.txt
+cp english.txt english.model
+expect_mistake 1 "no SentencePiece model" --encode english.model
 expect_mistake 2 "did you mean \`one.model\`?" --encode on.model
 printf 'gut\n\xff\n' > latin.txt
 expect_mistake 1 "latin.txt" --output x.model latin.txt

@@ -117,7 +117,7 @@ std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& 
                                            std::vector<std::string>& notes) {
   std::vector<Problem> missing;
   for (auto [name, dataset] : session.config.evaluate.datasets) {
-    if (text_source(dataset.choice)) continue;  // sources of text need no files here
+    if (dataset.choice->has_tokens()) continue;  // sources of text need no files here
     std::vector<config::Path> paths;
     for (const config::Path* path : paths_of(dataset)) paths.push_back(*path);
     find_files(paths, missing);

@@ -353,7 +353,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
 
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics) {
-  if (!looks_at_examples(session.config) && text_source(options)) {
+  if (!looks_at_examples(session.config) && options->has_tokens()) {
     return declared_source(session.config, options);
   }
   std::shared_ptr<const Source> source;

@@ -6,7 +6,9 @@
 //   Program program = partition(graph, layouts);
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/graph/graph.h"
 #include "engine/spmd/passes/passes.h"

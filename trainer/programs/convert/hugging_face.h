@@ -2,6 +2,7 @@
 // model.safetensors.index.json), in which the matrices of projections are stored transposed, [output, input].
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

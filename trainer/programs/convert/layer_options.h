@@ -1,6 +1,7 @@
 // Reads the layers of a configuration for the conversion of a model, which has to know what they compute.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
