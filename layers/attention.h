@@ -72,7 +72,7 @@ class AttentionProjections {
  private:
   /// scale: of the initial values, against those of a projection whose result is not scaled.
   Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double scale = 1) const;
-  /// Of a kernel, whose values are scaled by `scale`.
+  /// The initial values of a kernel, scaled by `scale`.
   Initializer kernel_initializer(double stddev, int64_t fan_in, int64_t fan_out, double scale) const;
   /// y + bias over the dimensions `output`, unless the options have no bias there.
   Tensor add_bias(const Tensor& y, const std::string& variable, const Shape& output) const;

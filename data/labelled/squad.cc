@@ -110,7 +110,7 @@ double context_around(const SquadWindow& window, int64_t i) {
   return around + 0.01 * static_cast<double>(window.count);
 }
 
-/// Of several windows with the same score the first one counts.
+/// The first one counts of several windows with the same score.
 void mark_most_context(std::vector<SquadWindow>& windows) {
   for (size_t w = 0; w < windows.size(); ++w) {
     SquadWindow& window = windows[w];

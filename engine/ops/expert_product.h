@@ -7,7 +7,7 @@
 // Dimensions of the operands, in this order:
 //   x        [block, rows.., capacity, in]        w    [experts, in, out] or [experts, out, in]
 //   offsets  [block, rows.., expert_offsets]      y    [block, rows.., capacity, out]
-// Of the rows of a block those from offsets[e] to offsets[e + 1] belong to its expert e. `block` and `experts` have one
+// The rows of a block from offsets[e] to offsets[e + 1] belong to its expert e. `block` and `experts` have one
 // name; blocks have equal numbers of experts. Rows of nobody give zeros.
 #pragma once
 

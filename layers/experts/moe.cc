@@ -59,7 +59,7 @@ class MoeLayer final : public Layer {
     if (z > 0) context.add_loss("router_z", scalar_multiply(router_z_loss(routing, tokens), z));
   }
 
-  /// Of experts that select tokens, a token that several have selected gets the mean.
+  /// Where experts select tokens, a token that several have selected gets the mean.
   Tensor weights(const Routing& routing, const ExpertPlaces& places) const {
     if (options_.gating != Gating::kExpertSelection) return routing.weights;
     const Tensor slot = places.groups().part(places.slots().slot);

@@ -25,7 +25,7 @@ ExpertPlaces::ExpertPlaces(const Context& context, const MoeOptions& options, co
     : options_(options), groups_(groups), sorted_(keeps_all) {
   const int64_t experts = options.num_experts, tokens = groups.group().size;
   if (sorted_) {
-    // Of parts that are not equal the check of layouts tells.
+    // The check of layouts tells of parts that are not equal.
     const int64_t parts = experts % context.expert_parts() == 0 ? context.expert_parts() : experts;
     block_.size = parts;
     capacity_ = {"expert_rows", std::min(options.choices(), experts / parts) * tokens};

@@ -177,7 +177,7 @@ def compare(model, options, work):
 
 
 def ratios(figures):
-    """Of the faster program of PyTorch to mtf-train, and of mtf-train to the same with dense layers."""
+    """Ratios of the faster program of PyTorch to mtf-train, and of mtf-train to the same with dense layers."""
     ours, dense, *others = figures
     best = min(others, key=lambda other: other["cpu_ms"])
     return {

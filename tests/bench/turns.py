@@ -69,7 +69,7 @@ class Program:
         return steps
 
     def cpu_seconds(self):
-        """Of all threads; the clock of a process, see clock_getcpuclockid(3)."""
+        """The time of all threads, by the clock of the process, see clock_getcpuclockid(3)."""
         return time.clock_gettime(~self.process.pid << 3 | 2)
 
     def take_turn(self, seconds):

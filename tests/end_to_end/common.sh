@@ -132,6 +132,25 @@ made_up_pairs() {
   }'
 }
 
+# Writes 600 sentences to train.in and 40 to test.in, and the same with their words backwards to train.out and test.out.
+backward_sentences() {
+  local side
+  awk 'BEGIN {
+    srand(5)
+    n = split("the a red small quiet old cat dog bird man river house sees finds likes paints stone window boat song", words, " ")
+    for (i = 0; i < 640; i++) {
+      line = ""
+      for (left = 2 + int(rand() * 4); left > 0; left--) line = line (line ? " " : "") words[1 + int(rand() * n)]
+      print line
+    }
+  }' > all.in
+  awk '{ line = ""; for (i = NF; i > 0; i--) line = line (line ? " " : "") $i; print line }' all.in > all.out
+  for side in in out; do
+    head -n 600 all.$side > train.$side
+    tail -n 40 all.$side > test.$side
+  done
+}
+
 # mnist_data: prints arguments that replace Fashion-MNIST by synthetic data.
 mnist_data() {
   [ -e train-images ] || { make_idx train 400; make_idx test 150; }

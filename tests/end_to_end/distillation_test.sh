@@ -5,20 +5,7 @@ source "$2/tests/end_to_end/common.sh"
 use_python
 
 # ---- Translation: sentences backwards ----
-awk 'BEGIN {
-  srand(5)
-  n = split("the a red small quiet old cat dog bird man river house sees finds likes paints stone window boat song", words, " ")
-  for (i = 0; i < 640; i++) {
-    line = ""
-    for (left = 2 + int(rand() * 4); left > 0; left--) line = line (line ? " " : "") words[1 + int(rand() * n)]
-    print line
-  }
-}' > all.in
-awk '{ line = ""; for (i = NF; i > 0; i--) line = line (line ? " " : "") $i; print line }' all.in > all.out
-for side in in out; do
-  head -n 600 all.$side > train.$side
-  tail -n 40 all.$side > test.$side
-done
+backward_sentences
 cat > student.yaml << 'YAML'
 data:
   train: {type: parallel, inputs: train.in, targets: train.out}

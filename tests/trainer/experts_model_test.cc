@@ -10,6 +10,7 @@
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/sine_weights.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -45,7 +46,7 @@ class TinyExperts {
   MeshRun run(const Layouts& layouts = Layouts::single(), int64_t microbatches = 1,
               const std::vector<std::string>& recompute = {}) const {
     const TrainStep step = make_step(layouts, microbatches, recompute, {});
-    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = weights(*step.graph)});
+    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = sine_weights(*step.graph)});
   }
 
   /// The variables after so many steps with a running mean of the weights.
@@ -56,7 +57,7 @@ class TinyExperts {
     UpdateOptions update{
         parse_optimizer("{type: adamw, clip_norm: 0.1, weight_decay: 0.1}"), {0.01}, 10, 0.9};
     const TrainStep step = make_step(layouts, microbatches, recompute, update);
-    if (variables.empty()) variables = weights(*step.graph);
+    if (variables.empty()) variables = sine_weights(*step.graph);
     for (int64_t i = 0; i < steps; ++i) {
       std::map<std::string, Values> feeds = feeds_;
       for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(i)};
@@ -83,18 +84,6 @@ class TinyExperts {
     check_layouts(*step.graph, layouts, diagnostics);
     diagnostics.throw_if_errors();
     return step;
-  }
-
-  static std::map<std::string, Values> weights(const Graph& graph) {
-    std::map<std::string, Values> result;
-    for (const auto& variable : graph.variables()) {
-      if (!variable->trainable()) continue;
-      const double shift = variable->name.ends_with("scale") ? 1 : 0;
-      Values& values = result[variable->name];
-      for (int64_t i = 0; i < variable->shape.size(); ++i)
-        values.push_back(0.1 * std::sin(0.7 * static_cast<double>(i) + 1) + shift);
-    }
-    return result;
   }
 
   int64_t rows_;

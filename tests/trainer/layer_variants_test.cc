@@ -14,6 +14,7 @@
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/sine_weights.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -51,14 +52,14 @@ class TinyVariant {
     Diagnostics diagnostics;
     check_layouts(*step.graph, layouts, diagnostics);
     diagnostics.throw_if_errors();
-    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = weights(*step.graph)});
+    return run_on_mesh(*step.graph, layouts, feeds_, {.variables = sine_weights(*step.graph)});
   }
 
   /// Compares the slope of the loss along the gradient of each variable with the length of the gradient.
   void expect_gradients_are_slopes() const {
     const TrainStep step = build({});
     // Larger weights than those of the published values, so that norms do not bend the loss.
-    std::map<std::string, Values> start = weights(*step.graph);
+    std::map<std::string, Values> start = sine_weights(*step.graph);
     for (auto& [variable, values] : start) {
       if (variable.ends_with("scale")) continue;
       const double size = variable.ends_with("embedding") ? 1 : 0.3;
@@ -110,18 +111,6 @@ class TinyVariant {
         feeds_[name + "_position"].push_back(positions[at]);
       }
     }
-  }
-
-  static std::map<std::string, Values> weights(const Graph& graph) {
-    std::map<std::string, Values> result;
-    for (const auto& variable : graph.variables()) {
-      if (!variable->trainable()) continue;
-      const double shift = variable->name.ends_with("scale") ? 1 : 0;
-      Values& values = result[variable->name];
-      for (int64_t i = 0; i < variable->shape.size(); ++i)
-        values.push_back(0.1 * std::sin(0.7 * static_cast<double>(i) + 1) + shift);
-    }
-    return result;
   }
 
   int64_t rows_;
@@ -238,17 +227,12 @@ double attention_z_loss_of_one_layer(const std::string& layer) {
   TrainStepOptions options;
   options.batch_size = 2;
   const TrainStep step = build_train_step(*model, features, options);
-  std::map<std::string, Values> weights;
-  for (const auto& variable : step.graph->variables()) {
-    for (int64_t i = 0; i < variable->shape.size(); ++i)
-      weights[variable->name].push_back(0.1 * std::sin(0.7 * static_cast<double>(i) + 1) +
-                                        (variable->name.ends_with("scale") ? 1 : 0));
-  }
   const Values targets = {14, 17, 23, 2, 5, 29, 0, 0, 11, 21, 23, 20, 6, 25, 8, 26};
   Values segments;
   for (const double id : targets) segments.push_back(id > 0);
   return run_on_mesh(*step.graph, Layouts::single(),
-                     {{"targets", targets}, {"targets_segmentation", segments}}, {.variables = weights})
+                     {{"targets", targets}, {"targets_segmentation", segments}},
+                     {.variables = sine_weights(*step.graph)})
       .outputs.at("loss")[0];
 }
 

@@ -184,4 +184,19 @@ std::unique_ptr<Objective> make_denoising(const Denoiser& denoiser, const Denois
   return objective;
 }
 
+BySide<int64_t> DenoiserOptions::row(const BySide<int64_t>& given) const {
+  return denoising_row(given, rows, denoiser());
+}
+
+std::vector<Feature> DenoiserOptions::features(const BySide<int64_t>& row, int64_t size) const {
+  return denoising_features(row, size);
+}
+
+std::vector<WeightedObjective> DenoiserOptions::make(const BySide<int64_t>& row,
+                                                     std::shared_ptr<const Vocabulary> vocabulary) const {
+  std::vector<WeightedObjective> one;
+  one.push_back({make_denoising(denoiser(), rows, row, *vocabulary)});
+  return one;
+}
+
 }  // namespace mtf

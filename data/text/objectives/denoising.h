@@ -42,4 +42,16 @@ std::vector<Feature> denoising_features(const BySide<int64_t>& row, int64_t size
 std::unique_ptr<Objective> make_denoising(const Denoiser& denoiser, const DenoisingRows& rows,
                                           const BySide<int64_t>& row, const Vocabulary& vocabulary);
 
+/// The options of an objective with one denoiser.
+struct DenoiserOptions : ObjectiveOptions {
+  std::string mode;
+  DenoisingRows rows;
+
+  virtual Denoiser denoiser() const = 0;
+  BySide<int64_t> row(const BySide<int64_t>& given) const override;
+  std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const override;
+  std::vector<WeightedObjective> make(const BySide<int64_t>& row,
+                                      std::shared_ptr<const Vocabulary> vocabulary) const override;
+};
+
 }  // namespace mtf

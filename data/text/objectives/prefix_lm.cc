@@ -4,25 +4,11 @@
 namespace mtf {
 namespace {
 
-struct PrefixLmOptions final : ObjectiveOptions {
+struct PrefixLmOptions final : DenoiserOptions {
   static constexpr std::string_view type_name = "prefix_lm";
   static constexpr bool type_required = true;
-  std::string mode;
-  DenoisingRows rows;
 
-  Denoiser denoiser() const { return {.prefix = true, .mode = mode}; }
-  BySide<int64_t> row(const BySide<int64_t>& given) const override {
-    return denoising_row(given, rows, denoiser());
-  }
-  std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const override {
-    return denoising_features(row, size);
-  }
-  std::vector<WeightedObjective> make(const BySide<int64_t>& row,
-                                      std::shared_ptr<const Vocabulary> vocabulary) const override {
-    std::vector<WeightedObjective> one;
-    one.push_back({make_denoising(denoiser(), rows, row, *vocabulary)});
-    return one;
-  }
+  Denoiser denoiser() const override { return {.prefix = true, .mode = mode}; }
 };
 
 void describe(config::Visitor& visit, PrefixLmOptions& options) {
