@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -21,6 +22,7 @@
 #include "layers/embedding.h"
 #include "layers/normalization.h"
 #include "layers/registry.h"
+#include "models/logit_soft_cap.h"
 #include "models/model.h"
 #include "models/sequential.h"
 #include "models/token_loss.h"
@@ -38,6 +40,7 @@ struct MaskedLmModelOptions final : ModelOptions, SequentialOptions {
 
   config::Node transform;
   config::Node next_sentence;
+  std::optional<double> logit_soft_cap;
   TokenLossOptions loss;
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
@@ -50,6 +53,7 @@ void describe(config::Visitor& visit, MaskedLmModelOptions& options) {
         "layer_norm)");
   visit("next_sentence", options.next_sentence,
         "list of layers from the vectors of a row of two texts to two logits (default: pooler, dense)");
+  describe_logit_soft_cap(visit, options.logit_soft_cap);
   describe_token_loss(visit, options.loss);
 }
 
@@ -140,7 +144,7 @@ Tensor MaskedLmModel::logits(Context& context, const LayerTensor& hidden, const 
   const auto scope =
       context.graph().scope(outer.empty() ? table.scope : table.scope.substr(outer.size() + 1));
   const Tensor y = table.embedding->logits(context, x);
-  return add(y, bias, y.shape());
+  return capped_logits(add(y, bias, y.shape()), options_.logit_soft_cap);
 }
 
 void MaskedLmModel::add_next_sentence(Context& context, const LayerTensor& hidden, const Tensor& labels,

@@ -7,13 +7,13 @@
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/cumsum.h"
-#include "engine/ops/fused.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/random.h"
 #include "engine/ops/shift.h"
 #include "engine/ops/unary.h"
 #include "layers/dense.h"
 #include "layers/mask_padding.h"
+#include "models/logit_soft_cap.h"
 
 namespace mtf {
 
@@ -29,8 +29,7 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
   visit("embedding", options.embedding, "how ids become vectors");
   visit("shared_embedding_and_softmax", options.shared_embedding_and_softmax,
         "logits by the transposed embedding; false: by a matrix of their own");
-  visit("logit_soft_cap", options.logit_soft_cap,
-        "logits become logit_soft_cap * tanh(logits / logit_soft_cap) (Gemma 2)", config::positive);
+  describe_logit_soft_cap(visit, options.logit_soft_cap);
   describe_token_loss(visit, options.loss);
   visit("layer_defaults", options.layer_defaults, "options by layer, for each use of it");
   visit("blocks", options.blocks, "lists of layers by name, for the layer `block`");
@@ -143,10 +142,7 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
   const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
                                                              : dense(context, "logits", hidden, {vocabulary},
                                                                      {.over = Shape{vector}, .bias = false});
-  if (!options.logit_soft_cap) return logits;
-  const double cap = *options.logit_soft_cap;
-  const Tensor part = scalar_multiply(cast(logits, accumulation_dtype(logits.dtype())), 1 / cap);
-  return cast(scalar_multiply(tanh(part), cap), logits.dtype());
+  return capped_logits(logits, options.logit_soft_cap);
 }
 
 namespace {

@@ -141,8 +141,7 @@ class Composed {
   AttentionResult run() {
     const Shape all = rows_ + memory_;
     Tensor logits = einsum({cast(in_.q, dtype_), cast(in_.k, dtype_)}, all);
-    if (const std::optional<double> cap = options_.soft_cap)
-      logits = scalar_multiply(tanh(scalar_multiply(logits, 1 / *cap)), *cap);
+    if (options_.soft_cap) logits = soft_cap(logits, *options_.soft_cap);
     if (in_.bias_table) logits = add(logits, attention_bias(in_, options_, memory_, dtype_), all);
     Tensor least;  // the smallest mask of each row
     if (const Tensor penalty = attention_masks(in_, options_, memory_, dtype_)) {

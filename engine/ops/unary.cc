@@ -129,6 +129,9 @@ Tensor pow(const Tensor& x, double p) { return apply(kPow, x, p); }
 Tensor scalar_multiply(const Tensor& x, double c) { return apply(kScalarMultiply, x, c); }
 Tensor scalar_add(const Tensor& x, double c) { return apply(kScalarAdd, x, c); }
 Tensor leaky_relu(const Tensor& x, double alpha) { return apply(kLeakyRelu, x, alpha); }
+Tensor soft_cap(const Tensor& x, double cap) {
+  return scalar_multiply(tanh(scalar_multiply(x, 1 / cap)), cap);
+}
 #define MTF_FUNCTION(Formula, name) \
   Tensor name(const Tensor& x) { return apply(k##Formula, x); }
 MTF_UNARY_FUNCTIONS_OF_X(MTF_FUNCTION)

@@ -110,6 +110,8 @@ Tensor softplus(const Tensor& x);
 /// 1 / (1 + e^-x).
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
+/// cap * tanh(x / cap), in three operations: bounds logits (Gemma 2, 2024, section 2).
+Tensor soft_cap(const Tensor& x, double cap);
 /// x * sigmoid(x).
 Tensor swish(const Tensor& x);
 /// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): the tanh approximation (Hendrycks and Gimpel 2016).

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
@@ -129,6 +131,27 @@ TEST_P(TextHeads, PaddingIsNotSeen) {
   }
 }
 
+TEST(MaskedLm, CapsItsLogits) {
+  const auto logits = [](std::string_view cap) {
+    const auto model =
+        parse_model(fmt::format("{{type: masked_lm{}, layers: {}layer_norm]}}", cap, kEncoder));
+    const Shape row{{"length", kTokens}}, places{{"predictions", kPredictions}};
+    const std::vector<Feature> features{{"inputs", row, DType::kInt32, 20},
+                                        {"targets", places, DType::kInt32, 20},
+                                        {"targets_place", places, DType::kInt32}};
+    TrainStepOptions options;
+    options.batch_size = 2;
+    options.keep_prediction = true;
+    const TrainStep step = build_train_step(*model, features, options);
+    std::map<std::string, Values> feeds{{"targets", {3, 4, 5, 0}}, {"targets_place", {1, 6, 3, 0}}};
+    for (int i = 0; i < 2 * kTokens; ++i) feeds["inputs"].push_back(2 + i % 17);
+    return run_on_mesh(*step.graph, Layouts::single(), feeds).outputs.at("output/logits");
+  };
+  Values expected = logits("");
+  for (double& logit : expected) logit = 0.2 * std::tanh(logit / 0.2);
+  expect_close("logits", logits(", logit_soft_cap: 0.2"), expected, 1e-6);
+}
+
 const Shape kRow{{"length", kTokens}}, kPlaces{{"predictions", kPredictions}};
 
 INSTANTIATE_TEST_SUITE_P(Heads, TextHeads,
@@ -156,6 +179,11 @@ INSTANTIATE_TEST_SUITE_P(Heads, TextHeads,
                                                  {"answer_end", {}, DType::kInt32}}},
                                            Head{"masked_lm",
                                                 "type: masked_lm",
+                                                "layer_norm",
+                                                {{"targets", kPlaces, DType::kInt32, 20},
+                                                 {"targets_place", kPlaces, DType::kInt32}}},
+                                           Head{"capped_masked_lm",
+                                                "type: masked_lm, logit_soft_cap: 0.2",
                                                 "layer_norm",
                                                 {{"targets", kPlaces, DType::kInt32, 20},
                                                  {"targets_place", kPlaces, DType::kInt32}}},

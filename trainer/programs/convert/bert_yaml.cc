@@ -152,6 +152,9 @@ class BertReader {
     }
     const Node* scope = model_.find("name");
     require(!scope || scope->text().empty(), mark_, "its variables have a scope", "no `name`");
+    const Node* cap = model_.find("logit_soft_cap");
+    require(!cap || cap->is_null(), cap ? cap->mark() : mark_, "its logits have a soft cap",
+            "no `logit_soft_cap`");
   }
 
   void add_norm(const LayerEntry& entry) {
