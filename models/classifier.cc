@@ -8,9 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
-#include "engine/ops/softmax.h"
 #include "engine/ops/top_k.h"
-#include "engine/ops/transpose.h"
 #include "engine/ops/unary.h"
 #include "models/loss.h"
 #include "models/model.h"
@@ -135,18 +133,14 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
 void Classifier::add_evaluation(const Context& context, const Tensor& labels, ModelOutput& output) {
   const auto share = [&](const Tensor& hit) { return mean_of_examples(context, cast(hit, DType::kFloat32)); };
   const std::string& classes = output.classes->name;
-  const Tensor prediction = argmax(output.logits, classes);
-  output.metrics["accuracy"] = {share(equal(prediction, labels))};
+  output.classification = classification_of(output.logits, *output.classes, labels);
+  output.metrics["accuracy"] = {share(equal(output.classification->prediction, labels))};
   if (output.classes->size > kTop) {
     const Dimension rank{"_rank", kTop};
     const Tensor best = top_k(output.logits, classes, rank).indices;
     output.metrics[std::string(kTop5Accuracy)] = {
         share(reduce_any(equal(best, labels), rank)), {}, MetricTotal::kMean, true};
   }
-  const Tensor probabilities = softmax(cast(output.logits, DType::kFloat32), classes);
-  output.classification =
-      Classification{labels, transpose(prediction, labels.shape()),
-                     transpose(reduce_max(probabilities, *output.classes), labels.shape())};
 }
 
 std::unique_ptr<Model> ClassifierOptions::make(Diagnostics& diagnostics) const {

@@ -5,6 +5,9 @@
 #include "engine/base/nearest.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/top_k.h"
+#include "engine/ops/transpose.h"
 #include "layers/registry.h"
 
 namespace mtf {
@@ -70,6 +73,12 @@ const Tensor& Sequential::feature(const Features& features, const config::Name& 
 
 Tensor mean_of_examples(const Context& context, const Tensor& x) {
   return reduce_mean(x, Shape{context.batch()});
+}
+
+Classification classification_of(const Tensor& logits, const Dimension& classes, const Tensor& labels) {
+  const Tensor probabilities = softmax(cast(logits, DType::kFloat32), classes.name);
+  return {labels, transpose(argmax(logits, classes.name), labels.shape()),
+          transpose(reduce_max(probabilities, classes), labels.shape())};
 }
 
 }  // namespace mtf

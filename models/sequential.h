@@ -48,4 +48,7 @@ class Sequential {
 /// x: [batch, ...] -> [batch], the mean of each example.
 Tensor mean_of_examples(const Context& context, const Tensor& x);
 
+/// What logits [.., classes] say of the labels [..], for ModelOutput::classification.
+Classification classification_of(const Tensor& logits, const Dimension& classes, const Tensor& labels);
+
 }  // namespace mtf

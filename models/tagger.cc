@@ -9,9 +9,6 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
-#include "engine/ops/softmax.h"
-#include "engine/ops/top_k.h"
-#include "engine/ops/transpose.h"
 #include "models/loss.h"
 #include "models/model.h"
 #include "models/sequential.h"
@@ -100,14 +97,10 @@ ModelOutput Tagger::build(Context& context, const Features& features) const {
 
 void Tagger::add_evaluation(const Tensor& labels, const Tensor& counts, const Shape& examples,
                             ModelOutput& output) {
-  const std::string& tags = output.classes->name;
-  const Tensor prediction = argmax(output.logits, tags);
-  const Tensor hits = multiply(cast(equal(prediction, labels), DType::kFloat32), counts);
+  output.classification = classification_of(output.logits, *output.classes, labels);
+  const Tensor hits =
+      multiply(cast(equal(output.classification->prediction, labels), DType::kFloat32), counts);
   output.metrics["accuracy"] = {reduce_sum(hits, examples), reduce_sum(counts, examples)};
-  const Tensor probabilities = softmax(cast(output.logits, DType::kFloat32), tags);
-  output.classification =
-      Classification{labels, transpose(prediction, labels.shape()),
-                     transpose(reduce_max(probabilities, *output.classes), labels.shape())};
 }
 
 std::unique_ptr<Model> TaggerOptions::make(Diagnostics& diagnostics) const {
