@@ -122,10 +122,11 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   }
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
-  output.class_loss = ClassLoss{
-      .classes = output.classes->name,
-      .scale = static_cast<double>(context.batch().size) / static_cast<double>(labels.shape().size()),
-      .z_loss = options_.z_loss};
+  output.class_losses = {
+      {.logits = output.logits,
+       .classes = output.classes->name,
+       .scale = static_cast<double>(context.batch().size) / static_cast<double>(labels.shape().size()),
+       .z_loss = options_.z_loss}};
   if (!context.training()) add_evaluation(context, labels, output);
   return output;
 }

@@ -1,10 +1,13 @@
 #include "models/distillation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -32,6 +35,28 @@ Tensor without_padding(const Tensor& logits, const Dimension& dimension, int64_t
   return where(is_known, wide, graph.constant(-std::numeric_limits<double>::infinity()), wide.shape());
 }
 
+const Dimension& classes_of(const ClassLoss& loss) { return loss.logits.shape().dimension(loss.classes); }
+int64_t known_classes(const ClassLoss& loss) { return loss.known > 0 ? loss.known : classes_of(loss).size; }
+
+bool predict_the_same(const ClassLoss& a, const ClassLoss& b) {
+  return known_classes(a) == known_classes(b) &&
+         same_dimensions(a.logits.shape() - classes_of(a), b.logits.shape() - classes_of(b));
+}
+bool predict_the_same(const ModelOutput& a, const ModelOutput& b) {
+  if (a.numbers && b.numbers) return same_dimensions(a.numbers.shape(), b.numbers.shape());
+  return !a.numbers && !b.numbers &&
+         std::ranges::equal(a.class_losses, b.class_losses,
+                            [](const ClassLoss& x, const ClassLoss& y) { return predict_the_same(x, y); });
+}
+
+/// For messages.
+std::string predicted(const ModelOutput& output) {
+  if (output.numbers) return "numbers " + output.numbers.shape().to_string();
+  std::vector<std::string> shapes;
+  for (const ClassLoss& loss : output.class_losses) shapes.push_back(loss.logits.shape().to_string());
+  return fmt::format("{}", fmt::join(shapes, ", "));
+}
+
 }  // namespace
 
 void describe(config::Visitor& visit, DistillOptions& options) {
@@ -45,9 +70,11 @@ void describe(config::Visitor& visit, DistillOptions& options) {
         "with");
   visit("weight", options.weight,
         "share of the soft loss, against the loss of the data's targets; 0: no teacher", config::probability);
-  visit("temperature", options.temperature,
-        "what the logits of both are divided by, so that the teacher's less likely answers count more",
-        config::positive);
+  visit(
+      "temperature", options.temperature,
+      "what the logits of both are divided by, so that the teacher's less likely answers count more; 1 where "
+      "models predict numbers",
+      config::positive);
   visit("start_step", options.start_step, "the teacher counts from the step behind this one on",
         config::non_negative);
   visit(
@@ -89,7 +116,7 @@ ModelOutput Distillation::build(Context& context, const Features& features) cons
   if (!context.training()) return output;
   const ModelOutput teacher = applied_teacher(context, features);
   const auto scope = context.graph().scope("distill", mark_);
-  const Tensor hard = output.loss, soft = soft_loss(context, output, soft_targets(output, teacher));
+  const Tensor hard = output.loss, soft = soft_loss(context, output, teacher);
   context.report("hard_loss", hard);
   context.report("soft_loss", soft);
   const Tensor weight = context.scalar(kWeightInput);
@@ -111,41 +138,58 @@ ModelOutput Distillation::applied_teacher(const Context& context, const Features
   return teacher_->build(applied, features);
 }
 
-Tensor Distillation::soft_targets(const ModelOutput& student, const ModelOutput& teacher) const {
-  if (!student.class_loss || !teacher.class_loss) {
+Tensor Distillation::soft_loss(const Context& context, const ModelOutput& student,
+                               const ModelOutput& teacher) const {
+  for (const auto& [who, output] : {std::pair("teacher", &teacher), std::pair("student", &student)}) {
+    if (!output->class_losses.empty() || output->numbers) continue;
+    throw Error(ErrorKind::kConfig, mark_,
+                fmt::format("the {} predicts neither classes, tokens nor numbers", who),
+                "a model of another type");
+  }
+  if (!predict_the_same(student, teacher)) {
     throw Error(
         ErrorKind::kConfig, mark_,
-        fmt::format("the {} predicts neither classes nor tokens", student.class_loss ? "teacher" : "student"),
-        "distillation is for language models, translation and classifiers");
+        fmt::format("the teacher predicts {} and the student {}", predicted(teacher), predicted(student)),
+        "models of the same classes, tokens or numbers, for the same places");
   }
-  const ClassLoss &own = *student.class_loss, &other = *teacher.class_loss;
-  const Dimension &classes = student.logits.shape().dimension(own.classes),
-                  &taught = teacher.logits.shape().dimension(other.classes);
-  const auto known = [](const ClassLoss& loss, const Dimension& all) {
-    return loss.known > 0 ? loss.known : all.size;
-  };
-  const Shape rows = student.logits.shape() - classes;
-  if (known(own, classes) != known(other, taught) ||
-      !same_dimensions(rows, teacher.logits.shape() - taught)) {
-    throw Error(ErrorKind::kConfig, mark_,
-                fmt::format("the teacher predicts {} and the student {}", teacher.logits.shape().to_string(),
-                            student.logits.shape().to_string()),
-                "models of the same classes or tokens, for the same places");
+  if (student.numbers) return number_loss(student, teacher);
+  Tensor sum;
+  for (size_t i = 0; i < student.class_losses.size(); ++i) {
+    const Tensor part = class_loss(context, student.class_losses[i], teacher.class_losses[i]);
+    sum = sum ? add(sum, part) : part;
   }
-  const Tensor logits = without_padding(teacher.logits, taught, known(other, taught));
+  return sum;
+}
+
+Tensor Distillation::class_loss(const Context& context, const ClassLoss& student,
+                                const ClassLoss& teacher) const {
+  const Tensor targets = soft_targets(student, teacher);
+  const Tensor logits = scalar_multiply(cast(student.logits, DType::kFloat32), 1 / options_.temperature);
+  const Tensor losses =
+      softmax_cross_entropy(logits, targets, student.classes, {.z_loss = student.z_loss}).loss;
+  const Tensor sums =
+      reduce_sum(student.weights ? multiply(losses, student.weights) : losses, Shape{context.batch()});
+  return scalar_multiply(reduce_mean(sums, Shape{}), student.scale);
+}
+
+Tensor Distillation::soft_targets(const ClassLoss& student, const ClassLoss& teacher) const {
+  const Dimension &classes = classes_of(student), &taught = classes_of(teacher);
+  const Tensor logits = without_padding(teacher.logits, taught, known_classes(teacher));
   const Tensor soft = softmax(scalar_multiply(logits, 1 / options_.temperature), taught.name);
   return stop_gradient(
       resized(taught.name == classes.name ? soft : rename(soft, taught.name, classes.name), classes));
 }
 
-Tensor Distillation::soft_loss(const Context& context, const ModelOutput& student,
-                               const Tensor& targets) const {
-  const ClassLoss& loss = *student.class_loss;
-  const Tensor logits = scalar_multiply(cast(student.logits, DType::kFloat32), 1 / options_.temperature);
-  const Tensor losses = softmax_cross_entropy(logits, targets, loss.classes, {.z_loss = loss.z_loss}).loss;
-  const Tensor sums =
-      reduce_sum(loss.weights ? multiply(losses, loss.weights) : losses, Shape{context.batch()});
-  return scalar_multiply(reduce_mean(sums, Shape{}), loss.scale);
+Tensor Distillation::number_loss(const ModelOutput& student, const ModelOutput& teacher) const {
+  if (options_.temperature != 1) {
+    throw Error(
+        ErrorKind::kConfig, mark_,
+        fmt::format("the models predict numbers, which have no temperature ({})", options_.temperature),
+        "`temperature: 1`");
+  }
+  const Tensor difference =
+      subtract(student.numbers, stop_gradient(teacher.numbers), student.numbers.shape());
+  return reduce_mean(square(difference), Shape{});
 }
 
 }  // namespace mtf

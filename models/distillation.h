@@ -3,7 +3,7 @@
 //
 //   loss = (1 - w) * hard + T^2 * w * soft,   w = weight after step start_step, before it 0
 //   soft = like hard, with the targets softmax(teacher's logits / T), of softmax(logits / T)
-// "hard" is the student's own loss. What layers add to the loss (Context::add_loss) is no part of the mean. The teacher
+// Of models that predict numbers, soft is the mean of (prediction - teacher's prediction)^2, and T is 1. "hard" is the student's own loss. What layers add to the loss (Context::add_loss) is no part of the mean. The teacher
 // is part of the training step alone: it runs as in evaluation, on the same batch, and its weights are constants below
 // teacher/.
 //
@@ -53,15 +53,18 @@ class Distillation final : public Model {
   std::vector<StepScalar> scalars() const override;
   const TextDecoder* decoder() const override { return student_->decoder(); }
   /// Throws Error (kConfig) when the data lack a feature of the teacher, and when the models do not predict the same
-  /// classes or tokens.
+  /// classes, tokens or numbers.
   ModelOutput build(Context& context, const Features& features) const override;
 
  private:
   /// What the teacher predicts for the same batch.
   ModelOutput applied_teacher(const Context& context, const Features& features) const;
+  Tensor soft_loss(const Context& context, const ModelOutput& student, const ModelOutput& teacher) const;
+  /// The part of the soft loss that belongs to these logits of both.
+  Tensor class_loss(const Context& context, const ClassLoss& student, const ClassLoss& teacher) const;
   /// float32 probabilities, in the shape of the student's logits; 0 for padding.
-  Tensor soft_targets(const ModelOutput& student, const ModelOutput& teacher) const;
-  Tensor soft_loss(const Context& context, const ModelOutput& student, const Tensor& targets) const;
+  Tensor soft_targets(const ClassLoss& student, const ClassLoss& teacher) const;
+  Tensor number_loss(const ModelOutput& student, const ModelOutput& teacher) const;
 
   std::unique_ptr<Model> student_, teacher_;
   DistillOptions options_;

@@ -50,10 +50,11 @@ struct Classification {
   Tensor probability;  ///< float32: the softmax of the logits at the prediction
 };
 
-/// How the logits of a model of classes or tokens become its loss: the mean over the batch of
+/// How logits of a model of classes or tokens become its loss: the mean over the batch of
 ///   scale * sum over the other dimensions of weights * cross_entropy(logits),
 /// so that other targets can be given to the same logits (models/distillation.h).
 struct ClassLoss {
+  Tensor logits;        ///< [batch, ..., classes]
   std::string classes;  ///< the dimension of the logits that the softmax is over
   int64_t known = 0;    ///< so many of its entries are classes, the others padding; 0: all
   Tensor weights = {};  ///< float32, the logits without `classes`; null: each counts once
@@ -69,7 +70,10 @@ struct ModelOutput {
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
-  std::optional<ClassLoss> class_loss = {};  ///< of models that predict classes or tokens
+  /// Of models that predict classes or tokens: the loss is the sum of these.
+  std::vector<ClassLoss> class_losses = {};
+  /// Of models that predict numbers: float32 [batch, ...]. The loss is a mean over all of them.
+  Tensor numbers = {};
   /// What classifiers add in evaluation.
   std::optional<Classification> classification = {};
   /// In evaluation, what metrics of all examples are computed from outside of the program: [batch, ...] by name.

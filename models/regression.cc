@@ -60,6 +60,7 @@ ModelOutput Regression::build(Context& context, const Features& features) const 
       context, weighted_loss(options_.loss, {.prediction = output.logits, .target = target}));
   output.metrics["loss"] = {losses};
   output.loss = reduce_mean(losses, Shape{});
+  output.numbers = output.logits;
   if (!context.training()) {
     output.predictions["prediction"] = transpose(output.logits, target.shape());
     output.predictions["target"] = target;

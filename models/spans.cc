@@ -95,6 +95,7 @@ ModelOutput Spans::build(Context& context, const Features& features) const {
     bounds[at] = where(allowed, transpose(one, mask.shape()), forbidden);
     losses[at] =
         weighted_loss(options_.loss, {.prediction = bounds[at], .target = *targets[at], .classes = length});
+    output.class_losses.push_back({.logits = bounds[at], .classes = length, .scale = 0.5});
     hits[at] = cast(equal(argmax(bounds[at], length), *targets[at]), DType::kFloat32);
   }
   const Tensor mean = scalar_multiply(add(losses[0], losses[1]), 0.5);

@@ -91,6 +91,9 @@ ModelOutput Tagger::build(Context& context, const Features& features) const {
   const Tensor means = divide(reduce_sum(multiply(losses, counts), examples), labelled);
   output.metrics["loss"] = {means};
   output.loss = reduce_mean(means, Shape{});
+  output.class_losses = {{.logits = output.logits,
+                          .classes = output.classes->name,
+                          .weights = divide(counts, labelled, counts.shape())}};
   if (!context.training()) add_evaluation(labels, counts, examples, output);
   return output;
 }

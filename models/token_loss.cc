@@ -72,11 +72,12 @@ void token_loss(Context& context, const TokenLossOptions& options, const Tensor&
           : positions;
   const Tensor sums = reduce_sum(multiply(losses, counts), examples);
   output.loss = scalar_multiply(reduce_mean(sums, Shape{}), 1 / denominator);
-  output.class_loss = ClassLoss{.classes = vocabulary,
-                                .known = context.vocabulary("targets"),
-                                .weights = counts,
-                                .scale = 1 / denominator,
-                                .z_loss = options.z_loss};
+  output.class_losses = {{.logits = output.logits,
+                          .classes = vocabulary,
+                          .known = context.vocabulary("targets"),
+                          .weights = counts,
+                          .scale = 1 / denominator,
+                          .z_loss = options.z_loss}};
   output.tokens = reduce_sum(counts, examples);
   output.metrics["loss"] = {sums, output.tokens};
   if (!context.training())

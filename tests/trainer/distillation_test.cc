@@ -11,6 +11,7 @@
 #include "engine/base/hash.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
@@ -18,6 +19,7 @@
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/trainer/text_heads.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -364,12 +366,128 @@ TEST(Distillation, ClassifiersTeachEachOther) {
   for (const auto& [name, values] : one) expect_close(name, split.at(name), values, 1e-5);
 }
 
-void expect_refused(const std::string& student, const std::string& teacher, const std::string& message) {
-  const Distillation model(parse_model(student), parse_model(teacher), {}, Mark{});
+/// The soft loss of a head in single operations, from the logits of both.
+Tensor composed_soft_loss(const Head& head, const Features& features, const Tensor& student,
+                          const Tensor& teacher, double temperature) {
+  Graph& graph = student.graph();
+  const auto cross = [&](const Tensor& of_student, const Tensor& of_teacher, const std::string& classes) {
+    const Tensor soft = softmax(scalar_multiply(of_teacher, 1 / temperature), classes);
+    const Tensor log_weights = log_softmax(scalar_multiply(of_student, 1 / temperature), classes);
+    const Shape rows = of_student.shape() - Shape{of_student.shape().dimension(classes)};
+    return negative(reduce_sum(multiply(soft, log_weights), rows));
+  };
+  const auto number = [&](const Tensor& is_true) { return cast(is_true, DType::kFloat32); };
+  if (head.name == "regression") return reduce_mean(square(subtract(student, teacher)), Shape{});
+  if (head.name == "classifier") return reduce_mean(cross(student, teacher, "classes"), Shape{});
+  if (head.name == "tagger") {
+    const Tensor has_tag = number(greater_equal(features.at("tags"), graph.constant(0, DType::kInt32)));
+    const Tensor losses = multiply(cross(student, teacher, "tags"), has_tag);
+    const Shape rows{{"batch", kHeadRows}};
+    return reduce_mean(divide(reduce_sum(losses, rows), reduce_sum(has_tag, rows)), Shape{});
+  }
+  if (head.name == "spans") {
+    const Tensor& mask = features.at("answer_mask");
+    const Tensor penalty = scalar_multiply(number(equal(mask, graph.constant(0, DType::kInt32))), -1e9);
+    const auto side = [&](int64_t at) {
+      const auto bounds = [&](const Tensor& logits) { return add(gather(logits, at, "span"), penalty); };
+      return reduce_mean(cross(bounds(student), bounds(teacher), "length"), Shape{});
+    };
+    return scalar_multiply(add(side(0), side(1)), 0.5);
+  }
+  const Tensor is_hidden = number(greater(features.at("targets"), graph.constant(0, DType::kInt32)));
+  return reduce_mean(multiply(cross(student, teacher, "vocab"), is_hidden), Shape{});
+}
+
+constexpr int64_t kStudentWidth = 8, kTeacherWidth = 12, kNoPadding = kHeadVocabulary;
+constexpr double kHeadWeight = 0.7;
+
+/// The formula of distillation in single operations.
+class ComposedHeads final : public Model {
+ public:
+  ComposedHeads(Head head, double temperature) : head_(std::move(head)), temperature_(temperature) {}
+  std::vector<std::string> features() const override { return student_->features(); }
+  std::vector<std::string> optional_features() const override { return student_->optional_features(); }
+  std::vector<std::string> metrics() const override { return student_->metrics(); }
+  ModelOutput build(Context& context, const Features& features) const override {
+    ModelOutput output = student_->build(context, features);
+    Context applied = Context::applied(context);
+    const auto scope = context.graph().scope("teacher");
+    const Tensor teacher = teacher_->build(applied, features).logits;
+    const Tensor soft = composed_soft_loss(head_, features, output.logits, teacher, temperature_);
+    output.loss = add(scalar_multiply(output.loss, 1 - kHeadWeight),
+                      scalar_multiply(soft, temperature_ * temperature_ * kHeadWeight));
+    return output;
+  }
+
+ private:
+  Head head_;
+  double temperature_;
+  std::unique_ptr<Model> student_ = text_head_model(head_, kStudentWidth, kNoPadding),
+                         teacher_ = text_head_model(head_, kTeacherWidth, kNoPadding);
+};
+
+class DistilledHeads : public ::testing::TestWithParam<Head> {
+ protected:
+  static double temperature() { return GetParam().name == "regression" ? 1 : 3; }
+  static std::unique_ptr<Model> distilled() {
+    const DistillOptions options{.weight = kHeadWeight, .temperature = temperature()};
+    return std::make_unique<Distillation>(text_head_model(GetParam(), kStudentWidth, kNoPadding),
+                                          text_head_model(GetParam(), kTeacherWidth, kNoPadding), options,
+                                          Mark{});
+  }
+  static MeshRun run(const Model& model, TrainStepOptions options, const Layouts& layouts) {
+    options.batch_size = kHeadRows;
+    const TrainStep step = build_train_step(model, text_head_features(GetParam()), options);
+    std::map<std::string, Values> feeds = text_head_feeds(GetParam());
+    for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(0)};
+    return run_on_mesh(*step.graph, layouts, feeds, {.variables = teacher_weights(*step.graph)});
+  }
+};
+
+TEST_P(DistilledHeads, HaveTheLossAndGradientsOfTheFormula) {
+  const auto actual = run(*distilled(), {}, Layouts::single()).outputs,
+             expected = run(ComposedHeads(GetParam(), temperature()), {}, Layouts::single()).outputs;
+  int gradients = 0;
+  for (const auto& [name, values] : expected) {
+    expect_close(name, actual.at(name), values, 1e-5);
+    gradients += name.starts_with("grad/");
+  }
+  EXPECT_GT(gradients, 10);
+  EXPECT_GT(actual.at("report/soft_loss")[0], 0);
+}
+
+TEST_P(DistilledHeads, AreTheSameOnEveryLayout) {
+  TrainStepOptions options;
+  options.update = UpdateOptions{parse_optimizer("adam"), {0.01}, 10, {}};
+  const MeshRun expected = run(*distilled(), options, Layouts::single());
+  const auto expect_expected = [&](const MeshRun& other) {
+    for (const auto& [name, values] : expected.outputs)
+      expect_close(name, other.outputs.at(name), values, 1e-5);
+  };
+  for (const Layouts& layouts : text_head_meshes()) expect_expected(run(*distilled(), options, layouts));
+  options.microbatches = 4;
+  expect_expected(run(*distilled(), options, layouts("a:2", "batch:a")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, DistilledHeads, ::testing::ValuesIn([] {
+                           std::vector<Head> heads = text_heads();
+                           std::erase_if(heads,
+                                         [](const Head& head) { return head.name == "mean_of_tokens"; });
+                           for (Head& head : heads) {
+                             if (head.model.starts_with("type: masked_lm")) head.model += ", z_loss: 0";
+                           }
+                           return heads;
+                         }()),
+                         [](const auto& info) { return info.param.name; });
+
+void expect_refused(const std::string& student, const std::string& teacher, const std::string& message,
+                    const DistillOptions& distill = {}) {
+  const Distillation model(parse_model(student), parse_model(teacher), distill, Mark{});
   const std::vector<Feature> features = {{"targets", {{"length", 8}}, DType::kInt32, kTaughtVocabulary},
                                          {"x", {{"io", 4}}, DType::kFloat32},
                                          {"y", {{"out", 2}}, DType::kFloat32},
-                                         {"labels", {}, DType::kInt32}};
+                                         {"labels", {}, DType::kInt32},
+                                         {"marks", {{"length", 8}}, DType::kInt32}};
   TrainStepOptions options;
   options.batch_size = kTaughtRows;
   try {
@@ -387,8 +505,24 @@ TEST(Distillation, RefusesModelsThatDoNotPredictTheSame) {
     return fmt::format("{{type: classifier, input: x, layers: [dense: {{output: {{classes: {}}}}}]}}",
                        classes);
   };
-  expect_refused(student_yaml(), regression, "the teacher predicts neither classes nor tokens");
-  expect_refused(regression, student_yaml(), "the student predicts neither classes nor tokens");
+  expect_refused(student_yaml(), regression,
+                 "the teacher predicts numbers [batch=8, out=2] and the student [batch=8, ");
+  expect_refused(regression, student_yaml(), "the student numbers [batch=8, out=2]");
+  expect_refused(regression, regression, "the models predict numbers, which have no temperature (2)",
+                 {.temperature = 2});
+  const auto tokens = [](std::string_view model, std::string_view last) {
+    return fmt::format(
+        "{{type: {}, input: targets, layers: [embedding: {{output: {{d_model: 4}}}}, dense: {{output: "
+        "{{{}}}}}]}}",
+        model, last);
+  };
+  expect_refused(
+      tokens("tagger, labels: marks", "tags: 4"), tokens("tagger, labels: marks", "tags: 5"),
+      "the teacher predicts [batch=8, length=8, tags=5] and the student [batch=8, length=8, tags=4]");
+  const std::string spans = tokens("spans, mask: marks, start: labels, end: labels", "span: 2");
+  expect_refused(spans, tokens("tagger, labels: marks", "tags: 4"),
+                 "the teacher predicts [batch=8, length=8, tags=4] and the student [batch=8, length=8], "
+                 "[batch=8, length=8]");
   expect_refused(classifier(4), classifier(5),
                  "the teacher predicts [batch=8, classes=5] and the student [batch=8, classes=4]");
   expect_refused(student_yaml(), classifier(5),
