@@ -15,8 +15,7 @@ namespace mtf {
 void describe(config::Visitor& visit, AttentionMixingOptions& options) {
   visit("qk_norm", options.qk_norm,
         "queries and keys are divided by their root mean squares over d_kv, times learned scales");
-  visit("soft_cap", options.soft_cap,
-        "logits become soft_cap * tanh(logits / soft_cap) (Gemma 2); all logits are then kept in memory",
+  visit("soft_cap", options.soft_cap, "logits become soft_cap * tanh(logits / soft_cap) (Gemma 2)",
         config::positive);
   visit("prefix_length", options.prefix_length,
         "entries of learned keys and values that all positions see (prefix tuning)", config::non_negative);

@@ -89,6 +89,8 @@ class Check {
       within("noise", in_.noise, queries + memory);
     }
     if (in_.bias_table) check_table(outer);
+    if (options_.soft_cap && !(*options_.soft_cap > 0))
+      shape_error(kAttention, fmt::format("a soft cap of {}", *options_.soft_cap), "a number above 0");
   }
 
  private:
@@ -231,7 +233,6 @@ Tensor attention(const AttentionInputs& inputs, const AttentionOptions& options)
 }
 
 AttentionResult attention_with_log_sum(const AttentionInputs& inputs, const AttentionOptions& options) {
-  if (options.soft_cap) return composed_attention(inputs, options);
   Check(inputs, options).run();
   AttentionOperation::OperandIndex index;
   Tensors packed = pack(inputs, options, index);
@@ -264,6 +265,7 @@ std::string AttentionOperation::attributes() const {
   if (options.min_relative) text += fmt::format(", min_relative={}", *options.min_relative);
   if (options.max_relative) text += fmt::format(", max_relative={}", *options.max_relative);
   if (options.extra_logit) text += fmt::format(", extra_logit={}", *options.extra_logit);
+  if (options.soft_cap) text += fmt::format(", soft_cap={}", *options.soft_cap);
   for (const auto& [operand, name] :
        {std::pair(kMemorySegment, "segments"), {kBiasTable, "bias"}, {kNoise, "noise"}}) {
     if (has(operand)) text += fmt::format(", {}", name);

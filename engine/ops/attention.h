@@ -60,8 +60,7 @@ struct AttentionOptions {
   std::optional<int64_t> min_relative = {}, max_relative = {};
   /// An additional logit that takes part in the softmax and is then dropped.
   std::optional<double> extra_logit = {};
-  /// q.k becomes soft_cap * tanh(q.k / soft_cap), before bias and masks (Gemma 2, 2024, section 2). Attention is then
-  /// composed of plain operations and keeps all logits.
+  /// q.k becomes soft_cap * tanh(q.k / soft_cap), before bias and masks (Gemma 2, 2024, section 2). Above 0.
   std::optional<double> soft_cap = {};
   /// Options of the buckets of the bias, see RelativeBuckets.
   bool bidirectional = true;

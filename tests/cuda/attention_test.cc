@@ -1,6 +1,7 @@
 // Attention and its gradient with each kind of mask, bias, noise and head, for each kernel that may run.
 #include "engine/ops/attention.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -307,6 +308,32 @@ TEST(CudaAttention, OfOneQuery) {
   }
 }
 
+TEST(CudaAttention, UnderASoftCap) {
+  // Queries 0 to 4 see nothing.
+  const auto inputs = [](CaseBuilder& c, int64_t d, bool has_bias) {
+    AttentionInputs in = multi_head(c, 1, 2, 70, 84, d);
+    Values query(70, 1.0), ids(84, 1.0);
+    std::fill(query.begin(), query.begin() + 5, 9.0);
+    std::fill(ids.begin() + 20, ids.begin() + 30, 3.0);
+    in.query_segment = c.values("s", {length(70)}, DType::kInt32, query);
+    in.memory_segment = c.values("t", {memory(84)}, DType::kInt32, ids);
+    if (has_bias) in.bias_table = c.input("table", {heads(2), buckets(8)});
+    in.noise = c.input("noise", {batch(1), heads(2), memory(84)}, 0, 2);
+    return in;
+  };
+  for (int64_t d : kWidths) {
+    for (const bool has_bias : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} columns{}", d, has_bias ? " with a bias" : ""));
+      expect_same({[=](CaseBuilder& c) { return inputs(c, d, has_bias); },
+                   {.soft_cap = 0.9, .max_distance = 16},
+                   kManyValues});
+    }
+    expect_same({[=](CaseBuilder& c) { return multi_head(c, 2, 2, 130, 130, d); },
+                 {.causal = true, .soft_cap = 0.9}});
+    expect_same({[=](CaseBuilder& c) { return multi_head(c, 2, 2, 2, 300, d); }, {.soft_cap = 0.9}});
+  }
+}
+
 TEST(CudaAttention, OfFewRowsWithAllTerms) {
   for (int64_t l : {1, 2}) {
     const auto inputs = [=](CaseBuilder& c) {
@@ -323,7 +350,7 @@ TEST(CudaAttention, OfFewRowsWithAllTerms) {
   }
 }
 
-/// Sizes, masks, bias, noise and extra logit drawn from a seed.
+/// Sizes, masks, bias, noise, extra logit and soft cap drawn from a seed.
 Problem random_problem(unsigned seed) {
   std::mt19937 generator(seed);
   const auto below = [&](int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(generator); };
@@ -337,6 +364,7 @@ Problem random_problem(unsigned seed) {
   if (below(4) == 0) options.min_relative = -below(100);
   if (below(4) == 0) options.max_relative = below(40);
   if (below(5) == 0) options.extra_logit = 0.5;
+  if (seed % 4 == 3) options.soft_cap = 1.5;
   const auto inputs = [=](CaseBuilder& c) {
     AttentionInputs in = multi_head(c, b, h, l, m, d);
     in.v = c.input("values", {batch(b), memory(m), heads(h), {"d_value", value}});

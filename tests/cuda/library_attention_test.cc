@@ -161,6 +161,7 @@ TEST_F(LibraryAttention, LeavesOtherMasks) {
   });
   expect_by_own("within a window", plain(1, 1, 40, 40, 64), {.min_relative = -5});
   expect_by_own("with an extra logit", plain(1, 1, 40, 40, 64), {.extra_logit = 0.0});
+  expect_by_own("with a soft cap", plain(1, 1, 40, 40, 64), {.soft_cap = 2.0});
   expect_by_own("with priorities", [](CaseBuilder& c) {
     AttentionInputs in = multi_head(c, 2, 1, 40, 40, 64);
     in.query_priority = c.ids("query", {batch(2), length(40)}, 3, 9);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/base/error.h"
@@ -96,6 +97,23 @@ TEST(Attention, CapsLogitsBeforeTheirMasks) {
   in.k = scalar_multiply(tanh(scalar_multiply(in.k, 1 / 0.8)), 0.8);
   const std::vector<Values> results = evaluate(graph, {capped, attention(in, {.causal = true})}, build.feeds);
   expect_close("capped", results[0], results[1], 1e-12);
+}
+
+TEST(Attention, EqualsTheComposedFormUnderASoftCap) {
+  for (const auto& [l, m, d] : std::vector<std::array<int64_t, 3>>{
+           {1, 1, 1}, {2, 40, 20}, {17, 31, 5}, {70, 130, 40}, {15, 64, 64}}) {
+    SCOPED_TRACE(fmt::format("{}x{}x{}", l, m, d));
+    const auto inputs = [l = l, m = m, d = d](CaseBuilder& c) { return multi_head(c, 2, 3, l, m, d); };
+    expect_composed({inputs, {.soft_cap = 0.8}});
+    const auto with_bias_and_noise = [&](CaseBuilder& c) {
+      AttentionInputs in = inputs(c);
+      in.bias_table = c.input("table", {heads(3), buckets(8)}, -2, 2);
+      in.noise = c.input("noise", {batch(2), heads(3), memory(m)}, 0, 2);
+      return in;
+    };
+    expect_composed({with_bias_and_noise, {.causal = true, .soft_cap = 0.3, .max_distance = 8}, true});
+    expect_composed({with_bias_and_noise, {.extra_logit = 0.5, .soft_cap = 20, .max_distance = 8}, true});
+  }
 }
 
 TEST(Attention, SeesNoLaterEntriesWhenCausal) {
@@ -273,9 +291,11 @@ TEST(Attention, SumsAllValuesForAQueryThatSeesNothing) {
     return in;
   };
   for (const bool causal : {false, true}) {
-    const Problem problem{inputs, {.causal = causal, .max_distance = 16}};
-    const auto fused = values_and_gradients(problem, DType::kFloat32, true);
-    expect_same(fused, values_and_gradients(problem, DType::kFloat32, false), 1e-5);
+    for (const std::optional<double> soft_cap : {std::optional<double>(), std::optional(0.8)}) {
+      const Problem problem{inputs, {.causal = causal, .soft_cap = soft_cap, .max_distance = 16}};
+      const auto fused = values_and_gradients(problem, DType::kFloat32, true);
+      expect_same(fused, values_and_gradients(problem, DType::kFloat32, false), 1e-5);
+    }
   }
   Graph graph;
   CaseBuilder c(graph, DType::kFloat32);
@@ -302,16 +322,18 @@ TEST(Attention, LetsTheExtraLogitTakeAllOfAQueryThatSeesNothing) {
 }
 
 TEST(Attention, RoundsBFloat16Once) {
-  const Problem problem{[](CaseBuilder& c) {
-                          AttentionInputs in = multi_head(c, 2, 2, 20, 35, 24);
-                          in.bias_table = c.input("table", {heads(2), {"buckets", 8}});
-                          in.noise = c.input("noise", {batch(2), memory(35)}, 0, 2);
-                          return in;
-                        },
-                        {.causal = true, .max_distance = 16}};
-  // The composed form rounds at the same places.
-  const auto expected = values_and_gradients(problem, DType::kBFloat16, false);
-  expect_same(values_and_gradients(problem, DType::kBFloat16, true), expected, 1e-2);
+  for (const std::optional<double> soft_cap : {std::optional<double>(), std::optional(0.8)}) {
+    const Problem problem{[](CaseBuilder& c) {
+                            AttentionInputs in = multi_head(c, 2, 2, 20, 35, 24);
+                            in.bias_table = c.input("table", {heads(2), {"buckets", 8}});
+                            in.noise = c.input("noise", {batch(2), memory(35)}, 0, 2);
+                            return in;
+                          },
+                          {.causal = true, .soft_cap = soft_cap, .max_distance = 16}};
+    // The composed form rounds at the same places.
+    const auto expected = values_and_gradients(problem, DType::kBFloat16, false);
+    expect_same(values_and_gradients(problem, DType::kBFloat16, true), expected, 1e-2);
+  }
 }
 
 TEST(Attention, ShowsNaN) {
@@ -319,17 +341,20 @@ TEST(Attention, ShowsNaN) {
   CaseBuilder c(graph, DType::kFloat32);
   AttentionInputs in = multi_head(c, 1, 1, 6, 6, 4);
   c.feeds["k"][9] = std::nan("");  // an element of entry 2
-  const Values y = evaluate(graph, {attention(in, {.causal = true})}, c.feeds)[0];
-  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 8) << i;
+  for (const AttentionOptions& options :
+       {AttentionOptions{.causal = true}, AttentionOptions{.causal = true, .soft_cap = 2}}) {
+    const Values y = evaluate(graph, {attention(in, options)}, c.feeds)[0];
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 8) << i;
+  }
 }
 
 /// Builds a graph whose outputs are causal attention with bias and noise, and its gradients.
-void build_outputs(Graph& graph, std::map<std::string, Values>& feeds) {
+void build_outputs(Graph& graph, std::map<std::string, Values>& feeds, std::optional<double> soft_cap = {}) {
   CaseBuilder c(graph, DType::kFloat32);
   AttentionInputs in = multi_head(c, 4, 4, 50, 50, 24);
   in.bias_table = c.input("table", {heads(4), {"buckets", 8}});
   in.noise = c.input("noise", {batch(4), heads(4), memory(50)}, 0, 2);
-  const Tensor y = attention(in, {.causal = true, .max_distance = 16});
+  const Tensor y = attention(in, {.causal = true, .soft_cap = soft_cap, .max_distance = 16});
   graph.set_output("y", y);
   const Tensors d = gradients({y}, {in.q, in.k, in.v}, {c.input("dy", y.shape())});
   for (size_t i = 0; i < d.size(); ++i) graph.set_output("d" + std::to_string(i), d[i]);
@@ -337,13 +362,15 @@ void build_outputs(Graph& graph, std::map<std::string, Values>& feeds) {
 }
 
 TEST(Attention, HasTheSameBitsWhereverBatchAndHeadsAreSplit) {
-  Graph graph;
-  std::map<std::string, Values> feeds;
-  build_outputs(graph, feeds);
-  const MeshRun one = run_on_mesh(graph, Layouts::single(), feeds, {.threads = 1});
-  for (const Layouts& layout :
-       {Layouts::single(), layouts("x:4", "batch:x"), layouts("x:2;y:4", "batch:x;heads:y")})
-    EXPECT_EQ(run_on_mesh(graph, layout, feeds, {.threads = 2}).outputs, one.outputs);
+  for (const std::optional<double> soft_cap : {std::optional<double>(), std::optional(0.8)}) {
+    Graph graph;
+    std::map<std::string, Values> feeds;
+    build_outputs(graph, feeds, soft_cap);
+    const MeshRun one = run_on_mesh(graph, Layouts::single(), feeds, {.threads = 1});
+    for (const Layouts& layout :
+         {Layouts::single(), layouts("x:4", "batch:x"), layouts("x:2;y:4", "batch:x;heads:y")})
+      EXPECT_EQ(run_on_mesh(graph, layout, feeds, {.threads = 2}).outputs, one.outputs);
+  }
 }
 
 TEST(Attention, CountsItsContractions) {
@@ -420,6 +447,7 @@ TEST(Attention, ReportsOperandsThatDoNotFit) {
   expect_error([&](AttentionInputs& in) { in.noise = x({batch(2)}); });
   expect_error([&](AttentionInputs& in) { in.bias_table = x({heads(2), {"buckets", 32}}); });
   expect_error([&](AttentionInputs& in) { in.bias_table = x({{"buckets", 3}}); });
+  for (const double soft_cap : {0.0, -1.0}) EXPECT_THROW(attention(good, {.soft_cap = soft_cap}), Error);
 }
 
 }  // namespace

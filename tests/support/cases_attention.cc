@@ -73,6 +73,28 @@ const CaseRegistration with_its_log_sum(kNames, [](CaseBuilder& c) {
   return Tensors{result, log_sum};
 });
 
+const CaseRegistration under_a_soft_cap(kNames, [](CaseBuilder& c) {
+  AttentionInputs in{.q = c.input("q", {batch, length, heads, query_heads, d_kv}),
+                     .k = c.input("k", {batch, memory, heads, d_kv}),
+                     .v = c.input("v", {batch, memory, heads, d_value})};
+  in.query_segment = c.values("query_segment", {batch, length}, DType::kInt32, {1, 1, 2, 2, 3, 3, 3, 3});
+  in.memory_segment =
+      c.values("memory_segment", {batch, memory}, DType::kInt32, {1, 1, 2, 2, 2, 0, 3, 3, 3, 3, 0, 0});
+  in.bias_table = c.input("table", {heads, query_heads, buckets});
+  in.noise = cast(c.ids("noise", {batch, heads, memory}, 0, 3), c.floating);  // not differentiated
+  const auto [result, log_sum] = attention_with_log_sum(
+      in, {.value = "d_value", .extra_logit = 0.5, .soft_cap = 0.7, .max_distance = 8});
+  return Tensors{result, log_sum};
+});
+
+const CaseRegistration within_a_sequence_under_a_soft_cap(kNames, [](CaseBuilder& c) {
+  const Dimension row{"length", 8};
+  return Tensors{attention({.q = c.input("q", {batch, row, heads, d_kv}),
+                            .k = c.input("k", {batch, row, heads, d_kv}),
+                            .v = c.input("v", {batch, heads, row, d_kv})},
+                           {.memory_length = "length", .causal = true, .min_relative = -3, .soft_cap = 0.7})};
+});
+
 const CaseRegistration log_sum_alone(kNames, [](CaseBuilder& c) {
   const Dimension row{"length", 8};
   AttentionInputs in{.q = c.input("q", {batch, row, heads, query_heads, d_kv}),

@@ -88,6 +88,7 @@ class AttentionGradientKernel final : public Kernel {
       d_bias = parts.take<C>(bias_size);
       counts = parts.take<int32_t>(plan.masked ? plan.memory : 0);
       addends = parts.take<float>(plan.masked ? rows * plan.memory : 0);
+      if (plan.soft_cap > 0) slopes = parts.take<C>(plan.memory);
       key_panels = parts.take<C>((plan.memory + kernel.sizes_.panel) * plan.key);
       value_panels = parts.take<C>((plan.memory + kernel.sizes_.panel) * plan.value);
       keys = parts.take<C>(plan.memory * key);
@@ -103,6 +104,7 @@ class AttentionGradientKernel final : public Kernel {
     C *key_panels, *value_panels, *keys;
     bool* touched;  ///< by tile of the memory: it has received a gradient
     C *d_keys = nullptr, *d_values = nullptr;
+    C* slopes = nullptr;  ///< see AttentionTerms
   };
 
   /// The operands of a block of rows.
@@ -134,7 +136,8 @@ class AttentionGradientKernel final : public Kernel {
   void run_entry(const KernelCall& call, const Buffers& buffers, int64_t index) const {
     const AttentionPlan::Entry entry = plan_.entry(index);
     const AttentionIds ids(plan_, call);
-    const AttentionTerms<C> terms{plan_, entry, ids, plan_.input<C>(call, Operand::kNoise), buffers.bias};
+    const AttentionTerms<C> terms{plan_,        entry,         ids, plan_.input<C>(call, Operand::kNoise),
+                                  buffers.bias, buffers.slopes};
     if (has_bias_) {
       set_bias(terms, plan_.input<C>(call, Operand::kBiasTable));
       std::fill(buffers.d_bias, buffers.d_bias + plan_.heads * terms.relative_positions(plan_), C(0));

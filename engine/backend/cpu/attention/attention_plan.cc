@@ -108,6 +108,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
   for (int operand = kQuerySegment; operand <= kMemoryPosition; ++operand)
     masked_by_head |= heads_.back()[operand] != 0;
   extra_logit = options.extra_logit.value_or(-std::numeric_limits<double>::infinity());
+  soft_cap = options.soft_cap.value_or(0);
   if (has(kBiasTable)) {
     const Shape& table = operands[kBiasTable]->local;
     bucket_count = table[table.rank() - 1].size;

@@ -58,6 +58,7 @@ class AttentionPlan {
   bool by_priority;
   std::optional<int64_t> min_relative, max_relative;
   double extra_logit;
+  double soft_cap;  ///< 0: none
   /// The buckets of the bias for relative positions from -max_distance to max_distance; empty without a bias.
   std::vector<int32_t> buckets;
   int64_t bucket_count = 0;

@@ -69,6 +69,25 @@ MTF_INLINE void collect_bias(const AttentionTerms<C>& terms, const AttentionRow&
       [&](int64_t m, int32_t place) { sums[place] += dx[m]; });
 }
 
+/// Bounds q.k by the soft cap, if there is one, and fills terms.slopes, unless it is null.
+template <class C>
+MTF_INLINE void cap_logits(const AttentionTerms<C>& terms, const AttentionRow& row, C* x) {
+  if (terms.plan.soft_cap == 0) return;
+  const C cap = static_cast<C>(terms.plan.soft_cap), part = static_cast<C>(1 / terms.plan.soft_cap);
+  C* const slopes = terms.slopes;
+  if (slopes == nullptr) {
+#pragma GCC ivdep
+    for (int64_t m = row.visible.begin; m < row.visible.end; ++m) x[m] = cap * CpuMath::tanh(x[m] * part);
+  } else {
+#pragma GCC ivdep
+    for (int64_t m = row.visible.begin; m < row.visible.end; ++m) {
+      const C share = CpuMath::tanh(x[m] * part);
+      x[m] = cap * share;
+      slopes[m] = C(1) - share * share;
+    }
+  }
+}
+
 /// Adds bias and masks to the logits of the entries that the row sees.
 template <class C>
 MTF_INLINE void complete_logits(const AttentionTerms<C>& terms, const AttentionRow& row, C* x) {
@@ -104,6 +123,7 @@ MTF_INLINE void rows_of_exponentials(const AttentionTerms<C>& terms, std::span<c
   for (int64_t i = 0; i < count; ++i, logits += stride) {
     const AttentionRow& row = rows[static_cast<size_t>(i)];
     C* x = logits;
+    cap_logits(terms, row, x);
     complete_logits(terms, row, x);
     const int64_t first = row.visible.begin, last = row.visible.end;
     const C extra = static_cast<C>(terms.plan.extra_logit + 1e9 * row.visible.hidden_by);
@@ -149,6 +169,7 @@ MTF_INLINE void rows_of_gradients(const AttentionTerms<C>& terms, std::span<cons
                                   const C* log_sums, const C* deltas, C* d_bias) {
   for (const AttentionRow& row : rows) {
     C *x = logits, *d = d_weights;
+    cap_logits(terms, row, x);
     complete_logits(terms, row, x);
     const C log_sum = *log_sums++, delta = *deltas++;
     const int64_t first = row.visible.begin, last = row.visible.end;
@@ -171,6 +192,11 @@ MTF_INLINE void rows_of_gradients(const AttentionTerms<C>& terms, std::span<cons
     clear_hidden(row, begin, end, x);
     clear_hidden(row, begin, end, d);
     if (d_bias != nullptr) collect_bias(terms, row, d, d_bias);
+    if (terms.slopes != nullptr) {
+      const C* slopes = terms.slopes;
+#pragma GCC ivdep
+      for (int64_t m = first; m < last; ++m) d[m] *= slopes[m];
+    }
     logits += stride;
     d_weights += stride;
   }

@@ -19,6 +19,8 @@ struct AttentionTerms {
   const AttentionIds& ids;
   const C* noise;  ///< the whole operand; null if absent
   C* bias;         ///< bias of an entry: [heads][relative_positions()]
+  /// [memory], for gradients under a soft cap: the derivatives of a row's capped logits with respect to q.k.
+  C* slopes = nullptr;
 
   /// True if the row sees no entry and there is no extra logit: all of its entries then have weight 1.
   bool sees_nothing(const AttentionRow& row) const {

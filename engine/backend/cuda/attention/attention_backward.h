@@ -131,9 +131,14 @@ struct AttentionBackward {
             typename Tiles::Scores weights = {}, d_logits = {};
             tiles.add_transposed_product(weights, walk.row_operands[0], first, column);
             tiles.add_transposed_product(d_logits, walk.row_operands[1], second, column);
-            walk.terms.complete(tiles, visibility, column, weights);
-            make_gradients(walk, n, visibility, column, weights, d_logits);
+            walk.terms.complete(tiles, visibility, column, weights, view.has_soft_cap());
+            if (view.has_soft_cap()) {
+              make_capped_gradients(walk, n, visibility, column, weights, d_logits);
+            } else {
+              make_gradients(walk, n, visibility, column, weights, d_logits);
+            }
             if (sums_buckets()) add_to_buckets(block, walk, visibility, column, d_logits, sums_of_buckets);
+            if (!kMemoryRows && view.has_soft_cap()) multiply_by(weights, d_logits);
             if constexpr (kMemoryRows)
               tiles.add_product(second_sum, weights, second, column, part * Tiles::kOutputColumns);
             tiles.add_product(first_sum, d_logits, first, column, part * Tiles::kOutputColumns);
@@ -253,8 +258,7 @@ struct AttentionBackward {
     }
 
     MTF_DEVICE QueryTerms<C> query_terms(int visibility, int query, C log_sum, C delta) const {
-      const bool sums_all =
-          visibility & kSeesHidden && !view.has_extra_logit() && terms.sight(query).least > 0;
+      const bool sums_all = terms.sees_hidden(visibility, query) && !view.has_extra_logit();
       return {log_sum, delta, sums_all ? Math::exp(log_sum) : C(1)};
     }
 
@@ -327,6 +331,34 @@ struct AttentionBackward {
       d_weights[i][j] = seen ? weight * (d_weights[i][j] * multiplier - query.delta) : C(0);
       logits[i][j] = seen ? weight * multiplier : C(0);
     });
+  }
+
+  /// The same under a soft cap. The gradients of the products q.k are those of the logits times slopes of the cap, which
+  /// follow from the logits. With kMemoryRows `d_weights` becomes the former; without, the buckets need the latter:
+  /// `logits`, whose weights are not wanted then, becomes the slopes.
+  MTF_DEVICE void make_capped_gradients(const Walk& walk, int n, int visibility, int column,
+                                        typename Tiles::Scores& logits,
+                                        typename Tiles::Scores& d_weights) const {
+    const SoftCap<C> cap(view);
+    const bool has_noise = walk.terms.has_noise();
+    walk.for_each(n, visibility, column, [&](int i, int j, int row, int entry, const QueryTerms<C>& query) {
+      const C logit = logits[i][j];
+      const bool seen = logit != -std::numeric_limits<C>::infinity();
+      const C multiplier = has_noise ? query.factor * walk.terms.noise(row, entry) : query.factor;
+      const C slope = seen ? cap.slope(logit - walk.terms.bias_of(visibility, row, entry)) : C(0);
+      const C weight = Tiles::weight(walk.terms.sees_hidden(visibility, row) ? C(0) : logit, query.log_sum);
+      const C d_logit = seen ? weight * (d_weights[i][j] * multiplier - query.delta) : C(0);
+      d_weights[i][j] = kMemoryRows ? d_logit * slope : d_logit;
+      logits[i][j] = !kMemoryRows ? slope : seen ? weight * multiplier : C(0);
+    });
+  }
+
+  MTF_DEVICE static void multiply_by(const typename Tiles::Scores& slopes, typename Tiles::Scores& d_logits) {
+    MTF_UNROLL(Tiles::kThreadRows)
+    for (int i = 0; i < Tiles::kThreadRows; ++i) {
+      MTF_UNROLL(Tiles::kThreadColumns)
+      for (int j = 0; j < Tiles::kThreadColumns; ++j) d_logits[i][j] *= slopes[i][j];
+    }
   }
 
   MTF_DEVICE void add_to_buckets(const Block& block, const Walk& walk, int visibility, int column,

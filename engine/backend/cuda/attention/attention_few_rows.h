@@ -153,6 +153,7 @@ struct AttentionFewRows {
       for_each_row([&](int row) {
         const Sight& sight = sights[row];
         C logit = logits[row * kEntries + block.thread()];
+        if (view.has_soft_cap()) logit = SoftCap<C>(view)(logit);
         if (bias.any()) logit += bias(ids.position - sight.position);
         logit = !exists || !sight.sees(ids) ? -std::numeric_limits<C>::infinity()
                 : sight.least > 0           ? C(0)

@@ -1,4 +1,4 @@
-// Exponentials of logits, and the normalization of their sum to a softmax.
+// Soft caps and exponentials of logits, and the normalization of their sum to a softmax.
 #pragma once
 
 #include <limits>
@@ -16,6 +16,23 @@ MTF_DEVICE double exponential(double x) { return Math::exp(x); }
 /// The maximum; if one argument is NaN, the other.
 MTF_DEVICE float larger(float a, float b) { return ::fmaxf(a, b); }
 MTF_DEVICE double larger(double a, double b) { return ::fmax(a, b); }
+
+/// The bound of q.k, where AttentionView::has_soft_cap().
+template <class C>
+class SoftCap {
+ public:
+  MTF_DEVICE explicit SoftCap(const AttentionView& view)
+      : cap_(static_cast<C>(view.soft_cap)), share_(static_cast<C>(view.share_of_cap)) {}
+  MTF_DEVICE C operator()(C product) const { return cap_ * Math::tanh(product * share_); }
+  /// The derivative of the function at the product that it has made `capped` of.
+  MTF_DEVICE C slope(C capped) const {
+    const C share = capped * share_;
+    return C(1) - share * share;
+  }
+
+ private:
+  C cap_, share_;
+};
 
 /// Computes the scale and log-sum of a row from its sum of exp(logit - top), `sum`, and adds the extra logit.
 template <class C>

@@ -158,6 +158,10 @@ AttentionPlan::AttentionPlan(const KernelContext& context, Device& device) {
   view_.min_relative = relative(options.min_relative);
   view_.max_relative = relative(options.max_relative);
   view_.extra_logit = options.extra_logit.value_or(-std::numeric_limits<double>::infinity());
+  if (options.soft_cap) {
+    view_.soft_cap = *options.soft_cap;
+    view_.share_of_cap = 1 / *options.soft_cap;
+  }
   if (const LocalTensor* table = operands[AttentionView::kBiasTable]) {
     view_.bucket_count = as_int(table->local[table->local.rank() - 1].size);
     view_.farthest = as_int(options.max_distance);

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "engine/backend/cuda/attention/attention_masks.h"
+#include "engine/backend/cuda/attention/attention_norm.h"
 #include "engine/backend/cuda/attention/tile_mma.h"
 #include "engine/backend/element.h"
 
@@ -162,14 +163,23 @@ class TileTerms {
     return visibility & kSeesAll || columns_from(seen_by_warp_, first) != 0;
   }
 
-  /// Adds the bias to the logits of the columns from `first` on. Logits of invisible entries become
-  /// -infinity, and all logits of a query that sees only hidden entries become 0.
-  MTF_DEVICE void complete(const Tiles& tiles, int visibility, int first,
-                           typename Tiles::Scores& logits) const {
+  /// Makes logits of the products q.k of the columns from `first` on: bounds them and adds the bias. Logits of
+  /// invisible entries become -infinity, and all logits of a query that sees only hidden entries become 0, unless
+  /// `keeps_hidden`.
+  MTF_DEVICE void complete(const Tiles& tiles, int visibility, int first, typename Tiles::Scores& logits,
+                           bool keeps_hidden = false) const {
+    if (view.has_soft_cap()) {
+      const SoftCap<C> cap(view);
+      MTF_UNROLL(Tiles::kThreadRows)
+      for (int i = 0; i < Tiles::kThreadRows; ++i) {
+        MTF_UNROLL(Tiles::kThreadColumns)
+        for (int j = 0; j < Tiles::kThreadColumns; ++j) logits[i][j] = cap(logits[i][j]);
+      }
+    }
     if (bias.any()) add_bias(tiles, visibility, first, logits);
-    if (visibility & kSeesHidden) {
+    if (visibility & kSeesHidden && !keeps_hidden) {
       for_each(tiles, first, [&](int i, int j, int query, int) {
-        if (sight(query).least > 0) logits[i][j] = 0;
+        if (sees_hidden(visibility, query)) logits[i][j] = 0;
       });
     }
     if (visibility & kSeesAll) return;
@@ -181,6 +191,17 @@ class TileTerms {
         if ((seen >> Tiles::column_step(j) & 1) == 0) logits[i][j] = -std::numeric_limits<C>::infinity();
       }
     }
+  }
+
+  /// True if the query sees only hidden entries.
+  MTF_DEVICE bool sees_hidden(int visibility, int query) const {
+    return visibility & kSeesHidden && sight(query).least > 0;
+  }
+  /// The bias that complete() adds to a logit.
+  MTF_DEVICE C bias_of(int visibility, int query, int entry) const {
+    if (!bias.any()) return 0;
+    return bias(visibility & (kFarBefore | kFarBehind) ? bias.far_position(visibility)
+                                                       : relative(query, entry));
   }
 
   MTF_DEVICE bool has_noise() const { return view.has(View::kNoise); }

@@ -60,6 +60,7 @@ struct AttentionView : AttentionOperands {
   int min_relative = 0, max_relative = 0;  ///< used if by_lower, by_upper
   int first_query = 0;                     ///< index of the first query of the slice
   double extra_logit = 0;                  ///< -infinity if there is none
+  double soft_cap = 0, share_of_cap = 0;   ///< 0 if there is none; 1 / soft_cap
   /// The bias is indexed by relative position from -farthest to farthest; 0 if there is no bias.
   int farthest = 0, bucket_count = 0;
   const int32_t* buckets = nullptr;
@@ -77,6 +78,7 @@ struct AttentionView : AttentionOperands {
   }
   /// True if the noise differs between the rows of a group.
   MTF_HOST_DEVICE bool noise_by_row() const { return length_strides[kNoise] != 0; }
+  MTF_HOST_DEVICE bool has_soft_cap() const { return soft_cap > 0; }
   MTF_HOST_DEVICE bool has_extra_logit() const { return extra_logit > -__builtin_huge_val(); }
   MTF_HOST_DEVICE FoldedRow folded(int row) const { return FoldedRow(row, fold); }
 

@@ -36,6 +36,7 @@ std::string obstacle(const KernelContext& context, const View& view) {
   if (view.has(View::kBiasTable)) return "with a bias";
   if (view.has(View::kNoise)) return "with dropout";
   if (view.has_extra_logit()) return "with an extra logit";
+  if (view.has_soft_cap()) return "with a soft cap";
   if (view.has(View::kQueryPriority) || view.has(View::kMemoryPriority)) return "with priorities";
   if (view.by_lower || view.by_upper) return "within a window";
   if (view.by_segment && !operation.own_segments) return "to segments of another sequence";
