@@ -11,17 +11,20 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "trainer/optimizer/noise_scale.h"
 
 namespace mtf {
 namespace {
 
-/// Adds the features that the model reads as inputs of the graph: [batch, shape of the feature].
-Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
-                    int64_t batch_size, Mode mode) {
-  std::vector<std::string> wanted = model.features();
+/// Adds the features that the model reads as inputs of the graph, [batch, shape of the feature]: those `needed`, and
+/// optional ones that the data have.
+Features add_inputs(Graph& graph, const Model& model, const std::vector<std::string>& needed,
+                    const std::vector<Feature>& features, int64_t batch_size, Mode mode) {
+  std::vector<std::string> wanted = needed;
   const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
     return std::ranges::find(features, name, &Feature::name) == features.end();
   });
@@ -255,11 +258,28 @@ Tensor mean_of(const Tensors& values) {
   return scalar_multiply(add_n(values), 1.0 / static_cast<double>(values.size()));
 }
 
+/// Lists that layers report, by name and length.
+using ReportedLists = std::map<std::string, std::map<int64_t, Tensors>>;
+
+/// The outputs report/NAME [layers, entries] of lists; report/NAME/ENTRIES where layers report lists of different lengths.
+void add_list_outputs(Graph& graph, const ReportedLists& lists) {
+  for (const auto& [name, by_length] : lists) {
+    for (const auto& [length, values] : by_length) {
+      Tensors rows;
+      for (const Tensor& value : values)
+        rows.push_back(reshape(value, {{"_layers", 1}, {"_entries", length}}));
+      graph.set_output(by_length.size() == 1 ? "report/" + name : fmt::format("report/{}/{}", name, length),
+                       rows.size() == 1 ? rows[0] : concat(rows, "_layers"));
+    }
+  }
+}
+
 /// The outputs loss/NAME, summed over the layers, and report/NAME, the means over them.
 void add_term_outputs(Graph& graph, const std::vector<LayerTerm>& terms) {
   for (const auto& [name, values] : values_by_name(terms, LayerTerm::Kind::kLoss))
     graph.set_output("loss/" + name, values.size() == 1 ? values[0] : add_n(values));
   std::map<std::string, Tensors> reports;
+  ReportedLists lists;
   for (const LayerTerm& term : terms) {
     if (term.kind != LayerTerm::Kind::kReport) continue;
     if (!term.numbers) {
