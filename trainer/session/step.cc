@@ -287,9 +287,13 @@ void add_term_outputs(Graph& graph, const std::vector<LayerTerm>& terms) {
       continue;
     }
     const auto scope = graph.scope(term.name);
-    for (const auto& [name, number] : term.numbers(term.value)) reports[name].push_back(number);
+    for (const auto& [name, number] : term.numbers(term.value)) {
+      Tensors& of_name = number.shape().rank() == 0 ? reports[name] : lists[name][number.shape().size()];
+      of_name.push_back(number);
+    }
   }
   for (const auto& [name, values] : reports) graph.set_output("report/" + name, mean_of(values));
+  add_list_outputs(graph, lists);
 }
 
 /// Moves the running statistics where `finite` holds.
@@ -374,7 +378,8 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
                            const TrainStepOptions& options) {
   TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}, {}, {}};
   Graph& graph = *step.graph;
-  const Features batch = add_inputs(graph, model, features, options.batch_size, Mode::kTrain);
+  const Features batch =
+      add_inputs(graph, model, model.features(), features, options.batch_size, Mode::kTrain);
   step.scalars = model.scalars();
   const StepInputs inputs{vocabulary_sizes(features), add_scalars(graph, step.scalars)};
   const Pass pass = options.microbatches > 1
@@ -435,7 +440,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
                                         int64_t batch_size, const EvaluationGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
   const Dimension batch{std::string(kBatch), batch_size};
-  const Features inputs = add_inputs(*graph, model, features, batch_size, Mode::kEvaluate);
+  const Features inputs = add_inputs(*graph, model, model.features(), features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
   context.set_averaged(options.averaged);
   context.set_expert_parts(options.expert_parts);
@@ -471,6 +476,20 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
     for (const auto& [name, tensor] : output.predictions) graph->set_output(kExample + name, tensor);
   }
   if (output.tokens) graph->set_output("tokens", sum(output.tokens));
+  return graph;
+}
+
+std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,
+                                        int64_t batch_size, const PredictionGraphOptions& options) {
+  auto graph = std::make_unique<Graph>();
+  const Features inputs =
+      add_inputs(*graph, model, model.features_of_prediction(), features, batch_size, Mode::kEvaluate);
+  Context context(*graph, Mode::kEvaluate, options.precision, {std::string(kBatch), batch_size});
+  context.set_expert_parts(options.expert_parts);
+  context.set_vocabularies(vocabulary_sizes(features));
+  for (const auto& [name, tensor] : model.predict(context, inputs).predictions) {
+    if (name != "probabilities" || options.keep_probabilities) graph->set_output(kExample + name, tensor);
+  }
   return graph;
 }
 
