@@ -86,17 +86,30 @@ std::optional<int32_t> class_number(std::string_view text) {
   return number;
 }
 
-std::optional<std::vector<std::string>> prepared_names(const std::string& preparation,
-                                                       const std::string& key) {
+namespace {
+
+template <class T>
+std::optional<T> prepared_value(const std::string& preparation, const std::string& key) {
   if (preparation.empty()) return std::nullopt;
   try {
     const nlohmann::json json = parse_json(preparation, [](const std::string&) {});
     if (!json.contains(key)) return std::nullopt;
-    return json.at(key).get<std::vector<std::string>>();
+    return json.at(key).get<T>();
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorKind::kData, fmt::format("data.json of the run is damaged: {}", message_of(error)),
                 "the file that the run has written");
   }
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> prepared_names(const std::string& preparation,
+                                                       const std::string& key) {
+  return prepared_value<std::vector<std::string>>(preparation, key);
+}
+
+std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key) {
+  return prepared_value<bool>(preparation, key);
 }
 
 std::string preparation_of(const std::vector<std::string>& class_names) {

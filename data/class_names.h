@@ -65,6 +65,8 @@ std::optional<int32_t> class_number(std::string_view text);
 /// none. Throws Error (kData) when the text is damaged.
 std::optional<std::vector<std::string>> prepared_names(const std::string& preparation,
                                                        const std::string& key);
+/// The same for true or false.
+std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key);
 /// The preparation that holds names of classes alone; empty without names.
 std::string preparation_of(const std::vector<std::string>& class_names);
 

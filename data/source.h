@@ -100,6 +100,9 @@ class Source {
   /// The names of the classes that feature `labels` numbers; empty: they are not known.
   virtual std::vector<std::string> class_names() const { return {}; }
 
+  /// The file that is the example, as the source names it; empty: it is none of its own.
+  virtual std::string example_name(int64_t /*example*/) const { return {}; }
+
   /// A number that depends on the content or the file of the example alone: `data.split` divides examples by it, so
   /// that an example stays where it is when others are added. By default the hash of all its features.
   virtual uint64_t example_hash(int64_t example) const;

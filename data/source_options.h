@@ -38,6 +38,9 @@ struct SourceOptions {
   virtual std::unique_ptr<Source> open(const SourceContext& context) const = 0;
   /// All paths that the options name.
   virtual std::vector<config::Path*> paths() { return {}; }
+  /// Makes the source read this file, or what the path means to it, in place of its files. False where the name is not
+  /// that of a file that alone can be the source.
+  virtual bool read_from(const config::Path& /*path*/) { return false; }
   /// The features that open() would give, without looking at any file; nothing when only the files tell them. Those of
   /// texts follow from `data.sequence_length` and the sizes of the vocabularies.
   virtual std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& /*lengths*/,

@@ -57,7 +57,8 @@ struct LayerTerm {
   const Variable* variable = nullptr;  ///< the statistic
   /// The statistic after the step, from the one before and the mean of `value` over the microbatches.
   std::function<Tensor(const Tensor& before, const Tensor& value)> updated = {};
-  /// Numbers for the log, from the mean of `value` over the microbatches; null: `value` is the number.
+  /// Numbers for the log, or lists of them (1-dimensional), from the mean of `value` over the microbatches; null: `value`
+  /// is the number.
   std::function<std::map<std::string, Tensor>(const Tensor& value)> numbers = {};
 };
 
@@ -120,7 +121,8 @@ class Context {
   void add_loss(const std::string& name, const Tensor& loss);
   /// The log of training has the mean over the layers of such numbers (0-dimensional) as report/NAME.
   void report(const std::string& name, const Tensor& value);
-  /// The same for the numbers that follow from the mean of `value`, of any shape, over the microbatches.
+  /// The same for the numbers that follow from the mean of `value`, of any shape, over the microbatches. They may be
+  /// 1-dimensional: the log then has a list, the mean over the layers, and TensorBoard a histogram of all layers.
   void report(const Tensor& value, std::function<std::map<std::string, Tensor>(const Tensor& value)> numbers);
   /// All of them so far.
   std::vector<LayerTerm>& terms() { return terms_; }

@@ -53,12 +53,15 @@ class Classifier final : public Model {
     return names;
   }
   ModelOutput build(Context& context, const Features& features) const override;
+  std::vector<std::string> features_of_prediction() const override { return {layers_.input()}; }
+  ModelOutput predict(Context& context, const Features& features) const override;
 
  private:
   /// Features of data that mix rows: the label of the other row, and the weight of the own label.
   static constexpr const char *kOther = "_other", *kWeight = "_weight";
 
-  Dimension classes(const Context& context, const LayerTensor& logits, const Tensor& labels) const;
+  Dimension classes(const Context& context, const LayerTensor& logits) const;
+  void check_labels(const Tensor& labels, const LayerTensor& logits, const Dimension& classes) const;
   /// Adds what only evaluation asks for.
   static void add_evaluation(const Context& context, const Tensor& labels, ModelOutput& output);
 
@@ -79,7 +82,7 @@ void describe(config::Visitor& visit, ClassifierOptions& options) {
 Classifier::Classifier(const ClassifierOptions& options, Diagnostics& diagnostics)
     : options_(options), layers_(options, diagnostics) {}
 
-Dimension Classifier::classes(const Context& context, const LayerTensor& logits, const Tensor& labels) const {
+Dimension Classifier::classes(const Context& context, const LayerTensor& logits) const {
   const Shape made = context.made(logits);
   if (made.rank() != 1) {
     throw Error(
@@ -88,14 +91,26 @@ Dimension Classifier::classes(const Context& context, const LayerTensor& logits,
                     made.to_string()),
         "end with `dense: {output: {classes: 10}}`");
   }
-  if (!same_dimensions(logits.shape() - made, labels.shape())) {
-    throw Error(
-        ErrorKind::kConfig, layers_.mark(),
-        fmt::format("logits are {}, but feature `{}` is {}", logits.shape().to_string(), options_.labels.text,
-                    labels.shape().to_string()),
-        "without the classes, logits must have the dimensions of the labels: contract the others (`over`)");
-  }
   return made[0];
+}
+
+void Classifier::check_labels(const Tensor& labels, const LayerTensor& logits,
+                              const Dimension& classes) const {
+  if (same_dimensions(logits.shape() - classes, labels.shape())) return;
+  throw Error(
+      ErrorKind::kConfig, layers_.mark(),
+      fmt::format("logits are {}, but feature `{}` is {}", logits.shape().to_string(), options_.labels.text,
+                  labels.shape().to_string()),
+      "without the classes, logits must have the dimensions of the labels: contract the others (`over`)");
+}
+
+ModelOutput Classifier::predict(Context& context, const Features& features) const {
+  ModelOutput output;
+  const LayerTensor logits = layers_(context, features);
+  output.logits = logits;
+  output.classes = classes(context, logits);
+  add_class_predictions(context, output);
+  return output;
 }
 
 ModelOutput Classifier::build(Context& context, const Features& features) const {
@@ -103,7 +118,8 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   ModelOutput output;
   const LayerTensor logits = layers_(context, features);
   output.logits = logits;
-  output.classes = classes(context, logits, labels);
+  output.classes = classes(context, logits);
+  check_labels(labels, logits, *output.classes);
   const auto scope = context.graph().scope("loss", layers_.mark());
   const auto loss_of = [&](const Tensor& target) {
     return mean_of_examples(

@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/base/check.h"
 #include "engine/base/reproducible_math.h"
+#include "engine/ops/cast.h"
+#include "engine/ops/softmax.h"
+#include "engine/ops/top_k.h"
+#include "engine/ops/transpose.h"
 
 namespace mtf {
 
@@ -20,6 +25,19 @@ bool is_among(const Names& names, std::string_view metric) {
 }
 
 }  // namespace
+
+ModelOutput Model::predict(Context&, const Features&) const {
+  MTF_CHECK(false, "the model has no predictions for examples without targets");
+}
+
+void add_class_predictions(const Context& context, ModelOutput& output) {
+  const Dimension& classes = *output.classes;
+  const Shape batch{context.batch()};
+  const Shape examples = batch + (output.logits.shape() - batch - classes);
+  const Tensor probabilities = softmax(cast(output.logits, DType::kFloat32), classes.name);
+  output.predictions["prediction"] = transpose(argmax(output.logits, classes.name), examples);
+  output.predictions["probabilities"] = transpose(probabilities, examples + classes);
+}
 
 bool greater_is_better(std::string_view metric) {
   constexpr std::array<std::string_view, 6> falling = {"loss",       "perplexity",      "ter",

@@ -76,7 +76,8 @@ struct ModelOutput {
   Tensor numbers = {};
   /// What classifiers add in evaluation.
   std::optional<Classification> classification = {};
-  /// In evaluation, what metrics of all examples are computed from outside of the program: [batch, ...] by name.
+  /// What is used of the examples outside of the program, [batch, ...] by name: in evaluation for metrics of all
+  /// examples, and by predict() what the model predicts.
   std::map<std::string, Tensor> predictions = {};
 };
 
@@ -102,6 +103,12 @@ class Model {
   /// Adds the model to the graph. Throws Error with a place in the configuration when a feature is missing or
   /// shapes do not fit.
   virtual ModelOutput build(Context& context, const Features& features) const = 0;
+  /// Names of the features that predict() needs, none of which tells what is to be predicted; empty: it cannot be called.
+  /// It also reads optional_features().
+  virtual std::vector<std::string> features_of_prediction() const { return {}; }
+  /// Adds the model without its loss. Of the output, `predictions` are set: `prediction`, int32 classes or float32 numbers,
+  /// and of classes `probabilities`, float32 with the dimension of the classes last; or what the model's class says.
+  virtual ModelOutput predict(Context& context, const Features& features) const;
   /// Null: the model writes no texts.
   virtual const TextDecoder* decoder() const { return nullptr; }
 };
@@ -117,6 +124,10 @@ using ModelChoice = config::Choice<ModelOptions>;
 /// The model, or nullptr for a type that was reported.
 std::unique_ptr<Model> make_model(const ModelChoice& choice, Diagnostics& diagnostics);
 std::unique_ptr<Model> make_model(const config::Node& section, Diagnostics& diagnostics);
+
+/// Adds the predictions of classes to an output whose logits and classes are set: those with the largest logit, of equal
+/// ones the first, and the probabilities of all.
+void add_class_predictions(const Context& context, ModelOutput& output);
 
 /// Whether a metric grows as the model gets better; losses and errors do not. Those of commands (`evaluate.datasets`) do.
 bool greater_is_better(std::string_view metric);

@@ -30,6 +30,8 @@ class Regression final : public Model {
   std::vector<std::string> metrics() const override { return {"loss", "pearson", "spearman"}; }
   std::vector<std::string> outputs() const override { return {"logits", options_.target.text}; }
   ModelOutput build(Context& context, const Features& features) const override;
+  std::vector<std::string> features_of_prediction() const override { return {layers_.input()}; }
+  ModelOutput predict(Context& context, const Features& features) const override;
 
  private:
   RegressionOptions options_;
@@ -44,6 +46,14 @@ void describe(config::Visitor& visit, RegressionOptions& options) {
 
 Regression::Regression(const RegressionOptions& options, Diagnostics& diagnostics)
     : options_(options), layers_(options, diagnostics) {}
+
+ModelOutput Regression::predict(Context& context, const Features& features) const {
+  ModelOutput output;
+  output.logits = cast(layers_(context, features), DType::kFloat32);
+  const Shape batch{context.batch()};
+  output.predictions["prediction"] = transpose(output.logits, batch + (output.logits.shape() - batch));
+  return output;
+}
 
 ModelOutput Regression::build(Context& context, const Features& features) const {
   const Tensor target = cast(layers_.feature(features, options_.target), DType::kFloat32);

@@ -55,8 +55,15 @@ class Spans final : public Model {
     return {"loss", "accuracy", "exact_match", "answer_f1"};
   }
   ModelOutput build(Context& context, const Features& features) const override;
+  std::vector<std::string> features_of_prediction() const override {
+    return {layers_.input(), options_.mask.text};
+  }
+  /// Sets `start` and `end`, the logits of both ends at the positions of the row, -1e9 where none may be.
+  ModelOutput predict(Context& context, const Features& features) const override;
 
  private:
+  /// The logits of both ends, float32 of the shape of `mask`.
+  std::array<Tensor, 2> bounds(Context& context, const LayerTensor& logits, const Tensor& mask) const;
   void check(const Context& context, const LayerTensor& logits, const Tensor& mask) const;
 
   SpansOptions options_;
@@ -74,6 +81,31 @@ void Spans::check(const Context& context, const LayerTensor& logits, const Tenso
               "end with `dense: {output: {span: 2}}` on the tokens of a Transformer");
 }
 
+std::array<Tensor, 2> Spans::bounds(Context& context, const LayerTensor& logits, const Tensor& mask) const {
+  Graph& graph = context.graph();
+  const std::string span = context.made(logits)[0].name;
+  const Tensor allowed = not_equal(mask, graph.constant(0, mask.dtype()));
+  const Tensor forbidden = graph.constant(-1e9, DType::kFloat32, mask.shape());
+  std::array<Tensor, 2> result;
+  for (int64_t side = 0; side < 2; ++side) {
+    const Tensor one = gather(cast(logits, DType::kFloat32), side, span);
+    result[static_cast<size_t>(side)] = where(allowed, transpose(one, mask.shape()), forbidden);
+  }
+  return result;
+}
+
+ModelOutput Spans::predict(Context& context, const Features& features) const {
+  const Tensor& mask = layers_.feature(features, options_.mask);
+  ModelOutput output;
+  const LayerTensor logits = layers_(context, features);
+  check(context, logits, mask);
+  output.logits = logits;
+  const std::array<Tensor, 2> ends = bounds(context, logits, mask);
+  output.predictions["start"] = ends[0];
+  output.predictions["end"] = ends[1];
+  return output;
+}
+
 ModelOutput Spans::build(Context& context, const Features& features) const {
   const Tensor& mask = layers_.feature(features, options_.mask);
   ModelOutput output;
@@ -81,30 +113,24 @@ ModelOutput Spans::build(Context& context, const Features& features) const {
   check(context, logits, mask);
   output.logits = logits;
   const auto scope = context.graph().scope("loss", layers_.mark());
-  Graph& graph = context.graph();
-  const std::string span = context.made(logits)[0].name;
   const std::string length = (mask.shape() - Shape{context.batch()})[0].name;
-  const Tensor allowed = not_equal(mask, graph.constant(0, mask.dtype()));
-  const Tensor forbidden = graph.constant(-1e9, DType::kFloat32, mask.shape());
+  const std::array<Tensor, 2> ends = bounds(context, logits, mask);
   const std::array<const Tensor*, 2> targets = {&layers_.feature(features, options_.start),
                                                 &layers_.feature(features, options_.end)};
-  std::array<Tensor, 2> bounds, losses, hits;
-  for (int64_t side = 0; side < 2; ++side) {
-    const auto at = static_cast<size_t>(side);
-    const Tensor one = gather(cast(logits, DType::kFloat32), side, span);
-    bounds[at] = where(allowed, transpose(one, mask.shape()), forbidden);
-    losses[at] =
-        weighted_loss(options_.loss, {.prediction = bounds[at], .target = *targets[at], .classes = length});
-    output.class_losses.push_back({.logits = bounds[at], .classes = length, .scale = 0.5});
-    hits[at] = cast(equal(argmax(bounds[at], length), *targets[at]), DType::kFloat32);
+  std::array<Tensor, 2> losses, hits;
+  for (size_t side = 0; side < 2; ++side) {
+    losses[side] =
+        weighted_loss(options_.loss, {.prediction = ends[side], .target = *targets[side], .classes = length});
+    output.class_losses.push_back({.logits = ends[side], .classes = length, .scale = 0.5});
+    hits[side] = cast(equal(argmax(ends[side], length), *targets[side]), DType::kFloat32);
   }
   const Tensor mean = scalar_multiply(add(losses[0], losses[1]), 0.5);
   output.metrics["loss"] = {mean};
   output.loss = reduce_mean(mean, Shape{});
   if (context.training()) return output;
   output.metrics["accuracy"] = {multiply(hits[0], hits[1])};
-  output.predictions["start"] = bounds[0];
-  output.predictions["end"] = bounds[1];
+  output.predictions["start"] = ends[0];
+  output.predictions["end"] = ends[1];
   return output;
 }
 

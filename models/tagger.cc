@@ -52,9 +52,13 @@ class Tagger final : public Model {
     return names;
   }
   ModelOutput build(Context& context, const Features& features) const override;
+  std::vector<std::string> features_of_prediction() const override { return {layers_.input()}; }
+  ModelOutput predict(Context& context, const Features& features) const override;
 
  private:
-  Dimension tags(const Context& context, const LayerTensor& logits, const Tensor& labels) const;
+  /// `tagged`: the feature with an entry for each token that gets a tag.
+  Dimension tags(const Context& context, const LayerTensor& logits, const Features& features,
+                 const config::Name& tagged) const;
   static void add_evaluation(const Tensor& labels, const Tensor& counts, const Shape& examples,
                              ModelOutput& output);
 
@@ -62,15 +66,26 @@ class Tagger final : public Model {
   Sequential layers_;
 };
 
-Dimension Tagger::tags(const Context& context, const LayerTensor& logits, const Tensor& labels) const {
+Dimension Tagger::tags(const Context& context, const LayerTensor& logits, const Features& features,
+                       const config::Name& tagged) const {
   const Shape made = context.made(logits);
-  if (made.rank() != 1 || !same_dimensions(logits.shape() - made, labels.shape())) {
+  const Tensor& tokens = layers_.feature(features, tagged);
+  if (made.rank() != 1 || !same_dimensions(logits.shape() - made, tokens.shape())) {
     throw Error(ErrorKind::kConfig, layers_.mark(),
                 fmt::format("the layers make {}, but feature `{}` is {}", logits.shape().to_string(),
-                            options_.labels.text, labels.shape().to_string()),
+                            tagged.text, tokens.shape().to_string()),
                 "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer");
   }
   return made[0];
+}
+
+ModelOutput Tagger::predict(Context& context, const Features& features) const {
+  ModelOutput output;
+  const LayerTensor logits = layers_(context, features);
+  output.logits = logits;
+  output.classes = tags(context, logits, features, options_.input);
+  add_class_predictions(context, output);
+  return output;
 }
 
 ModelOutput Tagger::build(Context& context, const Features& features) const {
@@ -78,7 +93,7 @@ ModelOutput Tagger::build(Context& context, const Features& features) const {
   ModelOutput output;
   const LayerTensor logits = layers_(context, features);
   output.logits = logits;
-  output.classes = tags(context, logits, labels);
+  output.classes = tags(context, logits, features, options_.labels);
   const auto scope = context.graph().scope("loss", layers_.mark());
   const Shape examples{context.batch()};
   const Tensor counts =

@@ -30,7 +30,9 @@ std::vector<std::string_view> columns_of(std::string_view line) {
 /// Reads the words of files, and passes a word and its tag, or the end of a sentence, on.
 class ConllReader {
  public:
-  ConllReader(const ConllOptions& options, const TextLimit& limit) : options_(options), limit_(limit) {}
+  /// `labelled`: there are tags; otherwise they are empty.
+  ConllReader(const ConllOptions& options, const TextLimit& limit, bool labelled)
+      : options_(options), limit_(limit), labelled_(labelled) {}
 
   template <class Word, class End>
   void read(const std::string& path, const Word& use_word, const End& end_sentence) {
@@ -44,8 +46,9 @@ class ConllReader {
         continue;
       }
       const std::string place = fmt::format("{}:{}", path, lines.line());
-      use_word(column(columns, options_.word, place),
-               column(columns, options_.tag.value_or(std::ssize(columns)), place), place);
+      const std::string tag =
+          labelled_ ? column(columns, options_.tag.value_or(std::ssize(columns)), place) : std::string();
+      use_word(column(columns, options_.word, place), tag, place);
     }
     problems.throw_if_any();
     end_sentence();
@@ -61,6 +64,7 @@ class ConllReader {
 
   const ConllOptions& options_;
   TextLimit limit_;
+  bool labelled_;
 };
 
 struct Corpus {
@@ -73,7 +77,7 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
   if (!context.preparation.empty())
     known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
   ClassLabels labels(options.classes, std::move(known));
-  ConllReader reader(options, context.text.limit);
+  ConllReader reader(options, context.text.limit, context.labelled);
   Corpus corpus;
   std::vector<std::string> words;
   for (const std::string& path : files_of(options.path)) {
@@ -81,6 +85,7 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
         path,
         [&](std::string word, const std::string& tag, const std::string& place) {
           words.push_back(std::move(word));
+          if (!context.labelled) return;
           labels.add(tag, [&](const std::string& what, const std::string& hint) {
             throw Error(ErrorKind::kData, fmt::format("{}: {}", place, what), hint);
           });
@@ -91,13 +96,14 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
   }
   if (corpus.sentences.empty())
     throw Error(ErrorKind::kData, context.mark, "the files have no word", "a word and its tag in each line");
+  corpus.classes = labels.classes();
   const std::vector<int32_t> tags = labels.numbers();
   auto next = tags.begin();
   for (ConllSource::Sentence& sentence : corpus.sentences) {
+    if (!context.labelled) break;
     sentence.tags.assign(next, next + std::ssize(sentence.words));
     next += std::ssize(sentence.words);
   }
-  corpus.classes = labels.classes();
   return corpus;
 }
 
@@ -148,8 +154,8 @@ class RowCutter {
   ConllSource::Row row_;
 };
 
-std::vector<Feature> features_with_tags(std::vector<Feature> features) {
-  features.push_back({std::string(kLabelsFeature), features[0].shape, DType::kInt32});
+std::vector<Feature> features_with_tags(std::vector<Feature> features, bool labelled = true) {
+  if (labelled) features.push_back({std::string(kLabelsFeature), features[0].shape, DType::kInt32});
   return features;
 }
 
@@ -167,8 +173,8 @@ void describe(config::Visitor& visit, ConllOptions& options) {
 }
 
 ConllSource::ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
-                         std::vector<std::string> tags)
-    : features_(features_with_tags(tokens.features())),
+                         std::vector<std::string> tags, bool labelled)
+    : features_(features_with_tags(tokens.features(), labelled)),
       tokens_(std::move(tokens)),
       sentences_(std::move(sentences)),
       rows_(std::move(rows)),
@@ -183,6 +189,7 @@ int32_t ConllSource::label(int64_t row, int64_t position) const {
 
 void ConllSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   tokens_.read(rows, slices);
+  if (features_.size() == TokenRows::kFeatures) return;
   fill_entries(rows, slices[TokenRows::kFeatures], tokens_.length(),
                [this](int64_t row, int64_t i) { return label(row, i); });
 }
@@ -191,20 +198,23 @@ std::string ConllSource::preparation() const { return preparation_of(tags_); }
 
 void ConllSource::check_labels(int64_t classes) const {
   for (size_t i = 0; i < sentences_.size(); ++i) {
+    if (sentences_[i].tags.empty()) continue;
     const int32_t most = std::ranges::max(sentences_[i].tags);
     if (most >= classes)
       throw_wrong_label("the file of tagged words", most, static_cast<int64_t>(i), classes, most);
   }
 }
 
-std::unique_ptr<Source> ConllOptions::open(const SourceContext& context) const {
+namespace {
+
+std::unique_ptr<Source> open_corpus(Corpus corpus, const SpecialTokenOptions& special_tokens,
+                                    const SourceContext& context) {
   const Vocabulary& vocabulary = row_vocabulary(context);
   TokenRows tokens(row_length(context), vocabulary.size());
   if (tokens.length() < 3)
     throw Error(ErrorKind::kConfig, context.mark, "`data.sequence_length` leaves no room for a word",
                 "3 or more");
   const SpecialTokens special = find_special_tokens(special_tokens, vocabulary, context.mark);
-  Corpus corpus = read_corpus(*this, context);
   const WordEncoder encoder(context);
   std::vector<std::vector<std::vector<int32_t>>> ids(corpus.sentences.size());
   encode_in_parallel(context, std::ssize(ids), [&](int64_t i) {
@@ -214,7 +224,27 @@ std::unique_ptr<Source> ConllOptions::open(const SourceContext& context) const {
   RowCutter cutter(tokens, rows, special);
   for (size_t i = 0; i < ids.size(); ++i) cutter.cut(static_cast<int64_t>(i), ids[i]);
   return std::make_unique<ConllSource>(std::move(tokens), std::move(corpus.sentences), std::move(rows),
-                                       std::move(corpus.classes));
+                                       std::move(corpus.classes), context.labelled);
+}
+
+}  // namespace
+
+bool ConllOptions::read_from(const config::Path& file) {
+  if (!file.text.ends_with(".conll") && !file.text.ends_with(".conll.gz")) return false;
+  path = {file};
+  return true;
+}
+
+std::unique_ptr<Source> ConllOptions::open(const SourceContext& context) const {
+  return open_corpus(read_corpus(*this, context), special_tokens, context);
+}
+
+std::unique_ptr<Source> open_sentences(std::vector<std::vector<std::string>> sentences,
+                                       const SpecialTokenOptions& special_tokens,
+                                       const SourceContext& context) {
+  Corpus corpus;
+  for (std::vector<std::string>& words : sentences) corpus.sentences.push_back({std::move(words), {}});
+  return open_corpus(std::move(corpus), special_tokens, context);
 }
 
 std::optional<std::vector<Feature>> ConllOptions::declared_features(const BySide<int64_t>& lengths,
@@ -225,7 +255,7 @@ std::optional<std::vector<Feature>> ConllOptions::declared_features(const BySide
 
 void ConllOptions::for_each_text(const Mark&, const TextUse& use) const {
   std::string sentence;
-  ConllReader reader(*this, {});
+  ConllReader reader(*this, {}, false);
   for (const std::string& file : files_of(path)) {
     reader.read(
         file,

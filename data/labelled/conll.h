@@ -30,6 +30,8 @@ struct ConllOptions final : RowSourceOptions {
   std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& lengths,
                                                         const BySide<int64_t>& sizes) const override;
   bool can_be_split() const override { return false; }
+  /// For names that end in .conll.
+  bool read_from(const config::Path& file) override;
   void for_each_text(const Mark& mark, const TextUse& use) const override;
 };
 
@@ -46,15 +48,16 @@ class ConllSource final : public Source {
  public:
   struct Sentence {
     std::vector<std::string> words;
-    std::vector<int32_t> tags;
+    std::vector<int32_t> tags;  ///< those of the words; empty where they are not known
   };
   struct Row {
     int64_t sentence;
     std::vector<TaggedToken> tokens;  ///< of the words that have a token
   };
 
+  /// `labelled`: the sentences have tags, and there is the feature `labels`.
   ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
-              std::vector<std::string> tags);
+              std::vector<std::string> tags, bool labelled);
 
   int64_t examples() const override { return tokens_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
@@ -76,5 +79,10 @@ class ConllSource final : public Source {
   std::vector<Row> rows_;
   std::vector<std::string> tags_;
 };
+
+/// Returns the rows of sentences whose tags are to be predicted.
+std::unique_ptr<Source> open_sentences(std::vector<std::vector<std::string>> sentences,
+                                       const SpecialTokenOptions& special_tokens,
+                                       const SourceContext& context);
 
 }  // namespace mtf

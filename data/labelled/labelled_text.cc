@@ -26,11 +26,14 @@ struct Examples {
 
 class LabelledTextFile {
  public:
-  LabelledTextFile(const std::string& path, const LabelledTextOptions& options, const Mark& mark)
+  /// `labelled`: the columns of labels and targets are read.
+  LabelledTextFile(const std::string& path, const LabelledTextOptions& options, const Mark& mark,
+                   bool labelled)
       : path_(path), reader_(open_table_reader(path, {.header = options.header, .verbatim = true})) {
     const auto find = [&](const config::Name& name) { return find_column(name, mark); };
     text_ = find(options.text);
     if (!options.pair.empty()) pair_ = find(options.pair);
+    if (!labelled) return;
     if (!options.labels.empty()) labels_ = find(options.labels);
     for (const config::Name& name : options.targets) targets_.push_back(find(name));
   }
@@ -140,8 +143,10 @@ class LabelledTextSource final : public Source {
   std::string path_;
 };
 
-std::vector<Feature> features_of(const LabelledTextOptions& options, int64_t length, int64_t vocabulary) {
+std::vector<Feature> features_of(const LabelledTextOptions& options, int64_t length, int64_t vocabulary,
+                                 bool labelled) {
   std::vector<Feature> features = TokenRows::features(length, vocabulary);
+  if (!labelled) return features;
   if (!options.labels.empty()) features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
   if (!options.targets.empty())
     features.push_back({"y", {{"targets", std::ssize(options.targets)}}, DType::kFloat32});
@@ -167,9 +172,6 @@ void describe(config::Visitor& visit, LabelledTextOptions& options) {
   visit.check([&options](const config::Report& report) {
     if (!options.classes.empty() && options.labels.empty())
       report.error("classes", "`classes` without `labels`", "the column of the class, as `labels`");
-    if (options.labels.empty() && options.targets.empty())
-      report.error("labels", "texts without `labels` and `targets`",
-                   "`labels` names the column of a class, `targets` columns of numbers that are predicted");
   });
 }
 
@@ -193,30 +195,31 @@ TokenRow joined_row(std::vector<int32_t> a, std::optional<std::vector<int32_t>> 
 void LabelledTextOptions::for_each_text(const Mark& mark, const TextUse& use) const {
   for (const std::string& file : files_of(path)) {
     Examples examples;
-    LabelledTextFile(file, *this, mark).read(examples);
+    LabelledTextFile(file, *this, mark, false).read(examples);
     for (const std::string& text : examples.texts) use(Side::kInputs, text);
     for (const std::string& text : examples.pairs) use(Side::kInputs, text);
   }
 }
 
-std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) const {
-  const std::vector<std::string> files = files_of(path);
+bool LabelledTextOptions::read_from(const config::Path& file) {
+  if (!is_table_name(file.text)) return false;
+  path = {file};
+  return true;
+}
+
+namespace {
+
+/// The rows of the texts of examples.
+TokenRows rows_of(const Examples& examples, const SpecialTokenOptions& special_tokens,
+                  const SourceContext& context) {
   const int64_t length = row_length(context);
   const Vocabulary& vocabulary = row_vocabulary(context);
   const SpecialTokens special = find_special_tokens(special_tokens, vocabulary, context.mark);
   if (length < 3)
     throw Error(ErrorKind::kConfig, context.mark, "`data.sequence_length` leaves no room for a text",
                 "3 or more");
-  std::optional<std::vector<std::string>> known;
-  if (!context.preparation.empty())
-    known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
-  Examples examples{{}, {}, ClassLabels(classes, std::move(known)), {}};
-  for (const std::string& file : files) LabelledTextFile(file, *this, context.mark).read(examples);
-  const auto count = std::ssize(examples.texts);
-  if (count == 0)
-    throw Error(ErrorKind::kData, fmt::format("{}: no example", files[0]), "a line for each example");
   std::vector<TokenRow> encoded(examples.texts.size());
-  encode_in_parallel(context, count, [&](int64_t i) {
+  encode_in_parallel(context, std::ssize(examples.texts), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     std::optional<std::vector<int32_t>> second;
     if (!examples.pairs.empty()) second = encode_text(context, examples.pairs[at]);
@@ -224,14 +227,42 @@ std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) 
   });
   TokenRows rows(length, vocabulary.size());
   for (const TokenRow& row : encoded) rows.add(row);
-  return std::make_unique<LabelledTextSource>(features_of(*this, length, vocabulary.size()), std::move(rows),
-                                              examples, files[0]);
+  return rows;
+}
+
+}  // namespace
+
+std::unique_ptr<Source> open_texts(std::vector<std::string> texts, std::vector<std::string> pairs,
+                                   const SpecialTokenOptions& special_tokens, const SourceContext& context) {
+  const Examples examples{std::move(texts), std::move(pairs), ClassLabels(), {}};
+  TokenRows rows = rows_of(examples, special_tokens, context);
+  std::vector<Feature> features = rows.features();
+  return std::make_unique<LabelledTextSource>(std::move(features), std::move(rows), examples, "");
+}
+
+std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) const {
+  if (context.labelled && labels.empty() && targets.empty())
+    throw Error(ErrorKind::kConfig, context.mark, "texts without `labels` and `targets`",
+                "`labels` names the column of a class, `targets` columns of numbers that are predicted");
+  const std::vector<std::string> files = files_of(path);
+  std::optional<std::vector<std::string>> known;
+  if (!context.preparation.empty())
+    known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
+  Examples examples{{}, {}, ClassLabels(classes, std::move(known)), {}};
+  for (const std::string& file : files)
+    LabelledTextFile(file, *this, context.mark, context.labelled).read(examples);
+  if (examples.texts.empty())
+    throw Error(ErrorKind::kData, fmt::format("{}: no example", files[0]), "a line for each example");
+  TokenRows rows = rows_of(examples, special_tokens, context);
+  std::vector<Feature> features =
+      features_of(*this, rows.length(), row_vocabulary(context).size(), context.labelled);
+  return std::make_unique<LabelledTextSource>(std::move(features), std::move(rows), examples, files[0]);
 }
 
 std::optional<std::vector<Feature>> LabelledTextOptions::declared_features(
     const BySide<int64_t>& lengths, const BySide<int64_t>& sizes) const {
   if (lengths.inputs == 0) return std::nullopt;
-  return features_of(*this, lengths.inputs, sizes.inputs);
+  return features_of(*this, lengths.inputs, sizes.inputs, true);
 }
 
 namespace {

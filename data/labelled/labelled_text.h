@@ -25,12 +25,18 @@ struct LabelledTextOptions final : RowSourceOptions {
   std::vector<config::Name> targets;
 
   std::unique_ptr<Source> open(const SourceContext& context) const override;
+  /// For tables: .csv, .tsv and .jsonl.
+  bool read_from(const config::Path& file) override;
   std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& lengths,
                                                         const BySide<int64_t>& sizes) const override;
   void for_each_text(const Mark& mark, const TextUse& use) const override;
 };
 
 void describe(config::Visitor& visit, LabelledTextOptions& options);
+
+/// Returns the rows of texts, or of pairs of texts, without labels. `pairs` is empty or has a text for each.
+std::unique_ptr<Source> open_texts(std::vector<std::string> texts, std::vector<std::string> pairs,
+                                   const SpecialTokenOptions& special_tokens, const SourceContext& context);
 
 /// Returns `start a separator`, or with a pair `start a separator b separator`, of at most `length` tokens. Of a pair the
 /// longer text loses its last token until both fit, of equal ones the second, as BERT does.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/class_names.h"
 #include "data/input_file.h"
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
@@ -15,6 +16,9 @@ namespace mtf {
 namespace {
 
 using Json = nlohmann::json;
+
+/// The key of SquadSource::preparation().
+constexpr const char* kUnanswerable = "unanswerable";
 
 constexpr int64_t kLargestFile = int64_t{4} << 30;
 
@@ -97,8 +101,9 @@ SquadContext encoded_context(std::string text, const WordEncoder& encoder) {
   return context;
 }
 
-std::vector<Feature> features_with_answers(std::vector<Feature> features) {
+std::vector<Feature> features_with_answers(std::vector<Feature> features, bool labelled = true) {
   features.push_back({"answer_mask", features[0].shape, DType::kInt32});
+  if (!labelled) return features;
   features.push_back({"answer_start", Shape{}, DType::kInt32});
   features.push_back({"answer_end", Shape{}, DType::kInt32});
   return features;
@@ -147,6 +152,13 @@ std::string SquadContext::part(int64_t first, int64_t last) const {
   return text.substr(word(first).begin, word(last).end - word(first).begin);
 }
 
+int64_t SquadContext::character(int64_t token) const {
+  const size_t end = words[static_cast<size_t>(word_of[static_cast<size_t>(token)])].begin;
+  int64_t count = 0;
+  for (size_t at = 0; at < end; ++count) next_character(text, at);
+  return count;
+}
+
 std::vector<SquadWindow> windows_of(int64_t tokens, int64_t room, int64_t stride) {
   std::vector<SquadWindow> windows;
   for (int64_t begin = 0;; begin += std::min(room, stride)) {
@@ -161,8 +173,9 @@ std::vector<SquadWindow> windows_of(int64_t tokens, int64_t room, int64_t stride
 }
 
 SquadSource::SquadSource(TokenRows tokens, std::vector<SquadContext> contexts,
-                         std::vector<SquadQuestion> questions, std::vector<SquadWindow> windows)
-    : features_(features_with_answers(tokens.features())),
+                         std::vector<SquadQuestion> questions, std::vector<SquadWindow> windows,
+                         bool labelled)
+    : features_(features_with_answers(tokens.features(), labelled)),
       tokens_(std::move(tokens)),
       contexts_(std::move(contexts)),
       questions_(std::move(questions)),
@@ -195,6 +208,7 @@ void SquadSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
     const SquadWindow& at = window(row);
     return i == 0 || (i >= at.offset && i < at.offset + at.count) ? 1 : 0;
   });
+  if (slices.size() == 1) return;
   auto* const starts = reinterpret_cast<int32_t*>(slices[1].output);
   auto* const ends = reinterpret_cast<int32_t*>(slices[2].output);
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -203,22 +217,28 @@ void SquadSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
   }
 }
 
-std::unique_ptr<Source> SquadOptions::open(const SourceContext& context) const {
+std::string SquadSource::preparation() const {
+  const bool unanswerable = std::ranges::any_of(questions_, [](const auto& q) { return q.answers.empty(); });
+  return Json{{kUnanswerable, unanswerable}}.dump(1, ' ') + "\n";
+}
+
+std::optional<bool> prepared_unanswerable(const std::string& preparation) {
+  return prepared_flag(preparation, kUnanswerable);
+}
+
+namespace {
+
+std::unique_ptr<Source> open_windows(SquadTexts texts, const SquadOptions& options,
+                                     const SourceContext& context) {
   const Vocabulary& vocabulary = row_vocabulary(context);
   TokenRows tokens(row_length(context), vocabulary.size());
   // start, separator and separator, and room for some of the text
-  if (tokens.length() < max_question + 4)
+  if (tokens.length() < options.max_question + 4)
     throw Error(ErrorKind::kConfig, context.mark,
                 fmt::format("rows of {} tokens leave no room for a text beside questions of {}",
-                            tokens.length(), max_question),
+                            tokens.length(), options.max_question),
                 "a larger `data.sequence_length`, or a smaller `max_question`");
-  const SpecialTokens special = find_special_tokens(special_tokens, vocabulary, context.mark);
-  SquadTexts texts = read_files(*this);
-  if (texts.questions.empty())
-    throw Error(ErrorKind::kData, context.mark, "the files have no question", "files of SQuAD");
-  if (texts.misplaced > 0 && context.note)
-    context.note(fmt::format("{} not at its place in the text: the question is trained on as if it had none",
-                             counted(texts.misplaced, "answer")));
+  const SpecialTokens special = find_special_tokens(options.special_tokens, vocabulary, context.mark);
   const WordEncoder encoder(context);
   std::vector<SquadContext> contexts(texts.contexts.size());
   encode_in_parallel(context, std::ssize(contexts), [&](int64_t i) {
@@ -229,12 +249,13 @@ std::unique_ptr<Source> SquadOptions::open(const SourceContext& context) const {
   for (size_t q = 0; q < texts.questions.size(); ++q) {
     const SquadQuestion& question = texts.questions[q];
     std::vector<int32_t> ids = encode_text(context, question.text);
-    ids.resize(std::min(ids.size(), static_cast<size_t>(max_question)));
+    ids.resize(std::min(ids.size(), static_cast<size_t>(options.max_question)));
     ids.insert(ids.begin(), special.start);
     ids.push_back(special.separator);
     const SquadContext& of = contexts[static_cast<size_t>(question.context)];
     const auto offset = std::ssize(ids);
-    for (SquadWindow& window : windows_of(std::ssize(of.ids), tokens.length() - offset - 1, stride)) {
+    const int64_t room = tokens.length() - offset - 1;
+    for (SquadWindow& window : windows_of(std::ssize(of.ids), room, options.stride)) {
       TokenRow row{ids, offset};
       row.ids.insert(row.ids.end(), of.ids.begin() + window.begin,
                      of.ids.begin() + window.begin + window.count);
@@ -246,7 +267,40 @@ std::unique_ptr<Source> SquadOptions::open(const SourceContext& context) const {
     }
   }
   return std::make_unique<SquadSource>(std::move(tokens), std::move(contexts), std::move(texts.questions),
-                                       std::move(windows));
+                                       std::move(windows), context.labelled);
+}
+
+}  // namespace
+
+bool SquadOptions::read_from(const config::Path& file) {
+  if (!file.text.ends_with(".json") && !file.text.ends_with(".json.gz")) return false;
+  path = {file};
+  return true;
+}
+
+std::unique_ptr<Source> SquadOptions::open(const SourceContext& context) const {
+  row_vocabulary(context);
+  SquadTexts texts = read_files(*this);
+  if (texts.questions.empty())
+    throw Error(ErrorKind::kData, context.mark, "the files have no question", "files of SQuAD");
+  if (texts.misplaced > 0 && context.note && context.labelled)
+    context.note(fmt::format("{} not at its place in the text: the question is trained on as if it had none",
+                             counted(texts.misplaced, "answer")));
+  return open_windows(std::move(texts), *this, context);
+}
+
+std::unique_ptr<Source> open_questions(const std::vector<AskedText>& asked, const SquadOptions& options,
+                                       const SourceContext& context) {
+  SquadTexts texts;
+  for (const AskedText& each : asked) {
+    SquadQuestion question;
+    question.id = fmt::to_string(texts.questions.size());
+    question.text = each.question;
+    question.context = std::ssize(texts.contexts);
+    texts.questions.push_back(std::move(question));
+    texts.contexts.push_back(each.text);
+  }
+  return open_windows(std::move(texts), options, context);
 }
 
 std::optional<std::vector<Feature>> SquadOptions::declared_features(const BySide<int64_t>& lengths,

@@ -29,6 +29,8 @@ struct SquadOptions final : RowSourceOptions {
   std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>& lengths,
                                                         const BySide<int64_t>& sizes) const override;
   bool can_be_split() const override { return false; }
+  /// For names that end in .json.
+  bool read_from(const config::Path& file) override;
   void for_each_text(const Mark& mark, const TextUse& use) const override;
 };
 
@@ -43,6 +45,8 @@ struct SquadContext {
 
   /// The part of the text from the word of token `first` to that of token `last`.
   std::string part(int64_t first, int64_t last) const;
+  /// The number of characters before the word of a token.
+  int64_t character(int64_t token) const;
 };
 
 struct SquadQuestion {
@@ -61,13 +65,16 @@ struct SquadWindow {
 
 class SquadSource final : public Source {
  public:
+  /// `labelled`: there are the features of answers.
   SquadSource(TokenRows tokens, std::vector<SquadContext> contexts, std::vector<SquadQuestion> questions,
-              std::vector<SquadWindow> windows);
+              std::vector<SquadWindow> windows, bool labelled);
 
   int64_t examples() const override { return tokens_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t bytes_in_memory() const override { return tokens_.bytes_in_memory(); }
+  /// Whether there are questions without an answer.
+  std::string preparation() const override;
 
   const std::vector<SquadQuestion>& questions() const { return questions_; }
   const SquadWindow& window(int64_t row) const { return windows_[static_cast<size_t>(row)]; }
@@ -88,6 +95,18 @@ class SquadSource final : public Source {
   std::vector<SquadWindow> windows_;
   std::vector<Answer> answers_;  ///< [rows]
 };
+
+/// A question about a text.
+struct AskedText {
+  std::string question, text;
+};
+/// Returns the windows of texts for questions whose answers are to be predicted; `options` are those of the training data.
+/// The id of a question is its number, from 0.
+std::unique_ptr<Source> open_questions(const std::vector<AskedText>& asked, const SquadOptions& options,
+                                       const SourceContext& context);
+
+/// `preparation` of training data: true where some of their questions have no answer, nothing where it does not say.
+std::optional<bool> prepared_unanswerable(const std::string& preparation);
 
 /// Returns the windows of `tokens` tokens, each of at most `room`, that begin `stride` apart.
 std::vector<SquadWindow> windows_of(int64_t tokens, int64_t room, int64_t stride);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "data/class_names.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 
@@ -121,6 +122,8 @@ int64_t ArraySource::bytes_in_memory() const {
     for (const Part& part : parts) bytes += part.array.bytes_in_memory;
   return bytes;
 }
+
+std::string ArraySource::preparation() const { return preparation_of(class_names_); }
 
 void ArraySource::check_labels(int64_t classes) const {
   const auto labels = std::ranges::find(features_, kLabelsFeature, &Feature::name);

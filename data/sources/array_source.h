@@ -50,6 +50,7 @@ class ArraySource final : public Source {
   /// Checks the feature `labels`.
   void check_labels(int64_t classes) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
+  std::string preparation() const override;
 
  private:
   struct Part {

@@ -89,6 +89,10 @@ struct CifarOptions final : SourceOptions {
     return open_cifar(files, labels);
   }
   std::vector<config::Path*> paths() override { return pointers_to({&path}); }
+  bool read_from(const config::Path& file) override {
+    path = {file};
+    return true;
+  }
   std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>&,
                                                         const BySide<int64_t>&) const override {
     return cifar_features();

@@ -184,11 +184,13 @@ std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_path
                                       const std::vector<std::string>& label_paths,
                                       const std::vector<config::Name>& dimensions, const Mark& mark,
                                       std::vector<std::string> class_names) {
-  MTF_CHECK(!image_paths.empty() && image_paths.size() == label_paths.size(),
+  const bool labelled = !label_paths.empty();
+  MTF_CHECK(!image_paths.empty() && (!labelled || image_paths.size() == label_paths.size()),
             "{} files of images, {} files of labels", image_paths.size(), label_paths.size());
   std::vector<IdxArray> images, labels;
   for (size_t i = 0; i < image_paths.size(); ++i) {
     images.push_back(read_idx(image_paths[i], IdxContent::kImages));
+    if (!labelled) continue;
     labels.push_back(read_idx(label_paths[i], IdxContent::kLabels));
     if (images[i].sizes[0] != labels[i].sizes[0])
       throw_bad_file(label_paths[i],
@@ -199,6 +201,11 @@ std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_path
   check_alike(images, image_paths, "images");
   check_alike(labels, label_paths, "labels");
   const Shape shape = named_shape(sizes_of(images[0]), dimensions, mark, "the images of " + image_paths[0]);
+  std::vector<ArrayFeature> features;
+  if (!labelled) {
+    features.push_back(feature_of(std::string(kImageFeature), shape, std::move(images), image_paths));
+    return std::make_unique<ArraySource>(std::move(features), std::move(class_names));
+  }
   const std::vector<int64_t> of_labels = sizes_of(labels[0]), of_images = sizes_of(images[0]);
   if (of_labels.size() > of_images.size() ||
       !std::equal(of_labels.begin(), of_labels.end(), of_images.begin()))
@@ -207,7 +214,6 @@ std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_path
                    "one label for each image, or for each of its pixels");
   const Shape shape_of_labels(
       std::vector<Dimension>(shape.begin(), shape.begin() + static_cast<int64_t>(of_labels.size())));
-  std::vector<ArrayFeature> features;
   features.push_back(feature_of(std::string(kImageFeature), shape, std::move(images), image_paths));
   features.push_back(
       feature_of(std::string(kLabelsFeature), shape_of_labels, std::move(labels), label_paths));
@@ -228,8 +234,14 @@ struct IdxOptions final : SourceOptions {
   std::unique_ptr<Source> open(const SourceContext& context) const override {
     std::vector<Problem> missing;
     const std::vector<std::string> of_images = find_regular_files(images, missing);
-    const std::vector<std::string> of_labels = find_regular_files(labels, missing);
+    if (context.labelled && labels.empty())
+      throw Error(ErrorKind::kConfig, context.mark, "a source `idx` without `labels`",
+                  "IDX files of labels, one for each file of images");
+    std::vector<std::string> of_labels;
+    if (context.labelled) of_labels = find_regular_files(labels, missing);
     if (!missing.empty()) throw Error(std::move(missing));
+    if (!context.labelled && !of_images.empty())
+      return open_idx(of_images, {}, dimensions, context.mark, class_names);
     if (of_images.empty() || of_images.size() != of_labels.size())
       throw Error(ErrorKind::kData, context.mark,
                   fmt::format("{} files of images and {} of labels", of_images.size(), of_labels.size()),
@@ -237,12 +249,18 @@ struct IdxOptions final : SourceOptions {
     return open_idx(of_images, of_labels, dimensions, context.mark, class_names);
   }
   std::vector<config::Path*> paths() override { return pointers_to({&images, &labels}); }
+  bool read_from(const config::Path& path) override {
+    images = {path};
+    labels.clear();
+    return true;
+  }
 };
 
 void describe(config::Visitor& visit, IdxOptions& options) {
   visit("images", options.images, "IDX files of images, plain or .gz: a path, a list or a glob",
         config::required);
-  visit("labels", options.labels, "IDX files of their labels, one for each file of images", config::required);
+  visit("labels", options.labels,
+        "IDX files of their labels, one for each file of images; not needed in `infer.input`");
   visit("dimensions", options.dimensions,
         "names of the dimensions of an image; by default [inputs], [rows, cols], [rows, cols, channels] or "
         "[rows, cols, depth, channels], whichever it has");

@@ -92,8 +92,9 @@ struct Columns {
   size_t path = 0, label = 1;
 };
 
-/// The columns that the first record of a list names; nothing when it is an example.
-std::optional<Columns> columns_in(const std::vector<std::string>& header) {
+/// The columns that the first record of a list names; nothing when it is an example. Without labels that of the path
+/// suffices.
+std::optional<Columns> columns_in(const std::vector<std::string>& header, bool labelled) {
   constexpr std::array<std::string_view, 5> kPaths = {"path", "file", "filename", "image", "image_path"};
   constexpr std::array<std::string_view, 4> kLabels = {"label", "labels", "class", "target"};
   const auto find = [&](std::span<const std::string_view> names) {
@@ -104,8 +105,51 @@ std::optional<Columns> columns_in(const std::vector<std::string>& header) {
            header.begin();
   };
   const auto path = static_cast<size_t>(find(kPaths)), label = static_cast<size_t>(find(kLabels));
-  if (path == header.size() || label == header.size()) return std::nullopt;
+  if (path == header.size() || (labelled && label == header.size())) return std::nullopt;
   return Columns{path, label};
+}
+
+/// A line of a list.
+struct Record {
+  std::string path, label, place;
+};
+
+/// The lines of a list; without labels only the paths.
+std::vector<Record> records_in(const std::string& list, bool labelled) {
+  const std::string hint = labelled ? "the path of an image and its label" : "the path of an image";
+  std::vector<Record> records;
+  DelimitedReader reader(list, delimiter_of(list));
+  Columns columns;
+  for (bool first = true; reader.next(); first = false) {
+    if (first) {
+      if (const std::optional<Columns> named = columns_in(reader.fields(), labelled)) {
+        columns = *named;
+        continue;
+      }
+    }
+    const std::vector<std::string>& fields = reader.fields();
+    if (fields.size() <= (labelled ? std::max(columns.path, columns.label) : columns.path))
+      throw Error(ErrorKind::kData,
+                  fmt::format("{}: {}", reader.place(), counted(std::ssize(fields), "value")), hint);
+    const Record record{fields[columns.path], labelled ? fields[columns.label] : "", reader.place()};
+    if (record.path.empty() || (labelled && record.label.empty()))
+      throw Error(ErrorKind::kData, fmt::format("{}: a value is missing", reader.place()), hint);
+    records.push_back(record);
+  }
+  if (records.empty())
+    throw Error(ErrorKind::kData, fmt::format("{}: the list names no images", list), "a line for each image");
+  return records;
+}
+
+/// The image of a record, whose path is relative to the list.
+LabelledImage image_of(const Record& record, const std::string& list, int32_t label) {
+  const fs::path path = fs::path(list).parent_path() / record.path;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored))
+    throw Error(ErrorKind::kData,
+                fmt::format("{}: there is no file {}", record.place, printable(path.string())),
+                "a path relative to the list");
+  return {path.string(), record.path, label};
 }
 
 }  // namespace
@@ -135,33 +179,7 @@ ImageList images_in_folder(const std::string& folder, const std::vector<std::str
 }
 
 ImageList images_in_list(const std::string& list, const std::vector<std::string>& known) {
-  struct Record {
-    std::string path, label, place;
-  };
-  std::vector<Record> records;
-  DelimitedReader reader(list, delimiter_of(list));
-  Columns columns;
-  for (bool first = true; reader.next(); first = false) {
-    if (first) {
-      if (const std::optional<Columns> named = columns_in(reader.fields())) {
-        columns = *named;
-        continue;
-      }
-    }
-    const std::vector<std::string>& fields = reader.fields();
-    if (fields.size() <= std::max(columns.path, columns.label))
-      throw Error(ErrorKind::kData,
-                  fmt::format("{}: {}", reader.place(), counted(std::ssize(fields), "value")),
-                  "the path of an image and its label");
-    records.push_back({fields[columns.path], fields[columns.label], reader.place()});
-    for (const std::string* value : {&records.back().path, &records.back().label}) {
-      if (value->empty())
-        throw Error(ErrorKind::kData, fmt::format("{}: a value is missing", reader.place()),
-                    "the path of an image and its label");
-    }
-  }
-  if (records.empty())
-    throw Error(ErrorKind::kData, fmt::format("{}: the list names no images", list), "a line for each image");
+  const std::vector<Record> records = records_in(list, true);
   const bool are_numbers = known.empty() && std::ranges::all_of(records, [](const Record& r) {
                              return class_number(r.label).has_value();
                            });
@@ -176,29 +194,45 @@ ImageList images_in_list(const std::string& list, const std::vector<std::string>
   for (const Record& record : records) {
     const int32_t label =
         are_numbers ? *class_number(record.label) : classes.number(record.label, record.place);
-    const fs::path path = fs::path(list).parent_path() / record.path;
-    std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored))
-      throw Error(ErrorKind::kData,
-                  fmt::format("{}: there is no file {}", record.place, printable(path.string())),
-                  "a path relative to the list");
-    result.images.push_back({path.string(), record.path, label});
+    result.images.push_back(image_of(record, list, label));
   }
   return result;
 }
 
-std::vector<Feature> image_features(const ImageFormat& format) {
-  return {
+ImageList images_without_labels(const config::Path& path) {
+  ImageList result{{}, {}, false};
+  std::error_code ignored;
+  if (fs::is_directory(path.text, ignored)) {
+    for (const fs::path& image : images_below(path.text))
+      result.images.push_back({image.string(), image.lexically_relative(path.text).string(), 0});
+    if (result.images.empty())
+      throw Error(ErrorKind::kData, fmt::format("{} has no images", printable(path.text)),
+                  "files that end in .png, .jpg or .jpeg");
+    return result;
+  }
+  if (const std::optional<Problem> problem = unreadable(path)) throw Error(std::vector<Problem>{*problem});
+  if (is_image_name(path.text)) {
+    result.images.push_back({path.text, path.text, 0});
+    return result;
+  }
+  for (const Record& record : records_in(path.text, false))
+    result.images.push_back(image_of(record, path.text, 0));
+  return result;
+}
+
+std::vector<Feature> image_features(const ImageFormat& format, bool labelled) {
+  std::vector<Feature> features{
       {std::string(kImageFeature),
-       Shape{{"rows", format.rows}, {"cols", format.cols}, {"channels", format.channels}}, DType::kFloat32},
-      {std::string(kLabelsFeature), Shape{}, DType::kInt32}};
+       Shape{{"rows", format.rows}, {"cols", format.cols}, {"channels", format.channels}}, DType::kFloat32}};
+  if (labelled) features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
+  return features;
 }
 
 ImageSource::ImageSource(ImageList list, const ImageFormat& format, std::optional<ImageStore> store,
                          std::unique_ptr<WorkerPool> pool)
     : list_(std::move(list)),
       format_(format),
-      features_(image_features(format)),
+      features_(image_features(format, list_.labelled)),
       store_(std::move(store)),
       pool_(std::move(pool)) {
   MTF_CHECK(!list_.images.empty(), "no images");
@@ -213,10 +247,10 @@ void ImageSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
       output += count * static_cast<int64_t>(sizeof(float));
     });
   };
-  auto* label = reinterpret_cast<int32_t*>(slices[1].output);
+  auto* label = list_.labelled ? reinterpret_cast<int32_t*>(slices[1].output) : nullptr;
   for (const int64_t row : rows) {
     MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
-    *label++ = list_.images[static_cast<size_t>(row)].label;
+    if (label != nullptr) *label++ = list_.images[static_cast<size_t>(row)].label;
   }
   if (store_) {
     for (size_t i = 0; i < rows.size(); ++i)
@@ -233,6 +267,10 @@ void ImageSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
 
 uint64_t ImageSource::example_hash(int64_t example) const {
   return hash64(list_.images[static_cast<size_t>(example)].name);
+}
+
+std::string ImageSource::example_name(int64_t example) const {
+  return list_.images[static_cast<size_t>(example)].name;
 }
 
 std::string ImageSource::preparation() const { return preparation_of(list_.class_names); }
@@ -276,7 +314,7 @@ struct ImagesOptions final : SourceOptions {
   std::unique_ptr<Source> open(const SourceContext& context) const override {
     const std::vector<std::string> known =
         prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
-    ImageList list = list_of(known);
+    ImageList list = context.labelled ? list_of(known) : images_without_labels(path);
     std::vector<std::string> paths;
     for (const LabelledImage& image : list.images) paths.push_back(image.path);
     auto pool = std::make_unique<WorkerPool>(static_cast<int>(workers.value.value_or(context.threads)));
@@ -286,6 +324,10 @@ struct ImagesOptions final : SourceOptions {
   }
 
   std::vector<config::Path*> paths() override { return {&path}; }
+  bool read_from(const config::Path& file) override {
+    path = file;
+    return true;
+  }
   std::optional<std::vector<Feature>> declared_features(const BySide<int64_t>&,
                                                         const BySide<int64_t>&) const override {
     return image_features(format());
@@ -304,7 +346,9 @@ void describe(config::Visitor& visit, ImagesOptions& options) {
   visit("path", options.path,
         "a folder with a subfolder of .png, .jpg and .jpeg files for each class, in the order of their names "
         "or of the "
-        "lines of its classes.txt; or a CSV or TSV list of paths and labels",
+        "lines of its classes.txt; or a CSV or TSV list of paths and labels. In `infer.input` any folder, a "
+        "list "
+        "of paths, or an image",
         config::required);
   visit("size", options.size, "rows and columns of every image: [rows, cols], or one number for both",
         config::required, config::positive);

@@ -12,6 +12,7 @@
 #include "data/sources/array_source.h"
 #include "data/sources/image_store.h"
 #include "data/worker_pool.h"
+#include "engine/config/types.h"
 
 namespace mtf {
 
@@ -25,6 +26,7 @@ struct LabelledImage {
 struct ImageList {
   std::vector<LabelledImage> images;
   std::vector<std::string> class_names;  ///< empty: a list with numbers
+  bool labelled = true;                  ///< false: the labels have no meaning
 };
 
 /// Finds the images of a folder, sorted by name. The classes are its subfolders, sorted by name, or what the lines of its
@@ -37,8 +39,13 @@ ImageList images_in_folder(const std::string& folder, const std::vector<std::str
 /// sorted by name, unless `known` names them. Throws Error (kData) with file and line.
 ImageList images_in_list(const std::string& list, const std::vector<std::string>& known);
 
-/// Features `image` float32 [rows, cols, channels], from 0 to 1, and `labels` int32 [].
-std::vector<Feature> image_features(const ImageFormat& format);
+/// Finds images whose classes are to be predicted: the images of a folder and of the folders below it, sorted by path, those
+/// of a list as above, which needs no labels, or a single image. Throws Error (kData).
+ImageList images_without_labels(const config::Path& path);
+
+/// Features `image` float32 [rows, cols, channels], from 0 to 1, and where there are labels
+/// `labels` int32 [].
+std::vector<Feature> image_features(const ImageFormat& format, bool labelled = true);
 
 class ImageSource final : public Source {
  public:
@@ -52,6 +59,7 @@ class ImageSource final : public Source {
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   std::vector<std::string> class_names() const override { return list_.class_names; }
   uint64_t example_hash(int64_t example) const override;
+  std::string example_name(int64_t example) const override;
   std::string preparation() const override;
   void check_labels(int64_t classes) const override;
   bool has_store() const { return store_.has_value(); }

@@ -131,6 +131,10 @@ bool contains(const std::vector<config::Name>& names, const std::string& name) {
 class TableRows {
  public:
   TableRows(const TableColumns& columns, const TableContext& context) : columns_(columns), context_(context) {
+    if (!context.labelled) {
+      columns_.labels = {};
+      columns_.targets.clear();
+    }
     if (!context.preparation.empty()) known_ = Preparation::parse(context.preparation);
     labels_ = ClassLabels(columns.classes, known_ ? std::optional(known_->classes) : std::nullopt);
   }
@@ -282,7 +286,7 @@ class TableRows {
     std::string path;
     int64_t begin;
   };
-  const TableColumns& columns_;
+  TableColumns columns_;  ///< without what is not looked for
   const TableContext& context_;
   std::optional<Preparation> known_;
   Names all_, of_numbers_, of_words_;  ///< inputs
@@ -347,6 +351,10 @@ std::unique_ptr<Source> TableRows::finish() {
   if (columns_.normalize && !of_numbers_.empty() && prepared.mean.size() != of_numbers_.size())
     throw Error(ErrorKind::kData, context_.mark, "the training data have no means and deviations",
                 "`normalize: true` of data.train too, or of neither");
+  if (known_ && !columns_.normalize && !prepared.mean.empty())
+    throw Error(ErrorKind::kData, context_.mark,
+                "the inputs of the training data were less their mean, divided by their deviation",
+                "`normalize: true`, as in data.train");
   // In the order of the columns: a number, or as many as there are words.
   struct Input {
     bool is_word;
@@ -426,11 +434,18 @@ struct TableOptions final : SourceOptions {
     std::vector<Problem> missing;
     const std::vector<std::string> files = find_regular_files(path, missing);
     if (!missing.empty()) throw Error(std::move(missing));
+    if (context.labelled && columns.labels.empty() && columns.targets.empty())
+      throw Error(ErrorKind::kConfig, context.mark, "a table without `labels` and `targets`",
+                  "`labels` names the column of a class, `targets` columns of numbers that are predicted");
     return open_table(files, columns,
-                      {context.mark, context.preparation,
+                      {context.mark, context.preparation, context.labelled,
                        [rule = context.split](uint64_t hash) { return !rule.part_of(hash); }});
   }
   std::vector<config::Path*> paths() override { return pointers_to({&path}); }
+  bool read_from(const config::Path& file) override {
+    path = {file};
+    return true;
+  }
 };
 
 void describe(config::Visitor& visit, TableOptions& options) {
@@ -450,9 +465,6 @@ void describe(config::Visitor& visit, TableOptions& options) {
   visit("normalize", columns.normalize,
         "inputs that are numbers, less their mean and divided by their deviation in the training data");
   visit.check([&columns](const config::Report& report) {
-    if (columns.labels.empty() && columns.targets.empty())
-      report.error("labels", "a table without `labels` and `targets`",
-                   "`labels` names the column of a class, `targets` columns of numbers that are predicted");
     for (const config::Name& name : columns.inputs) {
       if (name == columns.labels || contains(columns.targets, name.text))
         report.error("inputs", fmt::format("column `{}` is an input and what is to be predicted", name.text),

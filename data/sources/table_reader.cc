@@ -166,13 +166,28 @@ class JsonTable final : public TableReader {
   bool is_first_ = false;
 };
 
+std::string_view without_gz(std::string_view path) {
+  if (path.ends_with(".gz")) path.remove_suffix(3);
+  return path;
+}
+
+bool is_json_lines(std::string_view path) {
+  path = without_gz(path);
+  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
+}
+
+bool is_delimited(std::string_view path) {
+  path = without_gz(path);
+  return path.ends_with(".csv") || path.ends_with(".tsv");
+}
+
 }  // namespace
 
+bool is_table_name(std::string_view path) { return is_delimited(path) || is_json_lines(path); }
+
 std::unique_ptr<TableReader> open_table_reader(const std::string& path, const TableFormat& format) {
-  std::string_view name = path;
-  if (name.ends_with(".gz")) name.remove_suffix(3);
-  if (name.ends_with(".jsonl") || name.ends_with(".ndjson")) return std::make_unique<JsonTable>(path);
-  if (name.ends_with(".csv") || name.ends_with(".tsv")) return std::make_unique<DelimitedTable>(path, format);
+  if (is_json_lines(path)) return std::make_unique<JsonTable>(path);
+  if (is_delimited(path)) return std::make_unique<DelimitedTable>(path, format);
   throw Error(ErrorKind::kData, fmt::format("{}: the end of the name does not say what the file is", path),
               ".csv, .tsv or .jsonl, or one of them and .gz");
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mtf {
@@ -31,6 +32,9 @@ struct TableFormat {
   /// Values are texts: blanks around them stay, and none of their words means a missing value.
   bool verbatim = false;
 };
+
+/// True for a name that ends in .csv, .tsv, .jsonl or .ndjson, or one of them and .gz.
+bool is_table_name(std::string_view path);
 
 /// Opens a file by the end of its name: .csv, .tsv or .jsonl, plain or .gz. Throws Error (kData): another name, no record,
 /// a column without a name or with that of another.

@@ -49,6 +49,9 @@ struct SourceContext {
   std::function<void(const std::string&)> note = {};  ///< receives lines about other events
   /// False for data that are evaluated.
   bool training = true;
+  /// False where the examples are given to a trained model, to predict what they lack: the files need no labels and
+  /// targets, and a source leaves their features out.
+  bool labelled = true;
   /// Source::preparation() of the training data; empty while there is none, as when a run begins.
   std::string preparation = {};
   /// Which examples are held out; none of them has a part in what a source computes from its training examples.

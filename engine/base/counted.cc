@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 namespace mtf {
 
 std::string with_thousands(double number) {
@@ -14,5 +16,7 @@ std::string with_thousands(double number) {
 std::string counted(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", with_thousands(static_cast<double>(count)), noun, count == 1 ? "" : "s");
 }
+
+double to_six_digits(double number) { return std::strtod(fmt::format("{:.6g}", number).c_str(), nullptr); }
 
 }  // namespace mtf

@@ -25,6 +25,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -131,6 +133,16 @@ struct Extended {
   Extra extra = {};
 };
 
+/// A text, such as the name of a file, or a choice, which is written as a map: `input: -` or `input: {type: tsv, ..}`.
+template <class Base>
+struct TextOr {
+  TextOr() = default;
+  TextOr(const char* initial) : text(initial) {}
+
+  std::string text;
+  std::optional<Choice<Base>> choice = {};  ///< set where a map is given; `text` is then of no meaning
+};
+
 /// A choice that is an entry of a list and written as layers are: `NAME`, `NAME: VALUE` or `NAME: {options}`.
 template <class Base>
 struct Listed {
@@ -235,6 +247,36 @@ class ExtendedType final : public VariantBase {
 };
 
 template <class Base>
+class TextOrType final : public Type {
+  using Value = TextOr<Base>;
+
+ public:
+  std::string name() const override { return text().name() + " | " + choice().name(); }
+  bool accepts(const Node& node) const override { return text().accepts(node) || choice().accepts(node); }
+  void parse(const Node& node, void* value, const Place& place) const override {
+    auto& held = *static_cast<Value*>(value);
+    if (!node.is_map()) {
+      held.choice.reset();
+      return text().parse(node, &held.text, place);
+    }
+    if (!held.choice) held.choice.emplace();
+    choice().parse(node, &*held.choice, place);
+  }
+  Node dump(const void* value) const override {
+    const auto& held = *static_cast<const Value*>(value);
+    return held.choice ? choice().dump(&*held.choice) : text().dump(&held.text);
+  }
+  std::vector<Section> sections(const void* value) const override {
+    const auto* const held = static_cast<const Value*>(value);
+    return choice().sections(held != nullptr && held->choice ? &*held->choice : nullptr);
+  }
+
+ private:
+  static const Type& text() { return type_of<std::string>(); }
+  static const Type& choice() { return type_of<Choice<Base>>(); }
+};
+
+template <class Base>
 class ListedType final : public VariantBase {
   using Value = Listed<Base>;
 
@@ -266,6 +308,10 @@ struct TypeFor<Choice<Base>> {
 template <class Base, class Extra>
 struct TypeFor<Extended<Base, Extra>> {
   using type = ExtendedType<Base, Extra>;
+};
+template <class Base>
+struct TypeFor<TextOr<Base>> {
+  using type = TextOrType<Base>;
 };
 template <class Base>
 struct TypeFor<Listed<Base>> {

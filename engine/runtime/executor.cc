@@ -64,6 +64,7 @@ class Executor::Implementation {
     return on_host(output(name), position, buffer);
   }
   double scalar(const std::string& name) const;
+  std::vector<double> elements(const std::string& name) const;
   const PreparedProgram& prepared() const { return prepared_; }
   const Counters& counters() const { return counters_; }
   int64_t recorded_nodes() const { return recorded_.nodes(); }
@@ -90,6 +91,8 @@ class Executor::Implementation {
   std::optional<NonFinite> non_finite_at_rest() const;
   NonFinite examine_slices(ValueId id) const;
   ValueId output(const std::string& name) const;
+  /// An output that each position has as a whole.
+  ValueId whole_output(const std::string& name) const;
   /// True if each instruction is awaited on the device.
   bool is_awaited() const { return backend_.submission() == Submission::kAwaited; }
   /// True if the instructions run one after the other, and results are checked after each.
@@ -183,8 +186,9 @@ void Executor::Implementation::carry(const std::string& name, const std::string&
 void Executor::Implementation::report(const std::vector<std::string>& outputs) {
   std::vector<OutputReports::Output> reported;
   for (const std::string& name : outputs) {
-    const ValueId id = output(name);
-    reported.push_back({program().values[id].dtype, prepared_.address(id, prepared_.mesh().begin())});
+    const ValueId id = whole_output(name);
+    const Value& value = program().values[id];
+    reported.push_back({value.dtype, value.shape.size(), prepared_.address(id, prepared_.mesh().begin())});
   }
   reports_.emplace(backend_, reported);
 }
@@ -390,6 +394,12 @@ ValueId Executor::Implementation::output(const std::string& name) const {
   return id;
 }
 
+ValueId Executor::Implementation::whole_output(const std::string& name) const {
+  const ValueId id = output(name);
+  MTF_CHECK(program().local_shape(id) == program().values[id].shape, "output `{}` is split", name);
+  return id;
+}
+
 HostTensor Executor::Implementation::fetch(const std::string& name) const {
   const ValueId id = output(name);
   const Value& value = program().values[id];
@@ -401,6 +411,16 @@ HostTensor Executor::Implementation::fetch(const std::string& name) const {
 double Executor::Implementation::scalar(const std::string& name) const {
   const ValueId id = output(name);
   return scalar_value(program().values[id].dtype, on_host(id, prepared_.mesh().begin(), host_slice_));
+}
+
+std::vector<double> Executor::Implementation::elements(const std::string& name) const {
+  const ValueId id = whole_output(name);
+  const Value& value = program().values[id];
+  const std::byte* const data = on_host(id, prepared_.mesh().begin(), host_slice_);
+  std::vector<double> result;
+  for (int64_t i = 0; i < value.shape.size(); ++i)
+    result.push_back(scalar_value(value.dtype, data + i * size_of(value.dtype)));
+  return result;
 }
 
 Executor::Executor(Program program, Backend& backend, VariableStore& variables,
@@ -444,6 +464,9 @@ const std::byte* Executor::slice(const std::string& name, int64_t position,
 }
 
 double Executor::scalar(const std::string& name) const { return implementation_->scalar(name); }
+std::vector<double> Executor::elements(const std::string& name) const {
+  return implementation_->elements(name);
+}
 const Program& Executor::program() const { return implementation_->prepared().program(); }
 const MemoryPlan& Executor::memory() const { return implementation_->prepared().memory(); }
 const Counters& Executor::counters() const { return implementation_->counters(); }

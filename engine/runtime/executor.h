@@ -77,10 +77,10 @@ class Executor {
   /// From now on each run ends by making the value of an output the input of the next run, on the device. An
   /// input that is fed has the value that it is fed. Both must have the same slices.
   void carry(const std::string& output, const std::string& input);
-  /// From now on each run copies the values of these 0-dimensional outputs to the host, where a device does
-  /// not wait for them to be read.
+  /// From now on each run copies the values of these outputs, which no position has in part, to the host, where a
+  /// device does not wait for them to be read.
   void report(const std::vector<std::string>& outputs);
-  /// The values that the last run (0) or the one before it (1) has reported, in the order of report(). Waits
+  /// The elements that the last run (0) or the one before it (1) has reported, in the order of report(). Waits
   /// for that run only. The values are valid until the next call; it does not allocate.
   std::span<const double> reported(int runs_ago);
   /// The whole output of this name. Where other processes hold parts of it, every process must call it.
@@ -90,6 +90,8 @@ class Executor {
   const std::byte* slice(const std::string& name, int64_t position, std::vector<std::byte>& buffer) const;
   /// The value of a 0-dimensional output; does not allocate.
   double scalar(const std::string& name) const;
+  /// The elements of an output that no position has in part.
+  std::vector<double> elements(const std::string& name) const;
 
   const Program& program() const;
   const MemoryPlan& memory() const;

@@ -5,12 +5,14 @@
 
 namespace mtf {
 
-OutputReports::OutputReports(Backend& backend, const std::vector<Output>& outputs) : values_(outputs.size()) {
+OutputReports::OutputReports(Backend& backend, const std::vector<Output>& outputs) : outputs_(outputs) {
   CopySources sources;
+  int64_t elements = 0;
   for (const Output& output : outputs) {
-    dtypes_.push_back(output.dtype);
-    sources.emplace_back(output.data, size_of(output.dtype));
+    sources.emplace_back(output.data, output.elements * size_of(output.dtype));
+    elements += output.elements;
   }
+  values_.resize(static_cast<size_t>(elements));
   for (std::unique_ptr<HostCopy>& copy : copies_) copy = backend.make_host_copy(sources, CopyOrder::kInLine);
 }
 
@@ -20,7 +22,12 @@ std::span<const double> OutputReports::values(int runs_ago) {
   MTF_CHECK(runs_ago >= 0 && runs_ago < 2 && runs_ago < runs_, "the values of {} runs ago", runs_ago);
   HostCopy& copy = *copies_[(runs_ - 1 - runs_ago) % 2];
   copy.wait();
-  for (size_t i = 0; i < values_.size(); ++i) values_[i] = scalar_value(dtypes_[i], copy.part(i));
+  auto next = values_.begin();
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Output& output = outputs_[i];
+    for (int64_t at = 0; at < output.elements; ++at)
+      *next++ = scalar_value(output.dtype, copy.part(i) + at * size_of(output.dtype));
+  }
   return values_;
 }
 

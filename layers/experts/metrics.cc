@@ -117,6 +117,7 @@ void report_routing(Context& context, const MoeOptions& options, const Routing& 
       return scalar_multiply(share(count, attempted), static_cast<double>(experts.size));
     };
     std::map<std::string, Tensor> numbers{
+        {"experts/load", share(counts, attempted)},
         {"experts/max_load", load(reduce_max(counts, Shape{}))},
         {"experts/min_load", load(reduce_min(counts, Shape{}))},
         {"experts/unused",

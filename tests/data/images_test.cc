@@ -281,6 +281,27 @@ TEST_F(Images, ListsNameFilesAndLabels) {
   EXPECT_THAT(refused("pets/cat/b.png,bird\n", {"cat"}), AllOf(HasSubstr("bad.csv:1"), HasSubstr("`bird`")));
 }
 
+TEST_F(Images, WithoutLabelsComeFromAnyFolderListOrFile) {
+  const std::string pets = folder();
+  const auto names = [](const std::string& path) {
+    std::vector<std::string> result;
+    for (const LabelledImage& image : images_without_labels({path}).images) result.push_back(image.name);
+    return result;
+  };
+  EXPECT_THAT(names(pets), ElementsAre("cat/a.jpg", "cat/b.png", "dog/c.PNG", "dog/deep/d.png"));
+  EXPECT_THAT(names(pets + "/cat"), ElementsAre("a.jpg", "b.png"));
+  EXPECT_THAT(names(pets + "/cat/a.jpg"), ElementsAre(pets + "/cat/a.jpg"));
+  EXPECT_THAT(names(file("list.csv", "filename\npets/cat/b.png\n")), ElementsAre("pets/cat/b.png"));
+  EXPECT_THAT(names(file("plain.txt", "pets/cat/b.png\n")), ElementsAre("pets/cat/b.png"));
+  std::filesystem::create_directories(path("none"));
+  EXPECT_THAT(failure([&] { images_without_labels({path("none")}); }), HasSubstr("none has no images"));
+  EXPECT_THAT(failure([&] { images_without_labels({path("x.png")}); }), HasSubstr("there is no file"));
+  const auto source = open(images_without_labels({pets}), 0, 1);
+  EXPECT_EQ(source->features().size(), 1u);
+  EXPECT_EQ(source->example_name(1), "cat/b.png");
+  EXPECT_EQ(values_of<float>(*source, "image", 0), values_of<float>(*open(images_in_folder(pets, {}), 0, 1), "image", 0));
+}
+
 TEST_F(Images, AreTheSameFromTheStoreAndDecodedAsTheyCome) {
   const ImageList list = images_in_folder(folder(), {});
   const auto stored = open(list, 1 << 20), again = open(list, 1 << 20), decoded = open(list, 0, 3);

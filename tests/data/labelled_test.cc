@@ -120,6 +120,59 @@ TEST_F(LabelledTexts, LongSentencesGoOnInTheNextRow) {
   EXPECT_EQ(rows_of(*source, "labels")[2][1], 3);
 }
 
+std::vector<std::string> names_of(const std::vector<Feature>& features) {
+  std::vector<std::string> names;
+  for (const Feature& feature : features) names.push_back(feature.name);
+  return names;
+}
+
+TEST_F(LabelledTexts, ExamplesToPredictForNeedNoLabels) {
+  SourceContext bare = context(10);
+  bare.labelled = false;
+  bare.preparation = "{\"classes\": [\"n\", \"p\"]}";
+  const auto texts = pairs(file("t.csv", "b,a\ny,x\n")).open(bare);
+  EXPECT_THAT(names_of(texts->features()), ElementsAre("inputs", "inputs_segmentation", "inputs_type"));
+  EXPECT_THAT(texts_of(*texts, "inputs"), ElementsAre("|x|y|"));
+  EXPECT_THAT(texts->class_names(), ElementsAre("n", "p"));
+  EXPECT_THAT(texts_of(*open_texts({"x", ""}, {"y", "z"}, {}, bare), "inputs"), ElementsAre("|x|y|", "||z|"));
+  EXPECT_THAT(texts_of(*open_texts({"xyz"}, {}, {}, bare), "inputs"), ElementsAre("|xyz|"));
+
+  ConllOptions words;
+  words.path = {{file("w.conll", "Ada\nis\n\nX\n")}};
+  const auto sentences = words.open(bare);
+  EXPECT_THAT(texts_of(*sentences, "inputs"), ElementsAre("|Ada is|", "|X|"));
+  EXPECT_THAT(names_of(sentences->features()), ElementsAre("inputs", "inputs_segmentation", "inputs_type"));
+  EXPECT_THAT(sentences->class_names(), ElementsAre("n", "p"));
+  sentences->check_labels(1);
+  EXPECT_THAT(texts_of(*open_sentences({{"Ada", "is"}, {}}, {}, bare), "inputs"),
+              ElementsAre("|Ada is|", "||"));
+
+  SquadOptions options;
+  options.max_question = 5;
+  const auto asked = open_questions({{"when", "in May"}, {"who", ""}}, options, bare);
+  EXPECT_THAT(names_of(asked->features()),
+              ElementsAre("inputs", "inputs_segmentation", "inputs_type", "answer_mask"));
+  EXPECT_THAT(texts_of(*asked, "inputs"), ElementsAre("|when|in |", "|when|May|", "|who||"));
+  EXPECT_THAT(rows_of(*asked, "answer_mask")[0], ElementsAre(1, 0, 0, 0, 0, 0, 1, 1, 1, 0));
+}
+
+TEST_F(LabelledTexts, TrainingNeedsLabels) {
+  LabelledTextOptions options = pairs(file("t.csv", "a,b\nx,y\n"));
+  options.labels = {};
+  EXPECT_THAT(failure([&] { open(options, 8); }), HasSubstr("without `labels` and `targets`"));
+}
+
+TEST_F(LabelledTexts, FilesAreReadByTheirNames) {
+  LabelledTextOptions texts;
+  EXPECT_TRUE(texts.read_from({"a.csv.gz"}));
+  EXPECT_FALSE(texts.read_from({"a.txt"}));
+  EXPECT_THAT(texts.path, ElementsAre(config::Path{"a.csv.gz"}));
+  EXPECT_TRUE(ConllOptions().read_from({"a.conll"}));
+  EXPECT_FALSE(ConllOptions().read_from({"a.txt"}));
+  EXPECT_TRUE(SquadOptions().read_from({"a.json"}));
+  EXPECT_FALSE(SquadOptions().read_from({"a.jsonl"}));
+}
+
 TEST_F(LabelledTexts, WordsOfATextKeepTheirPlaces) {
   std::vector<std::string> words;
   const std::string text = "Dr. Größe,  $5\t東京 (x)";
@@ -158,6 +211,9 @@ TEST_F(LabelledTexts, AnswersAreTokensOfTheirText) {
   }
   EXPECT_GT(answered, 0);
   EXPECT_FALSE(squad.questions()[2].start);
+  EXPECT_EQ(squad.context(squad.questions()[0]).character(8), 6);  // "is": ö and ß are characters of two bytes
+  EXPECT_EQ(prepared_unanswerable(source->preparation()), true);
+  EXPECT_EQ(prepared_unanswerable("{\"classes\": []}"), std::nullopt);
 }
 
 TEST_F(LabelledTexts, EachTokenHasMostContextInOneWindow) {

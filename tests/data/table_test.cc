@@ -128,6 +128,16 @@ TEST_F(Table, NormalizedInputsHaveMeanZeroAndDeviationOne) {
   EXPECT_THAT(values_of<float>(*source, "x", 0), ElementsAre(0, FloatNear(part, 1e-6f), 0, 1));
   EXPECT_THAT(values_of<int32_t>(*source, "labels", 0), ElementsAre(1));
   EXPECT_EQ(source->preparation(), train->preparation());
+  // What is predicted needs neither labels nor targets.
+  const std::string bare = file("bare.csv", "width,color,length\n30,red,3\n");
+  const auto unlabelled = open_table(
+      {bare}, how, {.mark = {}, .preparation = train->preparation(), .labelled = false, .counts = {}});
+  EXPECT_EQ(values_of<float>(*unlabelled, "x", 0), values_of<float>(*source, "x", 0));
+  EXPECT_EQ(unlabelled->features().size(), 1u);
+  EXPECT_EQ(unlabelled->class_names(), train->class_names());
+  how.normalize = false;
+  EXPECT_THAT(failure([&] { open_table({dev}, how, context); }), HasSubstr("`normalize: true`"));
+  how.normalize = true;
   EXPECT_THAT(failure([&] {
                 open_table({file("d.csv", "color,length,width,species\ngreen,3,30,virginica\n")}, how,
                            context);

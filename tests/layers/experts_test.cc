@@ -433,6 +433,7 @@ TEST(SixTokens, ChooseTheirBest) {
   EXPECT_NEAR(six.z_loss, 6.3936608, 1e-5);
   EXPECT_EQ(six.counts, (Values{4, 5, 3}));
   EXPECT_NEAR(six.reports.at("router/entropy"), 0.8424118, 1e-6);
+  EXPECT_NEAR(six.reports.at("experts/load"), 4 / 12.0, 1e-6);  // that of the first expert
   EXPECT_NEAR(six.reports.at("experts/max_load"), 3 * 5 / 12.0, 1e-6);
   EXPECT_NEAR(six.reports.at("experts/min_load"), 3 * 3 / 12.0, 1e-6);
 }

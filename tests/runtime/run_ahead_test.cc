@@ -6,8 +6,10 @@
 
 #include "engine/graph/graph.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/runtime/executor.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
@@ -31,6 +33,7 @@ Program running_total(const char* mesh, const char* layout) {
   graph.set_output("sum", sum);
   graph.set_output("total", next);
   graph.set_output("finite", finite);
+  graph.set_output("both", concat({reshape(next, {{"two", 1}}), reshape(sum, {{"two", 1}})}, "two"));
   return partition(graph, layouts(mesh, layout));
 }
 
@@ -52,17 +55,18 @@ class RunAhead : public ::testing::TestWithParam<std::pair<const char*, const ch
 };
 
 TEST_P(RunAhead, FeedsAndReportsStepAfterStep) {
-  executor.report({"total", "sum"});
+  executor.report({"both", "sum"});
   executor.feed_scalar("proceed", 1);
   begin(1, 1, 0);
   double total = 1000;
   for (int step = 1; step < 12; ++step) {
     begin(static_cast<float>(step + 1), step % 2 == 0 ? 1 : 2, static_cast<uint64_t>(step));
-    EXPECT_THAT(executor.reported(1), ElementsAre(total, 1000 * step));
+    EXPECT_THAT(executor.reported(1), ElementsAre(total, 1000 * step, 1000 * step));
     total += 1000 * (step + 1) * (step % 2 == 0 ? 1 : 2);
   }
-  EXPECT_THAT(executor.reported(0), ElementsAre(total, 12000));
+  EXPECT_THAT(executor.reported(0), ElementsAre(total, 12000, 12000));
   EXPECT_EQ(executor.scalar("total"), total);
+  EXPECT_THAT(executor.elements("both"), ElementsAre(total, 12000));
 }
 
 TEST_P(RunAhead, FeedsStepAfterStepWithoutWaiting) {

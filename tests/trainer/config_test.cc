@@ -57,13 +57,31 @@ train: {steps: 3}
 TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
   const Config config = load(std::string(kToy) + "infer: {input: ~/in.txt, prefix: begin.txt}\n" +
                              "score: {inputs: a.txt, targets: /b.txt}\n");
-  EXPECT_EQ(config.infer.input, config::expand_home("~/in.txt"));
+  EXPECT_EQ(config.infer.input.text, config::expand_home("~/in.txt"));
   const Config whole = resolved(config);
   EXPECT_EQ(whole.infer.prefix, std::filesystem::absolute("begin.txt"));
   EXPECT_EQ(whole.score.inputs, std::filesystem::absolute("a.txt"));
   EXPECT_EQ(whole.score.targets, "/b.txt");
   EXPECT_EQ(whole.infer.output, "-");
   EXPECT_EQ(whole.score.output, "-");
+}
+
+TEST_F(ConfigTest, DecodingTakesSourcesInPlaceOfFiles) {
+  const Config config = load(std::string(kToy) + "infer: {input: {type: tsv, path: a.tsv}}\n" +
+                             "score: {data: {type: text, path: b.txt}}\n");
+  ASSERT_TRUE(config.infer.input.choice);
+  EXPECT_EQ(config.infer.input.choice->type(), "tsv");
+  const std::string yaml = resolved_yaml(config);
+  for (const char* path : {"a.tsv", "b.txt"})
+    EXPECT_THAT(yaml, HasSubstr(std::filesystem::absolute(path).string()));
+  Diagnostics diagnostics;
+  const Config again = load_resolved(yaml, "config.yaml", diagnostics);
+  EXPECT_FALSE(diagnostics.has_errors());
+  EXPECT_EQ(again.infer.input.choice->type(), "tsv");
+  EXPECT_EQ(again.score.data->type(), "text");
+  // The word of a type is a file all the same.
+  EXPECT_EQ(load(std::string(kToy) + "infer: {input: text}\n").infer.input.text, "text");
+  EXPECT_THAT(errors_of(std::string(kToy) + "infer: {input: {path: a.tsv}}\n"), HasSubstr("needs a `type`"));
 }
 
 TEST_F(ConfigTest, DefaultsAreThoseOfTheSchema) {

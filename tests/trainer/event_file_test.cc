@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -81,6 +82,24 @@ TEST_F(EventFiles, HoldTheScalarsWithStepAndTime) {
   EXPECT_TRUE(event_bytes({.scalars = {{"a", 0.0f}}}).ends_with(std::string("\x15\0\0\0\0", 5)));
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   for (const Event& event : events()) EXPECT_NEAR(event.wall_time, now.count(), 60);
+}
+
+TEST_F(EventFiles, HoldHistogramsOfLists) {
+  EventFile(directory_, 0).write(1, {{"loss", 1}},
+                                 {{"loads", {2}, {1, 3, 1, 2}}, {"equal", {5}, {5, 5}}, {"nan", {}, {NAN}}});
+  const Event event = events().back();
+  ASSERT_EQ(event.scalars.size(), 1u);
+  ASSERT_EQ(event.histograms.size(), 2u);
+  EXPECT_EQ(event.histograms[0].first, "loads");
+  EXPECT_EQ(event.histograms[0].second, (Histogram{.min = 1,
+                                                   .max = 3,
+                                                   .count = 4,
+                                                   .sum = 7,
+                                                   .sum_of_squares = 15,
+                                                   .limits = {1.5, 2, 2.5, 3},
+                                                   .buckets = {2, 1, 0, 1}}));
+  EXPECT_THAT(event.histograms[1].second.limits, ElementsAre(5));
+  EXPECT_THAT(event.histograms[1].second.buckets, ElementsAre(2));
 }
 
 TEST_F(EventFiles, BeginWithTheVersionAndTheFirstStepThatCounts) {

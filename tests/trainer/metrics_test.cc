@@ -47,6 +47,8 @@ TEST(Metrics, LinesAreJsonInTheOrderGiven) {
   EXPECT_EQ(json_line({{"step", 100}, {"loss", 0.5}}, {{"dataset", "test"}}),
             R"({"dataset":"test","step":100,"loss":0.5})");
   EXPECT_EQ(json_line({{"loss", 0.1f}}, {}), R"({"loss":0.10000000149011612})");
+  EXPECT_EQ(json_line({{"step", 1}}, {}, {metric_list("loads", {0.25, 0.75, 0.1f, 0.9f}, 2)}),
+            R"({"step":1,"loads":[0.175,0.825]})");
   EXPECT_EQ(json_line({{"loss", std::numeric_limits<double>::quiet_NaN()}}, {}), R"({"loss":null})");
   EXPECT_EQ(json_line({}, {{"dataset", "a\"b"}}), R"({"dataset":"a\"b"})");
 }

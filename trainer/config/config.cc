@@ -44,10 +44,10 @@ void make_absolute(Source& source) {
   for (config::Path* path : paths_of(source)) path->text = absolute(path->text);
 }
 
-/// Files of the sections `infer` and `score`; "-" and nothing are none.
+/// Files of the sections `infer` and `score` beside those of sources; "-" and nothing are none.
 std::vector<std::string*> decoding_files(Config& config) {
-  std::vector<std::string*> files{&config.infer.input,  &config.infer.output,  &config.infer.prefix,
-                                  &config.score.inputs, &config.score.targets, &config.score.output};
+  std::vector<std::string*> files{&config.infer.input.text, &config.infer.output,  &config.infer.prefix,
+                                  &config.score.inputs,     &config.score.targets, &config.score.output};
   std::erase_if(files, [](const std::string* file) { return file->empty() || *file == "-"; });
   return files;
 }
@@ -231,6 +231,10 @@ Config resolved(const Config& config) {
     }
   }
   for (std::string* file : decoding_files(resolved)) *file = absolute(*file);
+  for (std::optional<SourceChoice>* source : {&resolved.infer.input.choice, &resolved.score.data}) {
+    if (!*source) continue;
+    for (config::Path* path : (**source)->paths()) path->text = absolute(path->text);
+  }
   resolved.cluster = without_processes(config.cluster);
   return resolved;
 }

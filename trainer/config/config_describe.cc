@@ -296,7 +296,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("train", config.train, "length of the run, batches, reports");
   visit("evaluate", config.evaluate, "data sets that are evaluated during and after training");
   visit("checkpoint", config.checkpoint, "saving, keeping and restoring", free_on_resume);
-  visit("infer", config.infer, "writing texts: run.mode=infer", free_on_resume);
+  visit("infer", config.infer, "what a model writes or predicts: run.mode=infer", free_on_resume);
   visit("score", config.score, "probabilities of given texts: run.mode=score", free_on_resume);
   visit("cluster", config.cluster, "several processes", free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);

@@ -41,7 +41,7 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
         "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha", config::non_negative);
   visit("max_length", options.max_length, "tokens at most: a number, or by the input's length",
         config::positive);
-  visit("batch_size", options.batch_size, "texts at a time", config::positive);
+  visit("batch_size", options.batch_size, "texts or examples at a time", config::positive);
 }
 
 void describe(config::Visitor& visit, AverageOfCheckpoints& options) {
@@ -99,7 +99,8 @@ void check_members(const config::Report& report, const std::string& section, con
 }  // namespace
 
 void describe(config::Visitor& visit, InferOptions& options) {
-  visit("input", options.input, "file of lines; \"-\": standard input");
+  visit("input", options.input,
+        "file of lines; \"-\": standard input; or a source, whose labels and targets are not needed");
   visit("output", options.output,
         "file; \"-\": standard output; with several checkpoints {step} in its name");
   visit("prefix", options.prefix, "file of lines that the texts begin with");
@@ -109,9 +110,11 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit("n_best", options.n_best, "so many of a beam search's texts, as LINE ||| TEXT ||| SCORE",
         config::positive);
   visit("echo", options.echo, "language models: the text begins with what was given");
-  visit("format", options.format, "text, or jsonl: a JSON object for each text, with tokens and scores");
+  visit("format", options.format,
+        "text, or jsonl: a JSON object for each text with tokens and scores, or for each prediction with "
+        "probabilities");
   visit.check([&options](const config::Report& report) {
-    check_named(report, "infer", "input", options.input);
+    if (!options.input.choice) check_named(report, "infer", "input", options.input.text);
     check_named(report, "infer", "output", options.output);
     check_members(report, "infer", options.ensemble, options.checkpoint);
     if (options.n_best <= options.hypotheses()) return;
@@ -128,12 +131,16 @@ void describe(config::Visitor& visit, ScoreOptions& options) {
   visit("inputs", options.inputs,
         "file of lines that the encoder reads, or that stand in front of the targets");
   visit("targets", options.targets, "file of lines whose probability is asked for");
+  visit("data", options.data, "source of texts with both, in place of these files");
   visit("output", options.output, "file; \"-\": standard output");
   visit("per_token", options.per_token, "JSON lines with the log-probability of each token");
   visit("checkpoint", options.checkpoint, kCheckpointHelp);
   describe_ensemble(visit, options.ensemble);
   visit.check([&options](const config::Report& report) {
     check_named(report, "score", "output", options.output);
+    if (options.data && !(options.inputs.empty() && options.targets.empty()))
+      report.error("data", "`score.data` beside `score.inputs` and `score.targets`",
+                   "a source of texts, or files of lines");
     check_members(report, "score", options.ensemble, options.checkpoint);
   });
 }

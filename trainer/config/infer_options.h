@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/source_options.h"
 #include "engine/config/schema.h"
 
 namespace mtf {
@@ -98,7 +99,7 @@ inline config::EnumNames enum_names(InferFormat) {
 }
 
 struct InferOptions : DecodeOptions {
-  std::string input = "-";
+  config::TextOr<SourceOptions> input = "-";  ///< a file of lines, or a source
   std::string output = "-";
   std::string prefix;
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
@@ -109,7 +110,8 @@ struct InferOptions : DecodeOptions {
 void describe(config::Visitor& visit, InferOptions& options);
 
 struct ScoreOptions {
-  std::string inputs, targets;
+  std::string inputs, targets;       ///< files of lines
+  std::optional<SourceChoice> data;  ///< a source of texts, in place of both
   std::string output = "-";
   bool per_token = false;
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;

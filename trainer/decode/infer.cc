@@ -32,9 +32,21 @@ struct Line {
   Written written;
 };
 
-LineFiles files_of(const Config& config) {
-  return {config.infer.input, config.infer.prefix, "a line, which may be empty, for each line of the input",
-          config.data.text_limit()};
+/// What is given: of a source its inputs, or its only side.
+std::optional<TextColumns> given_columns_of(const Session& session) {
+  const std::optional<SourceChoice>& source = session.config.infer.input.choice;
+  if (!source) return std::nullopt;
+  const Mark mark = session.config.mark("infer.input");
+  const TextSourceOptions& texts = texts_of(*source, "infer.input", mark);
+  return TextColumns{*source, has_side(texts, Side::kInputs) ? Side::kInputs : Side::kTargets, std::nullopt,
+                     session.vocabularies, mark};
+}
+
+LineFiles given_files_of(const Session& session) {
+  const Config& config = session.config;
+  return {config.infer.input.text, config.infer.prefix,
+          "a line, which may be empty, for each line of the input", config.data.text_limit(),
+          given_columns_of(session)};
 }
 
 class Infer {
@@ -65,7 +77,8 @@ class Infer {
 
  private:
   void prompt() const {
-    if (options_.input == "-" && ::isatty(STDIN_FILENO) != 0) fmt::print(stderr, "> ");
+    if (!options_.input.choice && options_.input.text == "-" && ::isatty(STDIN_FILENO) != 0)
+      fmt::print(stderr, "> ");
   }
 
   std::vector<Line> read(LinePairs some) {
@@ -156,8 +169,9 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);
   check_output_names(config.infer.output, chosen, config.mark("infer.output"));
-  check_inputs(config, {"infer.input", config.infer.input}, {"infer.prefix", config.infer.prefix},
-               chosen.size());
+  check_inputs(config, {"infer.input", config.infer.input.choice ? "" : config.infer.input.text},
+               {"infer.prefix", config.infer.prefix}, chosen.size());
+  const LineFiles files = given_files_of(session);
   const GivenText shortest;
   const GroupModels models(session, chosen.front(), config.infer.ensemble, config.mark("infer.checkpoint"));
   DecodePrograms programs(session, models.ensemble());
@@ -166,7 +180,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
   Communicator& communicator = session.processes->communicator();
-  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
+  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files); };
   // Opened before the weights are read, so that errors come early.
   std::unique_ptr<PairedLines> input = open();
   GroupWeights weights(session, models);

@@ -1,5 +1,5 @@
-// Runs run.mode=infer: writes a text for each line of infer.input, in the same order, with the weights that
-// infer.checkpoint selects.
+// Runs run.mode=infer with models that write texts: a text for each line or example of infer.input, in the same order,
+// with the weights that infer.checkpoint selects.
 #pragma once
 
 #include "trainer/session/session.h"

@@ -10,23 +10,26 @@
 namespace mtf {
 namespace {
 
-// Process 0 broadcasts kWaits while it waits for input, or pairs of lines, each line with kEnd.
+// Process 0 broadcasts kWaits while it waits for input, or pairs of texts, each as LENGTH:TEXT.
 constexpr std::string_view kWaits = "waits";
-constexpr char kEnd = '\n';
 /// The name of the collective operation in messages.
 constexpr const char* kName = "lines that process 0 reads";
 
 std::string message_of(const LinePairs& pairs) {
   std::string message;
-  for (const LinePair& pair : pairs) message += pair.first + kEnd + pair.second + kEnd;
+  for (const LinePair& pair : pairs) {
+    for (const std::string* text : {&pair.first, &pair.second})
+      message += fmt::format("{}:{}", text->size(), *text);
+  }
   return message;
 }
 
 LinePairs pairs_of(std::string_view message) {
   const auto next_line = [&] {
-    const size_t end = message.find(kEnd);
-    std::string line(message.substr(0, end));
-    message.remove_prefix(end + 1);
+    const size_t begin = message.find(':') + 1;
+    const size_t size = std::stoull(std::string(message.substr(0, begin - 1)));
+    std::string line(message.substr(begin, size));
+    message.remove_prefix(begin + size);
     return line;
   };
   LinePairs pairs;
@@ -42,7 +45,11 @@ LinePairs pairs_of(std::string_view message) {
 PairedLines::PairedLines(Communicator& communicator, const LineFiles& files)
     : communicator_(communicator), files_(files) {
   if (communicator.process() != 0) return;
-  first_.emplace(files.first, files.limit);
+  if (files.texts) {
+    texts_.emplace(*files.texts, files.limit);
+  } else {
+    first_.emplace(files.first, files.limit);
+  }
   if (!files.second.empty()) second_.emplace(files.second, files.limit);
 }
 
@@ -62,10 +69,10 @@ LinePairs PairedLines::take(size_t most) {
 }
 
 void PairedLines::lines_differ(std::string_view how) const {
-  throw Error(
-      ErrorKind::kData,
-      fmt::format("{} has {} lines than {}", input_name(files_.second), how, input_name(files_.first)),
-      files_.hint);
+  throw Error(ErrorKind::kData,
+              fmt::format("{} has {} lines than {}", input_name(files_.second), how,
+                          files_.texts ? fmt::format("the source has examples") : input_name(files_.first)),
+              files_.hint);
 }
 
 void PairedLines::others_wait() const {
@@ -75,7 +82,11 @@ void PairedLines::others_wait() const {
 LinePairs PairedLines::read(size_t most) {
   const auto tell = [&] { others_wait(); };
   LinePairs pairs;
-  for (std::string& line : first_->take(most, tell)) pairs.push_back({std::move(line), ""});
+  if (texts_) {
+    pairs = texts_->take(most);
+  } else {
+    for (std::string& line : first_->take(most, tell)) pairs.push_back({std::move(line), ""});
+  }
   if (!second_) return pairs;
   if (pairs.empty() && !second_->take(1, tell).empty()) lines_differ("more");
   for (size_t i = 0; i < pairs.size();) {

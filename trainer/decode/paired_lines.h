@@ -1,4 +1,4 @@
-// The input lines of infer and score. Process 0 reads them and sends them to all other processes.
+// The input lines of infer and score, or the texts of a source. Process 0 reads them and sends them to all other processes.
 //
 //   PairedLines lines(communicator, {.first = "in.txt", .second = "prefix.txt", .hint = "..."});
 //   for (LinePairs some = lines.take(1024); !some.empty(); some = lines.take(1024)) ...
@@ -11,14 +11,9 @@
 
 #include "engine/comm/communicator.h"
 #include "trainer/decode/line_stream.h"
+#include "trainer/decode/text_pairs.h"
 
 namespace mtf {
-
-struct LinePair {
-  std::string first;
-  std::string second;  ///< the corresponding line of the second file; empty without a second file
-};
-using LinePairs = std::vector<LinePair>;
 
 /// One file, or two files whose lines correspond.
 struct LineFiles {
@@ -26,6 +21,8 @@ struct LineFiles {
   std::string second;    ///< empty if there is no second file
   std::string hint;      ///< the hint of the error that the numbers of lines differ
   TextLimit limit = {};  ///< largest size of a line
+  /// A source of texts in place of the first file, or of both if it gives both sides.
+  std::optional<TextColumns> texts = {};
 };
 
 class PairedLines {
@@ -50,6 +47,7 @@ class PairedLines {
   Communicator& communicator_;
   LineFiles files_;
   std::optional<LineStream> first_, second_;
+  std::optional<TextPairs> texts_;
 };
 
 }  // namespace mtf

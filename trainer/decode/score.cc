@@ -120,15 +120,40 @@ class Scorer {
   std::map<std::array<int64_t, 3>, std::unique_ptr<Executor>> programs_;
 };
 
-LineFiles files_of(const Config& config) {
+/// The texts of score.data: what is scored, and what the encoder reads or stands in front, where the source has it.
+std::optional<TextColumns> scored_columns_of(const Session& session) {
+  const std::optional<SourceChoice>& source = session.config.score.data;
+  if (!source) return std::nullopt;
+  const Mark mark = session.config.mark("score.data");
+  const TextSourceOptions& texts = texts_of(*source, "score.data", mark);
+  if (!has_side(texts, Side::kTargets))
+    throw Error(ErrorKind::kConfig, mark, "`score.data` has no targets",
+                "the texts that are scored, as targets");
+  TextColumns columns{*source, Side::kTargets, std::nullopt, session.vocabularies, mark};
+  if (has_side(texts, Side::kInputs)) columns.second = Side::kInputs;
+  return columns;
+}
+
+LineFiles scored_files_of(const Session& session) {
+  const Config& config = session.config;
   return {config.score.targets, config.score.inputs,
-          "files in which each line belongs to the same line of the other", config.data.text_limit()};
+          "files in which each line belongs to the same line of the other", config.data.text_limit(),
+          scored_columns_of(session)};
+}
+
+/// True if there is what the encoder reads, or what stands in front.
+bool has_inputs(const LineFiles& files) {
+  return files.texts ? files.texts->second.has_value() : !files.second.empty();
 }
 
 class ScoreRun {
  public:
-  ScoreRun(const Session& session, VariableStore& weights, const Ensemble& ensemble)
-      : options_(session.config.score), codec_(session, {}), scorer_(session, weights, ensemble) {}
+  /// `has_inputs`: the second texts of the lines mean something.
+  ScoreRun(const Session& session, VariableStore& weights, const Ensemble& ensemble, bool has_inputs)
+      : options_(session.config.score),
+        codec_(session, {}),
+        scorer_(session, weights, ensemble),
+        goes_on_(has_inputs && !codec_.has_encoder()) {}
 
   /// Scores all of `lines`. Process 0 has an `output`, the others null.
   void run(PairedLines& lines, TextOutput* output) {
@@ -144,12 +169,11 @@ class ScoreRun {
 
  private:
   std::vector<ScoredText> read(const LinePairs& some) {
-    const bool goes_on = !options_.inputs.empty() && !codec_.has_encoder();
     std::vector<ScoredText> texts;
     for (const auto& [targets, inputs] : some) {
       bool was_cut = false;
-      texts.push_back(goes_on ? of_continuation(inputs, targets, was_cut)
-                              : of_whole(inputs, targets, was_cut));
+      texts.push_back(goes_on_ ? of_continuation(inputs, targets, was_cut)
+                               : of_whole(inputs, targets, was_cut));
       texts.back().targets.push_back(kEosId);
       cut_ += was_cut;
     }
@@ -183,18 +207,23 @@ class ScoreRun {
   const ScoreOptions& options_;
   TextCodec codec_;
   Scorer scorer_;
+  bool goes_on_;
   int64_t line_ = 0, cut_ = 0;
 };
 
-void check_files(const Config& config, const TextDecoder& decoder) {
-  const ScoreOptions& options = config.score;
-  if (options.targets.empty())
-    throw Error(ErrorKind::kConfig, config.mark("score"), "`score.targets` is missing", "a file of lines");
-  if (options.inputs.empty() && (decoder.has_encoder() || decoder.ends_prompts())) {
-    throw Error(ErrorKind::kConfig, config.mark("score"), "`score.inputs` is missing",
-                decoder.has_encoder() ? "the file whose lines the encoder reads"
-                                      : "the file of what stands in front of the targets");
-  }
+void check_files(const Config& config, const LineFiles& files, const TextDecoder& decoder) {
+  if (!files.texts && files.first.empty())
+    throw Error(ErrorKind::kConfig, config.mark("score"), "`score.targets` is missing",
+                "a file of lines, or a source as `score.data`");
+  const bool needs_inputs = decoder.has_encoder() || decoder.ends_prompts();
+  if (!needs_inputs || has_inputs(files)) return;
+  if (files.texts)
+    throw Error(ErrorKind::kConfig, config.mark("score.data"), "`score.data` has no inputs",
+                decoder.has_encoder() ? "a source with the texts that the encoder reads, too"
+                                      : "a source with what stands in front of the targets, too");
+  throw Error(ErrorKind::kConfig, config.mark("score"), "`score.inputs` is missing",
+              decoder.has_encoder() ? "the file whose lines the encoder reads"
+                                    : "the file of what stands in front of the targets");
 }
 
 }  // namespace
@@ -204,7 +233,8 @@ void score(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
   const ScoreOptions& options = config.score;
   const TextCodec can_read(session, {});
-  check_files(config, *session.model->decoder());
+  const LineFiles files = scored_files_of(session);
+  check_files(config, files, *session.model->decoder());
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);
   check_output_names(options.output, chosen, config.mark("score.output"));
@@ -213,7 +243,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
   Communicator& communicator = session.processes->communicator();
-  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files_of(config)); };
+  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files); };
   // Opened before the weights are read, so that errors come early.
   std::unique_ptr<PairedLines> lines = open();
   GroupWeights weights(session, models);
@@ -223,7 +253,8 @@ void score(Session& session, Diagnostics& diagnostics) {
     std::optional<TextOutput> output;
     if (session.processes->is_first())
       output.emplace(options.output, newest_step(group), [&] { lines->others_wait(); });
-    ScoreRun(session, weights.variables(), models.ensemble()).run(*lines, output ? &*output : nullptr);
+    ScoreRun(session, weights.variables(), models.ensemble(), has_inputs(files))
+        .run(*lines, output ? &*output : nullptr);
     if (output) output->close();
     lines.reset();
   }

@@ -1,5 +1,5 @@
 // Runs run.mode=score: computes the log-probability of each line of score.targets, given the same line of
-// score.inputs.
+// score.inputs, or of the targets of each example of score.data, given its inputs.
 #pragma once
 
 #include "trainer/session/session.h"

@@ -14,7 +14,9 @@ const TextDecoder& decoder_of(const Session& session) {
   const TextDecoder* decoder = session.model ? session.model->decoder() : nullptr;
   if (decoder == nullptr) {
     throw Error(ErrorKind::kConfig, session.config.mark("model"), "this model does not write texts",
-                "`type: lm`, `delimited_lm` or `bitransformer`");
+                session.model == nullptr || session.model->features_of_prediction().empty()
+                    ? "`type: lm`, `delimited_lm` or `bitransformer`"
+                    : "run.mode=infer with `infer.format: jsonl` gives the probabilities of its predictions");
   }
   if (!session.vocabularies.targets || (decoder->has_encoder() && !session.vocabularies.inputs)) {
     throw Error(ErrorKind::kConfig, session.config.mark("data"), "`data.vocabulary` is missing",

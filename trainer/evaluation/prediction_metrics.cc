@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 
-#include "data/labelled/conll.h"
-#include "data/labelled/squad.h"
 #include "engine/base/check.h"
+#include "trainer/evaluation/grouped_predictions.h"
 #include "trainer/metrics/answers.h"
 #include "trainer/metrics/correlation.h"
 #include "trainer/metrics/entities.h"
@@ -56,12 +53,6 @@ class NumberMetrics final : public PredictionMetrics {
   std::vector<std::vector<double>> predictions_, targets_;  ///< [numbers of an example, examples]
 };
 
-/// The name of class `number`, or its number.
-std::string class_name(const std::vector<std::string>& names, int64_t number) {
-  return number >= 0 && number < std::ssize(names) ? names[static_cast<size_t>(number)]
-                                                   : fmt::to_string(number);
-}
-
 /// The classes of examples, each of which may have several labels.
 class ClassTexts final : public PredictionMetrics {
  public:
@@ -89,37 +80,28 @@ class ClassTexts final : public PredictionMetrics {
   std::vector<std::string> names_, labels_, predictions_;
 };
 
-/// The tags of sentences. A word without a token counts as O.
+/// The tags of sentences.
 class EntityMetrics final : public PredictionMetrics {
  public:
-  explicit EntityMetrics(const ConllSource& source) : source_(source), names_(source.class_names()) {}
+  explicit EntityMetrics(const ConllSource& source)
+      : source_(source), names_(source.class_names()), predicted_(source, names_) {}
 
   void add(const Executor& executor, int64_t first, int64_t examples) override {
-    const HostTensor predictions = executor.fetch(kPredictions);
-    const int64_t length = predictions.shape.size() / predictions.shape[0].size;
-    for (int64_t i = 0; i < examples; ++i) {
-      const ConllSource::Row& row = source_.row(first + i);
-      const ConllSource::Sentence& sentence = source_.sentences()[static_cast<size_t>(row.sentence)];
-      std::vector<std::string>& tags = predicted_[row.sentence];
-      tags.resize(sentence.words.size(), "O");
-      for (const TaggedToken& token : row.tokens)
-        tags[static_cast<size_t>(token.word)] =
-            class_name(names_, predictions.data<int32_t>()[i * length + token.position]);
-    }
+    predicted_.add(executor, first, examples);
   }
 
   double metric(const std::string& name) const override {
     EntityCounts counts;
-    for (const auto& [number, tags] : predicted_) counts.add(tags_of(number), tags);
+    for (const auto& [number, predicted] : predicted_.found()) counts.add(tags_of(number), predicted.tags);
     if (name == "entity_precision") return counts.precision();
     return name == "entity_recall" ? counts.recall() : counts.f1();
   }
 
   PredictedTexts texts() const override {
     PredictedTexts texts{{}, {}, {{}}};
-    for (const auto& [number, tags] : predicted_) {
+    for (const auto& [number, predicted] : predicted_.found()) {
       texts.inputs.push_back(joined(source_.sentences()[static_cast<size_t>(number)].words));
-      texts.predictions.push_back(joined(tags));
+      texts.predictions.push_back(joined(predicted.tags));
       texts.references[0].push_back(joined(tags_of(number)));
     }
     return texts;
@@ -139,88 +121,44 @@ class EntityMetrics final : public PredictionMetrics {
 
   const ConllSource& source_;
   std::vector<std::string> names_;
-  std::map<int64_t, std::vector<std::string>> predicted_;  ///< by the sentence
+  SentenceTags predicted_;
 };
 
-/// Answers to questions: the best part over all windows of a text.
+bool has_unanswerable(const SquadSource& source) {
+  return std::ranges::any_of(source.questions(), [](const auto& q) { return q.answers.empty(); });
+}
+
+/// Answers to questions.
 class AnswerMetrics final : public PredictionMetrics {
  public:
   AnswerMetrics(const SquadSource& source, const AnswerOptions& options)
-      : source_(source), options_(options) {
-    unanswerable_ = std::ranges::any_of(source.questions(), [](const auto& q) { return q.answers.empty(); });
-  }
+      : unanswerable_(has_unanswerable(source)), best_(source, options, unanswerable_) {}
 
   void add(const Executor& executor, int64_t first, int64_t examples) override {
-    const HostTensor start = executor.fetch(kExample + "start"), end = executor.fetch(kExample + "end");
-    const int64_t length = start.shape.size() / start.shape[0].size;
-    for (int64_t i = 0; i < examples; ++i)
-      add_window(source_.window(first + i), start.data<float>() + i * length, end.data<float>() + i * length);
+    best_.add(executor, first, examples);
   }
 
   double metric(const std::string& name) const override {
     AnswerScores scores(unanswerable_);
-    for (const auto& [number, best] : best_) scores.add(answer(number, best), question(number).answers);
+    for (const auto& [number, best] : best_.found())
+      scores.add(best_.text(number, best), best_.question(number).answers);
     return name == "exact_match" ? scores.exact_match() : scores.f1();
   }
 
   PredictedTexts texts() const override {
     PredictedTexts texts{{}, {}, {{}}};
-    for (const auto& [number, best] : best_) {
-      const SquadQuestion& of = question(number);
+    for (const auto& [number, best] : best_.found()) {
+      const SquadQuestion& of = best_.question(number);
       texts.inputs.push_back(of.text);
-      texts.predictions.push_back(of.id + "\t" + answer(number, best));
+      texts.predictions.push_back(of.id + "\t" + best_.text(number, best));
       texts.references[0].push_back(fmt::format("{}\t{}", of.id, fmt::join(of.answers, "\t")));
     }
     return texts;
   }
 
  private:
-  struct Best {
-    double score = -std::numeric_limits<double>::infinity();
-    int64_t first = -1, last = -1;  ///< tokens of the text; -1: no part was possible
-    double null_score = std::numeric_limits<double>::infinity();  ///< the smallest of all windows
-  };
-
-  /// The `n_best` tokens of the window with the largest logits; of equal ones the first.
-  std::vector<int64_t> best_tokens(const SquadWindow& window, const float* logits) const {
-    std::vector<int64_t> tokens(static_cast<size_t>(window.count));
-    for (int64_t i = 0; i < window.count; ++i) tokens[static_cast<size_t>(i)] = i;
-    std::ranges::stable_sort(tokens, std::ranges::greater{},
-                             [&](int64_t i) { return logits[window.offset + i]; });
-    tokens.resize(std::min(tokens.size(), static_cast<size_t>(options_.n_best)));
-    return tokens;
-  }
-
-  void add_window(const SquadWindow& window, const float* start, const float* end) {
-    Best& best = best_[window.question];
-    best.null_score = std::min(best.null_score, static_cast<double>(start[0]) + static_cast<double>(end[0]));
-    const std::vector<int64_t> ends = best_tokens(window, end);
-    for (const int64_t first : best_tokens(window, start)) {
-      if (!window.has_most_context[static_cast<size_t>(first)]) continue;
-      for (const int64_t last : ends) {
-        if (last < first || last - first >= options_.max_length) continue;
-        const double score = static_cast<double>(start[window.offset + first]) +
-                             static_cast<double>(end[window.offset + last]);
-        if (score <= best.score) continue;
-        best = {score, window.begin + first, window.begin + last, best.null_score};
-      }
-    }
-  }
-
-  const SquadQuestion& question(int64_t number) const {
-    return source_.questions()[static_cast<size_t>(number)];
-  }
-
-  std::string answer(int64_t number, const Best& best) const {
-    if (best.first < 0 || (unanswerable_ && best.null_score - best.score > options_.null_threshold))
-      return {};
-    return source_.context(question(number)).part(best.first, best.last);
-  }
-
-  const SquadSource& source_;
-  AnswerOptions options_;
-  bool unanswerable_ = false;
-  std::map<int64_t, Best> best_;  ///< by the question
+  bool unanswerable_;
+  BestAnswers best_;
 };
 
 }  // namespace

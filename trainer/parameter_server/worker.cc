@@ -53,6 +53,7 @@ class WorkerSteps : public StepRunner {
   double loss() const override { return loss_; }
   double grad_norm() const override { return grad_norm_; }
   double output(const std::string& name) const override { return executor_.scalar(name); }
+  std::vector<double> elements(const std::string& name) const override { return executor_.elements(name); }
   void take_results() override {}
   void leave() override { client_.leave(); }
 

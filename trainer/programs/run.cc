@@ -22,6 +22,7 @@
 #include "trainer/explain/explain.h"
 #include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
+#include "trainer/predict/predict.h"
 #include "trainer/programs/launch/launcher.h"
 #include "trainer/programs/report/report.h"
 #include "trainer/session/device_notes.h"
@@ -57,7 +58,8 @@ Files are merged from left to right, then the arguments; the later one wins.
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
             evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
-            infer     writes a text for each line of infer.input (default: standard input) to infer.output
+            infer     writes a text, or a class, numbers, tags or an answer, for each line or example of infer.input
+                      (default: standard input) to infer.output
             score     log-probabilities of the lines of score.targets, given those of score.inputs
             explain   prints shapes, memory, work and communication of a training step
             trace     runs one batch from a file, writes loss, gradients and weights to a file
@@ -151,7 +153,11 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
       evaluate(session, diagnostics);
       break;
     case RunMode::kInfer:
-      infer(session, diagnostics);
+      if (session.model && session.model->decoder() == nullptr) {
+        predict(session, diagnostics);
+      } else {
+        infer(session, diagnostics);
+      }
       break;
     case RunMode::kScore:
       score(session, diagnostics);

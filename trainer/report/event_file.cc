@@ -7,6 +7,7 @@
 #include <charconv>
 #include <chrono>
 #include <climits>
+#include <cmath>
 #include <filesystem>
 #include <vector>
 
@@ -100,9 +101,13 @@ void cut_event_file(const std::string& path, const KeepEvent& keep) {
 
 }  // namespace
 
-void EventFile::write(int64_t step, const Metrics& scalars) {
+void EventFile::write(int64_t step, const Metrics& scalars, const std::vector<MetricList>& lists) {
   Event event{.wall_time = wall_time(), .step = step};
   for (const auto& [tag, number] : scalars) event.scalars.emplace_back(tag, static_cast<float>(number));
+  for (const MetricList& list : lists) {
+    const bool finite = std::ranges::all_of(list.all, [](double number) { return std::isfinite(number); });
+    if (finite && !list.all.empty()) event.histograms.emplace_back(list.name, Histogram::of(list.all));
+  }
   std::string block;
   if (!file_) {
     file_.emplace(new_file_name(directory_));

@@ -1,4 +1,4 @@
-// Writes scalars for TensorBoard: `tensorboard --logdir runs` displays them.
+// Writes scalars and histograms for TensorBoard: `tensorboard --logdir runs` displays them.
 //
 //   EventFile events("runs/mnist", 0);   // for a run at step 0
 //   events.write(100, {{"train/loss", 0.31}, {"train/learning_rate", 0.01}});
@@ -24,9 +24,9 @@ class EventFile {
   /// it has read. The file is created by the first write.
   EventFile(std::string directory, int64_t step) : directory_(std::move(directory)), begin_(step + 1) {}
 
-  /// Writes each (tag, value) as a scalar summary, immediately and in one system call. Throws Error (kSystem)
-  /// when that fails.
-  void write(int64_t step, const Metrics& scalars);
+  /// Writes each (tag, value) as a scalar summary, and each list as a histogram of all its numbers, immediately and in one
+  /// system call. Throws Error (kSystem) when that fails.
+  void write(int64_t step, const Metrics& scalars, const std::vector<MetricList>& lists = {});
 
  private:
   std::string directory_;

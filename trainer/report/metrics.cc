@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "engine/base/counted.h"
 #include "engine/base/error.h"
 #include "engine/base/fault.h"
 
@@ -34,12 +35,22 @@ std::optional<int64_t> step_of(std::string_view line) {
 
 JsonLines::JsonLines(std::string path) : file_(std::move(path)) {}
 
-void JsonLines::write(const Metrics& numbers, const std::vector<std::pair<std::string, std::string>>& texts) {
-  if (const int error = fault_point("metrics.line")) throw_not_written(file_.path(), error);
-  file_.write(json_line(numbers, texts) + '\n');
+MetricList metric_list(std::string name, std::vector<double> values, int64_t entries) {
+  MetricList list{std::move(name), std::vector<double>(static_cast<size_t>(entries)), std::move(values)};
+  const double layers = static_cast<double>(list.all.size()) / static_cast<double>(entries);
+  for (size_t i = 0; i < list.all.size(); ++i) list.mean[i % list.mean.size()] += list.all[i];
+  for (double& number : list.mean) number = to_six_digits(number / layers);
+  return list;
 }
 
-std::string json_line(const Metrics& numbers, const std::vector<std::pair<std::string, std::string>>& texts) {
+void JsonLines::write(const Metrics& numbers, const std::vector<std::pair<std::string, std::string>>& texts,
+                      const std::vector<MetricList>& lists) {
+  if (const int error = fault_point("metrics.line")) throw_not_written(file_.path(), error);
+  file_.write(json_line(numbers, texts, lists) + '\n');
+}
+
+std::string json_line(const Metrics& numbers, const std::vector<std::pair<std::string, std::string>>& texts,
+                      const std::vector<MetricList>& lists) {
   nlohmann::ordered_json line = nlohmann::ordered_json::object();
   for (const auto& [name, text] : texts) line[name] = text;
   for (const auto& [name, number] : numbers) {
@@ -49,6 +60,7 @@ std::string json_line(const Metrics& numbers, const std::vector<std::pair<std::s
       line[name] = number;
     }
   }
+  for (const MetricList& list : lists) line[list.name] = list.mean;
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

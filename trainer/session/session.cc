@@ -218,7 +218,11 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
   const Config& config = session.config;
   if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
     open_vocabularies(session, before_texts, diagnostics);
-    session.train_data = declared_texts(session);
+    if (session.model && session.model->decoder() == nullptr) {
+      session.preparation = stored_preparation(config);
+    } else {
+      session.train_data = declared_texts(session);
+    }
     return;
   }
   if (!looks_at_examples(config) && config.data.train) {
@@ -364,6 +368,12 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
       },
       diagnostics);
   return source;
+}
+
+SourceContext prediction_context(const Session& session, const Mark& mark) {
+  SourceContext context = context_of(session, TextPurpose::kEvaluation, mark);
+  context.labelled = false;
+  return context;
 }
 
 AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {

@@ -11,17 +11,20 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/concat.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "trainer/optimizer/noise_scale.h"
 
 namespace mtf {
 namespace {
 
-/// Adds the features that the model reads as inputs of the graph: [batch, shape of the feature].
-Features add_inputs(Graph& graph, const Model& model, const std::vector<Feature>& features,
-                    int64_t batch_size, Mode mode) {
-  std::vector<std::string> wanted = model.features();
+/// Adds the features that the model reads as inputs of the graph, [batch, shape of the feature]: those `needed`, and
+/// optional ones that the data have.
+Features add_inputs(Graph& graph, const Model& model, const std::vector<std::string>& needed,
+                    const std::vector<Feature>& features, int64_t batch_size, Mode mode) {
+  std::vector<std::string> wanted = needed;
   const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
     return std::ranges::find(features, name, &Feature::name) == features.end();
   });
@@ -255,11 +258,28 @@ Tensor mean_of(const Tensors& values) {
   return scalar_multiply(add_n(values), 1.0 / static_cast<double>(values.size()));
 }
 
+/// Lists that layers report, by name and length.
+using ReportedLists = std::map<std::string, std::map<int64_t, Tensors>>;
+
+/// The outputs report/NAME [layers, entries] of lists; report/NAME/ENTRIES where layers report lists of different lengths.
+void add_list_outputs(Graph& graph, const ReportedLists& lists) {
+  for (const auto& [name, by_length] : lists) {
+    for (const auto& [length, values] : by_length) {
+      Tensors rows;
+      for (const Tensor& value : values)
+        rows.push_back(reshape(value, {{"_layers", 1}, {"_entries", length}}));
+      graph.set_output(by_length.size() == 1 ? "report/" + name : fmt::format("report/{}/{}", name, length),
+                       rows.size() == 1 ? rows[0] : concat(rows, "_layers"));
+    }
+  }
+}
+
 /// The outputs loss/NAME, summed over the layers, and report/NAME, the means over them.
 void add_term_outputs(Graph& graph, const std::vector<LayerTerm>& terms) {
   for (const auto& [name, values] : values_by_name(terms, LayerTerm::Kind::kLoss))
     graph.set_output("loss/" + name, values.size() == 1 ? values[0] : add_n(values));
   std::map<std::string, Tensors> reports;
+  ReportedLists lists;
   for (const LayerTerm& term : terms) {
     if (term.kind != LayerTerm::Kind::kReport) continue;
     if (!term.numbers) {
@@ -267,9 +287,13 @@ void add_term_outputs(Graph& graph, const std::vector<LayerTerm>& terms) {
       continue;
     }
     const auto scope = graph.scope(term.name);
-    for (const auto& [name, number] : term.numbers(term.value)) reports[name].push_back(number);
+    for (const auto& [name, number] : term.numbers(term.value)) {
+      Tensors& of_name = number.shape().rank() == 0 ? reports[name] : lists[name][number.shape().size()];
+      of_name.push_back(number);
+    }
   }
   for (const auto& [name, values] : reports) graph.set_output("report/" + name, mean_of(values));
+  add_list_outputs(graph, lists);
 }
 
 /// Moves the running statistics where `finite` holds.
@@ -354,7 +378,8 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
                            const TrainStepOptions& options) {
   TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}, {}, {}};
   Graph& graph = *step.graph;
-  const Features batch = add_inputs(graph, model, features, options.batch_size, Mode::kTrain);
+  const Features batch =
+      add_inputs(graph, model, model.features(), features, options.batch_size, Mode::kTrain);
   step.scalars = model.scalars();
   const StepInputs inputs{vocabulary_sizes(features), add_scalars(graph, step.scalars)};
   const Pass pass = options.microbatches > 1
@@ -415,7 +440,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
                                         int64_t batch_size, const EvaluationGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
   const Dimension batch{std::string(kBatch), batch_size};
-  const Features inputs = add_inputs(*graph, model, features, batch_size, Mode::kEvaluate);
+  const Features inputs = add_inputs(*graph, model, model.features(), features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
   context.set_averaged(options.averaged);
   context.set_expert_parts(options.expert_parts);
@@ -451,6 +476,20 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
     for (const auto& [name, tensor] : output.predictions) graph->set_output(kExample + name, tensor);
   }
   if (output.tokens) graph->set_output("tokens", sum(output.tokens));
+  return graph;
+}
+
+std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,
+                                        int64_t batch_size, const PredictionGraphOptions& options) {
+  auto graph = std::make_unique<Graph>();
+  const Features inputs =
+      add_inputs(*graph, model, model.features_of_prediction(), features, batch_size, Mode::kEvaluate);
+  Context context(*graph, Mode::kEvaluate, options.precision, {std::string(kBatch), batch_size});
+  context.set_expert_parts(options.expert_parts);
+  context.set_vocabularies(vocabulary_sizes(features));
+  for (const auto& [name, tensor] : model.predict(context, inputs).predictions) {
+    if (name != "probabilities" || options.keep_probabilities) graph->set_output(kExample + name, tensor);
+  }
   return graph;
 }
 

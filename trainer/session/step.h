@@ -6,6 +6,8 @@
 //   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
 //   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens, and of
 //   // classifiers that are asked for their predictions kLabels, kPredictions, kProbabilities [batch, ...], kClasses []
+//   std::unique_ptr<Graph> prediction = build_prediction(*model, source->features(), 200, {precision});
+//   // inputs: features without targets; outputs: kExample + NAME [batch, ...]
 #pragma once
 
 #include <cstdint>
@@ -111,6 +113,17 @@ WeightFilter averaged_weights(const Config& config);
 /// the weight of the example. Throws Error (kConfig) when the model cannot measure what is requested.
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
                                         int64_t batch_size, const EvaluationGraphOptions& options);
+
+struct PredictionGraphOptions {
+  Precision precision;
+  int64_t expert_parts = 1;        ///< Context::expert_parts
+  bool keep_probabilities = true;  ///< false: the output kExample + "probabilities" is left out
+};
+
+/// Builds what the model predicts for a batch (Model::predict): ModelOutput::predictions as outputs. Throws Error (kConfig)
+/// when a feature is missing.
+std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,
+                                        int64_t batch_size, const PredictionGraphOptions& options);
 
 /// Returns the vocabulary sizes of the features that hold ids.
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features);

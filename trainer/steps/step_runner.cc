@@ -24,7 +24,10 @@ class LocalSteps final : public StepRunner {
         scalars_(std::move(scalars)),
         ahead_(executor.program().input(kProceed) == kNoValue ? 0 : 1) {
     for (const auto& [name, id] : executor.program().outputs) {
-      if (executor.program().values[id].shape.rank() == 0) names_.push_back(name);
+      const Shape& shape = executor.program().values[id].shape;
+      if (shape.rank() > 0 && !name.starts_with("report/")) continue;
+      names_.push_back(name);
+      begins_.push_back(begins_.back() + static_cast<size_t>(shape.size()));
     }
     executor_.report(names_);
     if (ahead_ > 0) executor_.carry("finite", kProceed);
@@ -60,10 +63,11 @@ class LocalSteps final : public StepRunner {
   }
 
   int64_t skipped() const override { return skipped_; }
-  double output(const std::string& name) const override {
-    const auto found = std::ranges::find(names_, name);
-    MTF_CHECK(found != names_.end(), "the step has no output `{}`", name);
-    return results_[static_cast<size_t>(found - names_.begin())];
+  double output(const std::string& name) const override { return results_[begins_[index_of(name)]]; }
+  std::vector<double> elements(const std::string& name) const override {
+    const size_t index = index_of(name);
+    const auto at = [this](size_t begin) { return results_.begin() + static_cast<int64_t>(begin); };
+    return {at(begins_[index]), at(begins_[index + 1])};
   }
   double loss() const override { return output("loss"); }
   double grad_norm() const override { return output("grad_norm"); }
@@ -89,6 +93,12 @@ class LocalSteps final : public StepRunner {
   }
 
  private:
+  size_t index_of(const std::string& name) const {
+    const auto found = std::ranges::find(names_, name);
+    MTF_CHECK(found != names_.end(), "the step has no output `{}`", name);
+    return static_cast<size_t>(found - names_.begin());
+  }
+
   struct Step {
     const Batch* batch;
     int64_t number;  ///< of the steps before it
@@ -114,9 +124,10 @@ class LocalSteps final : public StepRunner {
   Executor& executor_;
   std::vector<StepScalar> scalars_;
   const int ahead_;
-  std::vector<std::string> names_;  ///< the outputs that are reported
-  std::vector<double> results_;     ///< their values, of the step whose results were taken last
-  std::deque<Step> begun_;          ///< the steps that were run but not counted
+  std::vector<std::string> names_;    ///< the outputs that are reported
+  std::vector<size_t> begins_ = {0};  ///< [names + 1]: where their elements begin in results_
+  std::vector<double> results_;       ///< their elements, of the step whose results were taken last
+  std::deque<Step> begun_;            ///< the steps that were run but not counted
   std::unique_ptr<Prefetcher> batches_;
   int64_t skipped_ = 0;
 };

@@ -53,6 +53,8 @@ class StepRunner {
   virtual double grad_norm() const = 0;
   /// The value of a 0-dimensional output of the program.
   virtual double output(const std::string& name) const = 0;
+  /// The elements of an output report/NAME of any shape.
+  virtual std::vector<double> elements(const std::string& name) const = 0;
   /// Repeats the step, which is not finite, to find out where. `state` is the one before it. Every process of
   /// the run must call it.
   virtual std::optional<NonFinite> first_non_finite(const RunState& state) = 0;

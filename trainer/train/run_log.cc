@@ -60,14 +60,15 @@ void RunLog::cut_back(const RunState& state) {
   events_.emplace(config_.run.model_dir.text, state.step);
 }
 
-void RunLog::step(const Metrics& numbers) {
+void RunLog::step(const Metrics& numbers, std::vector<MetricList> lists) {
   if (!is_first_) return;
-  metrics_->write(numbers);
+  metrics_->write(numbers, {}, lists);
   Metrics scalars;
   for (const auto& [name, value] : numbers) {
     if (!is_counter(name)) add_scalar(scalars, kTrainTag + name, value);
   }
-  events_->write(static_cast<int64_t>(numbers.front().second), scalars);
+  for (MetricList& list : lists) list.name = kTrainTag + list.name;
+  events_->write(static_cast<int64_t>(numbers.front().second), scalars, lists);
 }
 
 void RunLog::write_samples(int64_t step, const Evaluation& evaluation) {

@@ -38,7 +38,7 @@ class RunLog {
   void finish_progress() { progress_.finish(); }
 
   /// Writes a logged step; `numbers` begin with "step". Throws Error (kSystem), as does evaluation().
-  void step(const Metrics& numbers);
+  void step(const Metrics& numbers, std::vector<MetricList> lists = {});
   void evaluation(int64_t step, const Evaluation& evaluation);
 
  private:

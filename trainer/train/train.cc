@@ -500,14 +500,22 @@ void Trainer::log(bool force) {
       line.emplace_back("tokens_per_second",
                         static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
     }
-    for (const std::string& output : layer_outputs()) line.emplace_back(output, runner_->output(output));
+    std::vector<MetricList> lists;
+    for (const std::string& output : layer_outputs()) {
+      const Shape& shape = executor_.program().values[executor_.program().output(output)].shape;
+      if (shape.rank() == 0) {
+        line.emplace_back(output, runner_->output(output));
+      } else {
+        lists.push_back(metric_list(output, runner_->elements(output), shape[shape.rank() - 1].size));
+      }
+    }
     line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
     if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
     memory_bytes_ = memory_in_use(*session_.backend);
     line.emplace_back("memory_bytes", memory_bytes_);
     const Metrics more = runner_->metrics();
     line.insert(line.end(), more.begin(), more.end());
-    log_->step(line);
+    log_->step(line, std::move(lists));
     logged_step_ = state_.step;
     logged_tokens_ = state_.tokens;
     logged_seconds_ = seconds;

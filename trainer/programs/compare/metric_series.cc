@@ -81,8 +81,14 @@ double number_in(const OrderedJson& value) {
 
 bool is_numeric(const OrderedJson& value) { return value.is_number() || value.is_null(); }
 
+/// The largest one of the entries of lists.
 double relative(const OrderedJson& a, const OrderedJson& b) {
   if (is_numeric(a) && is_numeric(b)) return relative_difference(number_in(a), number_in(b));
+  if (a.is_array() && b.is_array() && a.size() == b.size()) {
+    double largest = 0;
+    for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, relative(a[i], b[i]));
+    return largest;
+  }
   return a == b ? 0 : std::numeric_limits<double>::infinity();
 }
 

@@ -1,0 +1,60 @@
+#include "trainer/decode/text_pairs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mtf {
+namespace {
+
+TextFiles text_files_of(const TextColumns& columns, const TextLimit& limit) {
+  std::vector<Problem> missing;
+  TextFiles files =
+      find_text_files(*columns.source.get_if<TextSourceOptions>(), columns.mark, missing, limit);
+  if (!missing.empty()) throw Error(std::move(missing));
+  return files;
+}
+
+}  // namespace
+
+const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view key, const Mark& mark) {
+  const auto* const texts = source.get_if<TextSourceOptions>();
+  if (texts == nullptr)
+    throw Error(
+        ErrorKind::kConfig, mark,
+        fmt::format("`{}` is a source of type {}, and the model reads and writes texts", key, source.type()),
+        "a source of type text, parallel, tsv, jsonl or tfrecord");
+  if (texts->objective)
+    throw Error(ErrorKind::kConfig, mark,
+                fmt::format("`{}` has an `objective`, which makes other examples of the texts", key),
+                "leave it out: the texts are read as they are");
+  return *texts;
+}
+
+bool has_side(const TextSourceOptions& source, Side side) {
+  const std::vector<Side> sides = source.sides();
+  return std::ranges::find(sides, side) != sides.end();
+}
+
+TextPairs::TextPairs(const TextColumns& columns, const TextLimit& limit)
+    : columns_(columns), files_(text_files_of(columns, limit)) {
+  reader_.emplace(files_, BySide<int64_t>{}, problems_);
+}
+
+std::string TextPairs::text(const TextExample& example, Side side) const {
+  const TextField& field = example[side];
+  const auto& vocabulary = columns_.vocabularies[side];
+  return field.has_ids && vocabulary ? vocabulary->decode(field.ids) : field.text;
+}
+
+LinePairs TextPairs::take(size_t most) {
+  LinePairs pairs;
+  for (TextExample example; pairs.size() < most && reader_->next(example);)
+    pairs.push_back(
+        {text(example, columns_.first), columns_.second ? text(example, *columns_.second) : std::string()});
+  problems_.throw_if_any();
+  return pairs;
+}
+
+}  // namespace mtf
