@@ -60,14 +60,29 @@ void check_sequence_length(const DataOptions& options, const config::Report& rep
   }
 }
 
+/// An objective makes rows of its own; some lengths follow from others.
+void check_row(const ObjectiveOptions& objective, const BySide<int64_t>& lengths,
+               const config::Report& report) {
+  try {
+    objective.row(lengths);
+  } catch (const Error& error) {
+    const Problem& problem = error.problems().front();
+    report.error("sequence_length", problem.message, problem.hint);
+  }
+}
+
 /// `text` needs a length for each side of its rows.
 void check_lengths(const TextSourceOptions& text, const DataOptions& options, const config::Report& report) {
   const std::vector<Side> sides = sides_in_rows(text);
   const BySide<int64_t> lengths = sequence_lengths(*options.sequence_length);
-  for (const Side side : sides) {
-    if (lengths[side] == 0)
-      report.error("sequence_length",
-                   fmt::format("`data.sequence_length` has no number for `{}`", name_of(side)));
+  if (text.objective) {
+    check_row(**text.objective, lengths, report);
+  } else {
+    for (const Side side : sides) {
+      if (lengths[side] == 0)
+        report.error("sequence_length",
+                     fmt::format("`data.sequence_length` has no number for `{}`", name_of(side)));
+    }
   }
   if (options.filter.too_long == TooLong::kSplit && sides.size() > 1)
     report.error("filter", "pairs of texts cannot be split",

@@ -8,6 +8,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/expert_product.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "layers/dropout.h"
 #include "layers/experts/capacity.h"
@@ -80,7 +81,7 @@ Tensor ExpertPlaces::experts(Context& context, const Tensor& rows, const Shape& 
   for (int i = 0; i < there.rank(); ++i) context.note_rename(rows.shape()[i].name, there[i].name);
   const Tensor offsets = reshape(slots_.offsets, moved(slots_.offsets.shape()));
   Tensor h = hidden(context, reshape(rows, there), offsets, model[0]);
-  h = dropout(context, h, options_.dropout_rate);
+  h = sorted_ ? dropout_of_choices(context, h) : dropout(context, h, options_.dropout_rate);
   const Tensor y = product(context, "wo", h, offsets, {"expert_hidden", options_.hidden_size}, model[0]);
   return reshape(y, rows.shape());
 }
@@ -96,6 +97,18 @@ Tensor ExpertPlaces::hidden(Context& context, const Tensor& x, const Tensor& off
     result = result ? multiply(result, factor) : factor;
   }
   return result;
+}
+
+/// Dropout of rows that are sorted by expert. The place of a row depends on the number of blocks, and so on the layout;
+/// its mask is therefore that of the token's choice. h: [experts, groups.., places, expert_hidden]
+Tensor ExpertPlaces::dropout_of_choices(Context& context, const Tensor& h) const {
+  if (!context.training() || options_.dropout_rate == 0) return h;
+  const Tensor taker = reshape(slots_.taker, moved(slots_.taker.shape()));
+  const Dimension choices{"routed_choice", groups_.group().size * options_.choices()};
+  const Shape rows = taker.shape() - taker.shape()[0] - capacity_;
+  const Tensor ones = h.graph().constant(1, h.dtype(), rows + choices + h.shape().dimension("expert_hidden"));
+  const Tensor masks = dropout(context, ones, options_.dropout_rate);
+  return multiply(h, gather(masks, taker, choices.name, h.shape()));
 }
 
 /// Each row times the matrix NAME/kernel of its expert.

@@ -37,6 +37,7 @@ class ExpertPlaces {
   Tensor product(Context& context, const std::string& name, const Tensor& x, const Tensor& offsets,
                  const Dimension& in, const Dimension& out) const;
   Tensor hidden(Context& context, const Tensor& x, const Tensor& offsets, const Dimension& model) const;
+  Tensor dropout_of_choices(Context& context, const Tensor& h) const;
 
   const MoeOptions& options_;
   const TokenGroups& groups_;

@@ -62,8 +62,11 @@ DType Router::type() const {
   return context_.precision().activation == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
 }
 
+/// Where texts are written or scored nothing is drawn: draws depend on the texts beside one.
 SwitchPolicy Router::switch_policy() const {
-  return context_.training() ? options_.switch_policy_train : options_.switch_policy_eval;
+  if (context_.training()) return options_.switch_policy_train;
+  const bool draws = options_.switch_policy_eval == SwitchPolicy::kSample;
+  return draws && context_.keeps_tokens() ? SwitchPolicy::kArgmax : options_.switch_policy_eval;
 }
 
 /// The input of the router with the noise of training.
@@ -132,7 +135,8 @@ Tensor Router::counting_choices(const Routing& routing) const {
   Graph& graph = context_.graph();
   const bool training = context_.training();
   SecondPolicy policy = training ? options_.second_policy_train : options_.second_policy_eval;
-  if (!training && policy == SecondPolicy::kRandom && !options_.parity) policy = SecondPolicy::kAll;
+  const bool draws = training || (options_.parity && !context_.keeps_tokens());
+  if (policy == SecondPolicy::kRandom && !draws) policy = SecondPolicy::kAll;
   if (policy == SecondPolicy::kAll) return {};
   const Tensor& weights = routing.weights;
   const Dimension& choice = weights.shape().dimension(kChoice);

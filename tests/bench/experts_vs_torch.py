@@ -15,7 +15,6 @@ figures are computed is in turns.py. The exit status is 1 if a ratio of CPU time
 is less than --at-least. --json writes all figures to FILE. Needs torch, transformers and numpy.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -24,7 +23,7 @@ import tempfile
 import time
 
 import numpy as np
-from turns import Program, passive_threads, start_mtf_train, take_turns
+from turns import Program, Table, options_of_turns, passive_threads, start_mtf_train, take_turns, write_figures
 
 ROWS, LENGTH, D_MODEL, HEADS, LAYERS = 16, 256, 256, 4, 2
 VOCABULARY = 384  # 259 bytes and special tokens, filled up
@@ -186,32 +185,15 @@ def ratios(figures):
     }
 
 
-def print_rows(model, figures, ratio):
-    for f in figures:
-        cells = [model, f["name"], f"{f['wall_ms']:.1f}", f"{f['wall_ms_best']:.1f}", f"{f['cpu_ms']:.1f}"]
-        rate = ROWS * LENGTH / f["wall_ms"] * 1000
-        cells += [f"{f['cpu_ms_best']:.1f}", f"{rate:,.0f}", f"{f['memory_bytes'] / 1e6:,.0f} MB"]
-        print(f"| {' | '.join(cells)} |")
-    for what, wall in ratio["wall_ms"].items():
-        print(f"| {model} | **{what}** | **{wall:.2f}** | | **{ratio['cpu_ms'][what]:.2f}** | | | |", flush=True)
-
-
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mtf_train", nargs="?", default="build/bin/mtf-train")
+    parser = options_of_turns(__doc__)
     parser.add_argument("--models", default="switch,mixtral", help="names separated by commas")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
     parser.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
-    parser.add_argument("--at-least", type=float, default=0, help="the least ratio of CPU times to PyTorch's")
-    parser.add_argument("--json", help="a file for all figures")
     options = parser.parse_args()
     options.models = options.models.split(",")
     for model in options.models:
         if model not in SIZES:
             parser.error(f"{model} is not one of {', '.join(SIZES)}")
-    options.mtf_train = os.path.abspath(options.mtf_train)
     return options
 
 
@@ -224,18 +206,16 @@ def main():
     results = {}
     print(f"{ROWS} rows of {LENGTH} tokens, {options.optimizer}, threads: {options.threads}, "
           f"{options.rounds} rounds of {options.seconds:g} s", flush=True)  # fmt: skip
-    print("| model | program | wall ms, median | best | CPU ms, median | best | tokens/s | peak memory |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    table = Table("model", tokens=ROWS * LENGTH)
     with tempfile.TemporaryDirectory() as work:
         for model in options.models:
             figures = compare(model, options, work)
             ratio = ratios(figures)
-            print_rows(model, figures, ratio)
+            table.add(model, figures)
+            for name, wall in ratio["wall_ms"].items():
+                table.add_ratio(model, name, wall, ratio["cpu_ms"][name])
             results[model] = {"ratios": ratio, "programs": figures}
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            settings = {"threads": options.threads, "rounds": options.rounds, "optimizer": options.optimizer}
-            json.dump({**settings, "models": results}, file, indent=1)
+    write_figures(options, {"optimizer": options.optimizer}, "models", results)
     against = [result["ratios"]["cpu_ms"]["PyTorch / mtf-train"] for result in results.values()]
     sys.exit(any(ratio < options.at_least for ratio in against))
 

@@ -19,7 +19,6 @@ How turns are timed and figures are computed is in turns.py. The exit status is 
 of the networks, PyTorch / mtf-train, is less than --at-least. --json writes all figures to FILE. Needs torch and numpy.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -28,7 +27,7 @@ import tempfile
 import time
 
 import numpy as np
-from turns import Program, passive_threads, start_mtf_train, take_turns
+from turns import Program, Table, options_of_turns, passive_threads, start_mtf_train, take_turns, write_figures
 
 BATCH = 64
 EXAMPLES = 10 * BATCH
@@ -198,32 +197,16 @@ def ratios(figures, positions):
     return {name: best[name] / ours[name] for name in ("wall_ms", "cpu_ms")}
 
 
-def print_rows(network, figures, ratio, positions):
-    for f in figures:
-        cells = [network, f["name"], f"{f['wall_ms']:.2f}", f"{f['wall_ms_best']:.2f}", f"{f['cpu_ms']:.2f}"]
-        cells += [f"{f['cpu_ms_best']:.2f}", f"{f['memory_bytes'] / 1e6:,.0f} MB"]
-        print(f"| {' | '.join(cells)} |")
-    what = "one position / 2 x 4" if positions else "PyTorch / mtf-train"
-    print(f"| {network} | **{what}** | **{ratio['wall_ms']:.2f}** | | **{ratio['cpu_ms']:.2f}** | | |", flush=True)
-
-
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mtf_train", nargs="?", default="build/bin/mtf-train")
+    parser = options_of_turns(__doc__)
     parser.add_argument("--networks", help="names separated by commas; default: cnn,resnet18, or resnet18,conv9")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
     parser.add_argument("--positions", action="store_true", help="compare 2 x 4 positions with one")
-    parser.add_argument("--at-least", type=float, default=0, help="the least ratio of CPU times")
-    parser.add_argument("--json", help="a file for all figures")
     options = parser.parse_args()
     all_of_them = ("resnet18", "conv9") if options.positions else ("cnn", "resnet18")
     options.networks = options.networks.split(",") if options.networks else all_of_them
     for network in options.networks:
         if network not in all_of_them:
             parser.error(f"{network} is not one of {', '.join(all_of_them)}")
-    options.mtf_train = os.path.abspath(options.mtf_train)
     return options
 
 
@@ -235,18 +218,16 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the programs that are stopped end too
     results = {}
     print(f"batches of {BATCH}, threads: {options.threads}, {options.rounds} rounds of {options.seconds:g} s", flush=True)
-    print("| network | program | wall ms, median | best | CPU ms, median | best | peak memory |")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    table = Table("network")
+    ratio_name = "one position / 2 x 4" if options.positions else "PyTorch / mtf-train"
     with tempfile.TemporaryDirectory() as work:
         for network in options.networks:
             figures = compare(network, options, work)
             ratio = ratios(figures, options.positions)
-            print_rows(network, figures, ratio, options.positions)
+            table.add(network, figures)
+            table.add_ratio(network, ratio_name, ratio["wall_ms"], ratio["cpu_ms"])
             results[network] = {"ratios": ratio, "programs": figures}
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            settings = {"threads": options.threads, "rounds": options.rounds, "seconds": options.seconds, "batch": BATCH}
-            json.dump({**settings, "networks": results}, file, indent=1)
+    write_figures(options, {"batch": BATCH}, "networks", results)
     sys.exit(any(result["ratios"]["cpu_ms"] < options.at_least for result in results.values()))
 
 

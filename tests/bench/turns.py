@@ -1,6 +1,7 @@
 """Programs that train, timed in turns: all run at once, but all but one are stopped by SIGSTOP. A turn takes a number of
-seconds, or three steps if these take longer."""
+seconds, or three steps if these take longer. Also the options of the scripts that do so, and the tables that they print."""
 
+import argparse
 import json
 import os
 import re
@@ -141,3 +142,45 @@ def take_turns(what, starts, options, unequal=()):
     finally:
         for program in programs:
             program.end()
+
+
+def options_of_turns(description):
+    """A parser of the options that all scripts have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mtf_train", nargs="?", default="build/bin/mtf-train", type=os.path.abspath)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
+    parser.add_argument("--at-least", type=float, default=0, help="the least ratio of CPU times")
+    parser.add_argument("--json", help="a file for all figures")
+    return parser
+
+
+class Table:
+    """A Markdown table of what programs took, printed row by row. `kind` is what is trained, the heading of the first
+    column; with `tokens`, those of a step, there is a column of tokens per second."""
+
+    def __init__(self, kind, tokens=None):
+        self.tokens = tokens
+        headings = [kind, "program", "wall ms, median", "best", "CPU ms, median", "best"]
+        headings += ["tokens/s"] * (tokens is not None) + ["peak memory"]
+        print(f"| {' | '.join(headings)} |\n{'|---' * len(headings)}|", flush=True)
+
+    def add(self, what, figures):
+        for f in figures:
+            cells = [what, f["name"]] + [f"{f[name]:.2f}" for name in ("wall_ms", "wall_ms_best", "cpu_ms", "cpu_ms_best")]
+            if self.tokens is not None:
+                cells.append(f"{self.tokens / f['wall_ms'] * 1000:,.0f}")
+            print(f"| {' | '.join(cells)} | {f['memory_bytes'] / 1e6:,.0f} MB |", flush=True)
+
+    def add_ratio(self, what, name, wall, cpu):
+        print(f"| {what} | **{name}** | **{wall:.2f}** | | **{cpu:.2f}** |{' |' * (2 + (self.tokens is not None))}", flush=True)
+
+
+def write_figures(options, settings, kinds, results):
+    """Writes the results, called `kinds`, with the settings to the file options.json, if it is named."""
+    if not options.json:
+        return
+    common = {"threads": options.threads, "rounds": options.rounds, "seconds": options.seconds}
+    with open(options.json, "w", encoding="utf-8") as file:
+        json.dump({**common, **settings, kinds: results}, file, indent=1)

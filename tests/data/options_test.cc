@@ -184,5 +184,21 @@ TEST(Paths, GlobsGiveTheirMatchesSortedByName) {
   std::filesystem::remove_all(directory);
 }
 
+TEST(DataOptions, AnObjectiveSaysWhichLengthsItsRowsNeed) {
+  const auto errors = [](const std::string& objective, const std::string& lengths) {
+    return data_error("train: {type: text, path: a, objective: {" + objective +
+                      "}}\nvocabulary: {type: bytes, extra_ids: 100}\nsequence_length: {" + lengths + "}");
+  };
+  EXPECT_EQ(errors("type: span_corruption", "inputs: 64"), "");
+  EXPECT_EQ(errors("type: span_corruption, as: targets", "targets: 64"), "");
+  EXPECT_EQ(errors("type: masked_lm", "inputs: 64"), "");
+  EXPECT_EQ(errors("type: fill_in_the_middle", "targets: 64"), "");
+  EXPECT_EQ(errors("type: ul2", "inputs: 64, targets: 64"), "");
+  EXPECT_THAT(errors("type: span_corruption", "targets: 64"),
+              HasSubstr("`data.sequence_length` has no number for `inputs`"));
+  EXPECT_THAT(errors("type: prefix_lm", "inputs: 64"),
+              HasSubstr("`data.sequence_length` has no number for `targets`"));
+}
+
 }  // namespace
 }  // namespace mtf

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/graph/sharding_rule.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
@@ -101,6 +102,24 @@ TEST(LayoutCheck, L2OneMeshDimensionTwiceInOneRule) {
   const Problem problem = only_error(check_mlp("rows:2", {rule("batch", {"rows", "rows"}, 7)}));
   EXPECT_EQ(problem.message, "layout splits `batch` over mesh dimension `rows` twice");
   EXPECT_EQ(problem.hint, "name it once");
+}
+
+TEST(LayoutCheck, L2DimensionsThatAreSplitApart) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 4}, {"experts", 4}, {"d", 4}});
+  const std::string apart = split_apart("batch", {"experts"});
+  graph.set_output("y", einsum({rename(x, "batch", apart), graph.input("w", {{"d", 4}, {"hidden", 4}})},
+                               {{apart, 4}, {"experts", 4}, {"hidden", 4}}));
+  EXPECT_EQ(only_error(check(graph, "x:2", {rule("batch", {"x"}, 1), rule("hidden", {"x"}, 2)})).message,
+            "layout splits `batch` and `hidden`, both of one tensor, over mesh dimension `x`");
+  // Over x `batch` is not split any more where it is renamed.
+  Graph shared;
+  const Tensor u = shared.input("u", {{"batch", 4}, {"d", 4}});
+  const Tensor w = shared.input("w", {{"experts", 4}, {"d", 4}, {"hidden", 4}});
+  shared.set_output("y", einsum({rename(u, "batch", apart), w}, {{"experts", 4}, {apart, 4}, {"hidden", 4}}));
+  EXPECT_FALSE(
+      check(shared, "x:2;y:2", {rule("batch", {"x"}, 1), rule("experts", {"x"}, 2), rule("hidden", {"y"}, 3)})
+          .has_errors());
 }
 
 TEST(LayoutCheck, L3TwoDimensionsOfTheOperandsOfAnEinsum) {

@@ -112,12 +112,15 @@ TEST_P(DecodedModels, WriteTextsOfTheProbabilityOfWholeRows) {
   }
 }
 
-/// Tokens compete for experts in training only: a text is written alone as among others, greedily and by beam search.
-TEST(DecodedExperts, WriteATextAsAmongOthersOnEveryLayout) {
-  const std::string yaml =
-      "{type: lm, d_model: 8, num_layers: 2, vocab_divisor: 8, block: [SelfAttention: {num_heads: 2, "
-      "key_value_size: 4}, MoE1D: {num_experts: 4, hidden_size: 12, gating: top_2, min_expert_capacity: 1, "
-      "capacity_factor_eval: 0.5}]}";
+class DecodedExperts : public ::testing::TestWithParam<const char*> {};
+
+/// Tokens compete for experts, and experts are drawn, in training and evaluation only: a text is written alone as among
+/// others, greedily and by beam search.
+TEST_P(DecodedExperts, WriteATextAsAmongOthersOnEveryLayout) {
+  const std::string yaml = fmt::format(
+      "{{type: lm, d_model: 8, num_layers: 2, vocab_divisor: 8, block: [SelfAttention: {{num_heads: 2, "
+      "key_value_size: 4}}, MoE1D: {{num_experts: 4, hidden_size: 12, {}}}]}}",
+      GetParam());
   std::vector<GivenText> texts;
   for (int32_t i = 0; i < 8; ++i)
     texts.push_back({.inputs = {}, .prefix = {2 + i, 9, 20 - i}, .prompt = 3, .limit = 8});
@@ -145,6 +148,11 @@ TEST(DecodedExperts, WriteATextAsAmongOthersOnEveryLayout) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Gatings, DecodedExperts,
+                         ::testing::Values("gating: top_2, min_expert_capacity: 1, capacity_factor_eval: 0.5",
+                                           "gating: top_2, second_policy_eval: random, parity: true",
+                                           "gating: switch, switch_policy_eval: sample"));
 
 }  // namespace
 }  // namespace mtf::testing

@@ -147,6 +147,7 @@ constexpr const char* kGatings[] = {
     "gating: top_k, dispatch: capacity, expert_groups: 2, experts_per_token: 2, router_z: 0.01, "
     "selection_bias: true",
     "gating: switch, dispatch: dropless",
+    "gating: top_k, dropout_rate: 0.25, activation: [swish, linear]",
     "gating: top_2, dispatch: dropless, second_policy_train: threshold, second_threshold_train: 0.5",
     "gating: top_k, experts_per_token: 3, router_z: 0.01, balance: {coef: 0.1, scope: batch}",
     "gating: top_k, score: sigmoid, scale: 2.5, selection_bias: true, activation: [swish, linear]",

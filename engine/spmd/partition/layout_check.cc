@@ -10,6 +10,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/sharding_rule.h"
 #include "engine/graph/structural.h"
 #include "engine/spmd/partition/liveness.h"
 #include "engine/spmd/partition/partition.h"
@@ -151,6 +152,9 @@ class LayoutCheck {
   void check_tensor(const std::string& name, const Shape& shape, Domain domain);
   void check_repeated_rules(const std::string& name, const Shape& shape, Domain domain);
   void check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what);
+  const LayoutRule* rule_for(const std::string& dimension, Domain domain) const;
+  std::vector<std::string> mesh_dimensions(const std::string& dimension, const LayoutRule& rule,
+                                           Domain domain) const;
   void check_divisible(const std::string& name, const Shape& shape, Domain domain);
   void report_indivisible(const std::string& key, const SplitSizes& known);
   void check_unsplittable(const Operation& operation);
@@ -263,24 +267,45 @@ void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& sha
   }
 }
 
+/// The rule by which a dimension is split, also after split_apart(); null: none.
+const LayoutRule* LayoutCheck::rule_for(const std::string& dimension, Domain domain) const {
+  if (const LayoutRule* rule = rules(domain).find(dimension)) return rule;
+  const std::vector<LayoutRule>& all = rules(domain).rules();
+  const auto found = std::ranges::find_if(all, [&](const LayoutRule& rule) {
+    return dimension.starts_with(split_apart(rule.dimension, {std::string()}));
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// The mesh dimensions over which a dimension with this rule is split: fewer than in the rule after split_apart().
+std::vector<std::string> LayoutCheck::mesh_dimensions(const std::string& dimension, const LayoutRule& rule,
+                                                      Domain domain) const {
+  if (rule.dimension == dimension) return rule.mesh_dimensions;
+  std::vector<std::string> names;
+  for (const int axis : LayoutMap(layouts_.mesh, rules(domain)).axes(dimension))
+    names.push_back(layouts_.mesh.shape()[axis].name);
+  return names;
+}
+
 void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Domain domain,
                                const std::string& what) {
   std::map<std::string, std::string> user;  // mesh dimension -> tensor dimension
   for (const Dimension& d : shape) {
-    const LayoutRule* rule = rules(domain).find(d.name);
+    const LayoutRule* rule = rule_for(d.name, domain);
     if (!rule) continue;
-    for (const std::string& mesh_dimension : rule->mesh_dimensions) {
+    const std::string& ruled = rule->dimension;
+    for (const std::string& mesh_dimension : mesh_dimensions(d.name, *rule, domain)) {
       const std::optional<int> axis = layouts_.mesh.shape().find(mesh_dimension);
       if (!axis) continue;
-      const auto [other, added] = user.emplace(mesh_dimension, d.name);
+      const auto [other, added] = user.emplace(mesh_dimension, ruled);
       if (added) continue;
-      const bool twice = other->second == d.name;
+      const bool twice = other->second == ruled;
       if (!twice && layouts_.mesh.size(*axis) == 1) continue;  // neither is split
-      find(fmt::format("L2 {} {} {}", d.name, other->second, mesh_dimension), *rule,
-           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), d.name,
+      find(fmt::format("L2 {} {} {}", ruled, other->second, mesh_dimension), *rule,
+           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), ruled,
                                mesh_dimension)
                  : fmt::format("{} splits `{}` and `{}`, both of {}, over mesh dimension `{}`",
-                               section(*rule), other->second, d.name, what, mesh_dimension),
+                               section(*rule), other->second, ruled, what, mesh_dimension),
            twice ? "name it once" : "split one of them over another mesh dimension or not at all",
            name + " " + shape.to_string());
     }
