@@ -1,5 +1,6 @@
 #include "layers/embeddings/vocab.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/indexing.h"
@@ -18,6 +19,20 @@ void describe(config::Visitor& visit, VocabEmbedding& options) {
 }
 
 namespace {
+
+/// The standard deviation of initial values; of a truncated normal before the truncation.
+double deviation(const Initializer& initializer) {
+  switch (initializer.kind) {
+    case Initializer::Kind::kConstant:
+      return 0;
+    case Initializer::Kind::kUniform:
+      return initializer.value / std::sqrt(3.0);
+    case Initializer::Kind::kNormal:
+    case Initializer::Kind::kTruncatedNormal:
+      break;
+  }
+  return initializer.value;
+}
 
 class Vocab final : public TokenEmbedding {
  public:
@@ -39,11 +54,14 @@ class Vocab final : public TokenEmbedding {
 
  private:
   Tensor table(Context& context) const {
+    const Shape shape{vocabulary_, model_};
+    if (options_.initializer) {
+      // Adam's usual rates are also for BERT's table, whose deviation 0.02 is less than 1 / sqrt(d_model).
+      const Initializer given = make_initializer(*options_.initializer, vocabulary_.size, model_.size);
+      return context.variable("embedding", shape, given, std::max(1.0, deviation(given) * root_));
+    }
     const double scale = options_.scale_like_classifier ? 1 : root_;
-    const Initializer initializer =
-        options_.initializer ? make_initializer(*options_.initializer, vocabulary_.size, model_.size)
-                             : Initializer::normal(scale / root_);
-    return context.variable("embedding", {vocabulary_, model_}, initializer, scale);
+    return context.variable("embedding", shape, Initializer::normal(scale / root_), scale);
   }
 
   VocabEmbedding options_;

@@ -73,5 +73,17 @@ TEST(StepScale, WithoutItAllWeightsTakeStepsOfOneLength) {
   EXPECT_GT(relative_difference(scaled, original), 1e-3);
 }
 
+TEST(StepScale, FollowsTheInitialValuesOfAnEmbedding) {
+  const auto losses = [](const std::string& stddev, const std::string& optimizer) {
+    const std::string embedding =
+        fmt::format("{{type: vocab, initializer: {{type: normal, stddev: {}}}}}", stddev);
+    return losses_of_six_steps(*translation_model(embedding, false), optimizer);
+  };
+  const std::string one_length = "{type: adam, scaled_steps: false}";
+  EXPECT_EQ(losses("1", kAdam), losses_of_six_steps(*translation_model("vocab", false), kAdam));
+  // A BERT's table, whose deviation is less than the usual 1 / sqrt(d_model), takes the steps of all weights.
+  EXPECT_EQ(losses("0.02", kAdam), losses("0.02", one_length));
+}
+
 }  // namespace
 }  // namespace mtf::testing
