@@ -480,6 +480,22 @@ INSTANTIATE_TEST_SUITE_P(Heads, DistilledHeads, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(Distillation, RefusesATeacherOfOtherTexts) {
+  // The targets of masked language models are hidden tokens, without a dimension `length`.
+  const Head masked{"", "type: masked_lm", "layer_norm", text_heads().back().targets};
+  const Distillation model(text_head_model(masked), parse_model(student_yaml()), {}, Mark{});
+  TrainStepOptions options;
+  options.batch_size = kHeadRows;
+  try {
+    build_train_step(model, text_head_features(masked), options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr("the teacher does not read these data: there is no dimension "
+                                     "`length`"));
+  }
+}
+
 TEST(Distillation, TheTeacherNeedsNoClassifierOfPairs) {
   const Head pairs = text_heads().back();
   ASSERT_EQ(pairs.name, "pretraining");
