@@ -84,6 +84,7 @@ class Context {
   /// The context of a model that is only applied while `trained` is the context of the one that is trained: on the same
   /// batch, as in evaluation, with constants for variables (of the type of activations).
   static Context applied(const Context& trained) { return {Applied(), trained}; }
+  bool is_applied() const { return is_applied_; }
   Context(const Context&) = delete;
 
   Graph& graph() { return graph_; }

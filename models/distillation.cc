@@ -135,7 +135,15 @@ ModelOutput Distillation::applied_teacher(const Context& context, const Features
   }
   Context applied = Context::applied(context);
   const auto scope = applied.graph().scope(std::string(kTeacher), mark_);
-  return teacher_->build(applied, features);
+  try {
+    return teacher_->build(applied, features);
+  } catch (const Error& error) {
+    const Problem& problem = error.problems().front();
+    if (problem.mark.known()) throw;  // in the teacher's configuration
+    throw Error(ErrorKind::kConfig, mark_,
+                fmt::format("the teacher does not read these data: {}", problem.message),
+                "a teacher that reads what the student reads");
+  }
 }
 
 Tensor Distillation::soft_loss(const Context& context, const ModelOutput& student,

@@ -177,7 +177,9 @@ ModelOutput MaskedLmModel::build(Context& context, const Features& features) con
     token_loss(context, options_.loss, targets, {}, context.input_embedding().vocabulary.name, output);
   }
   const auto next_sentence = features.find(kNextSentence);
-  if (next_sentence != features.end()) add_next_sentence(context, hidden, next_sentence->second, output);
+  // A teacher teaches tokens alone, and its weights may be without a classifier of pairs.
+  if (next_sentence != features.end() && !context.is_applied())
+    add_next_sentence(context, hidden, next_sentence->second, output);
   return output;
 }
 

@@ -321,16 +321,16 @@ TEST(CudaAttention, UnderASoftCap) {
     in.noise = c.input("noise", {batch(1), heads(2), memory(84)}, 0, 2);
     return in;
   };
-  for (int64_t d : kWidths) {
+  for (int64_t d : {64, 20}) {  // on tensor cores, and by other kernels
     for (const bool has_bias : {false, true}) {
       SCOPED_TRACE(fmt::format("{} columns{}", d, has_bias ? " with a bias" : ""));
       expect_same({[=](CaseBuilder& c) { return inputs(c, d, has_bias); },
                    {.soft_cap = 0.9, .max_distance = 16},
                    kManyValues});
     }
-    expect_same({[=](CaseBuilder& c) { return multi_head(c, 2, 2, 130, 130, d); },
+    expect_same({[=](CaseBuilder& c) { return multi_head(c, 1, 1, 130, 130, d); },
                  {.causal = true, .soft_cap = 0.9}});
-    expect_same({[=](CaseBuilder& c) { return multi_head(c, 2, 2, 2, 300, d); }, {.soft_cap = 0.9}});
+    expect_same({[=](CaseBuilder& c) { return multi_head(c, 1, 1, 2, 300, d); }, {.soft_cap = 0.9}});
   }
 }
 

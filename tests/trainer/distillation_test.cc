@@ -480,6 +480,38 @@ INSTANTIATE_TEST_SUITE_P(Heads, DistilledHeads, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(Distillation, RefusesATeacherOfOtherTexts) {
+  // The targets of masked language models are hidden tokens, without a dimension `length`.
+  const Head masked{"", "type: masked_lm", "layer_norm", text_heads().back().targets};
+  const Distillation model(text_head_model(masked), parse_model(student_yaml()), {}, Mark{});
+  TrainStepOptions options;
+  options.batch_size = kHeadRows;
+  try {
+    build_train_step(model, text_head_features(masked), options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr("the teacher does not read these data: there is no dimension "
+                                     "`length`"));
+  }
+}
+
+TEST(Distillation, TheTeacherNeedsNoClassifierOfPairs) {
+  const Head pairs = text_heads().back();
+  ASSERT_EQ(pairs.name, "pretraining");
+  const Distillation model(text_head_model(pairs), text_head_model(pairs, kTeacherWidth), {}, Mark{});
+  TrainStepOptions options;
+  options.batch_size = kHeadRows;
+  const TrainStep step = build_train_step(model, text_head_features(pairs), options);
+  int of_student = 0;
+  for (const auto& variable : step.graph->variables()) {
+    EXPECT_FALSE(variable->name.starts_with("teacher/next_sentence")) << variable->name;
+    EXPECT_FALSE(variable->name.starts_with("teacher/pooler")) << variable->name;
+    of_student += variable->name.starts_with("next_sentence/");
+  }
+  EXPECT_EQ(of_student, 2);
+}
+
 void expect_refused(const std::string& student, const std::string& teacher, const std::string& message,
                     const DistillOptions& distill = {}) {
   const Distillation model(parse_model(student), parse_model(teacher), distill, Mark{});
