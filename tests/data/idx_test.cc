@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "engine/base/error.h"
+#include "tests/data/data_testing.h"
 #include "tests/support/failure.h"
 
 namespace mtf {
@@ -109,7 +110,8 @@ TEST_F(Idx, FilesHaveAnyRankAndType) {
     const uint32_t magic = c.type << 8;
     const std::string path = plain("f", idx({magic + 4, 1, 1, 1, 1}, c.number));
     const auto source = open_idx({path}, {plain("l", idx({2049, 1}, "\1"))});
-    EXPECT_EQ(values_of<float>(*open_idx({path}, {}), "image", 0), values_of<float>(*source, "image", 0));
+    EXPECT_EQ(testing::values_of<float>(*open_idx({path}, {}), "image", 0),
+              testing::values_of<float>(*source, "image", 0));
     EXPECT_EQ(source->features()[0],
               (Feature{"image", Shape{{"rows", 1}, {"cols", 1}, {"channels", 1}}, DType::kFloat32}));
     float value = 0;
