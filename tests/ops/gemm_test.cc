@@ -9,6 +9,7 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/expert_product.h"
 
 namespace mtf::testing {
 namespace {
@@ -159,6 +160,74 @@ TEST(Gemm, SeveralSummedAxesAreOneDepth) {
   }
 }
 
+/// `size` numbers that increase from 0, with gaps.
+std::vector<int64_t> random_places(int64_t size) {
+  std::vector<int64_t> places{0};
+  while (std::ssize(places) < size)
+    places.push_back(places.back() + random_size(1, places.size() % 5 ? 1 : 9));
+  return places;
+}
+
+/// Copies rows of `size` elements to their places; `rest` is between them.
+template <class T>
+std::vector<T> placed(const std::vector<T>& rows, const std::vector<int64_t>& places, int64_t size, T rest) {
+  std::vector<T> result((places.back() + 1) * size, rest);
+  for (size_t i = 0; i < places.size(); ++i) std::copy_n(&rows[i * size], size, &result[places[i] * size]);
+  return result;
+}
+
+/// Rows of A and of C, or the entries of the sum, may stand at any places.
+template <class T, class Multiply>
+void expect_places_do_not_matter(int64_t rows, int64_t columns, int64_t depth, const Multiply& multiply) {
+  using C = Computed<T>;
+  const std::vector<T> a = random_values<T>(rows * depth), b = random_values<T>(depth * columns);
+  const std::vector<int64_t> places = random_places(depth), row_places = random_places(rows);
+  std::vector<int64_t> a_rows, c_rows;
+  for (const int64_t place : row_places) {
+    a_rows.push_back(place * depth);
+    c_rows.push_back(place * columns);
+  }
+  std::vector<C> c(rows * columns), placed_c((row_places.back() + 1) * columns, C(7));
+  SummedAxis summed{depth, 1, columns};
+  Product<T> product{rows, columns, {&summed, 1}, a.data(), depth, b.data(), 1, c.data(), columns};
+  multiply(product);
+  const std::vector<T> placed_rows = placed(a, row_places, depth, T(NAN));
+  product.a = placed_rows.data();
+  product.c = placed_c.data();
+  product.a_rows = a_rows.data();
+  product.c_rows = c_rows.data();
+  multiply(product);
+  EXPECT_EQ(placed_c, placed(c, row_places, columns, C(7)));
+
+  summed = {depth, rows, columns};  // the same numbers as a matrix [depth x rows]
+  product = {rows, columns, {&summed, 1}, a.data(), 1, b.data(), 1, c.data(), columns};
+  multiply(product);
+  const std::vector<C> whole = c;
+  const std::vector<T> placed_a = placed(a, places, rows, T(NAN)),
+                       placed_b = placed(b, places, columns, T(NAN));
+  summed.places = places.data();
+  product.a = placed_a.data();
+  product.b = placed_b.data();
+  multiply(product);
+  EXPECT_EQ(c, whole);
+}
+
+TEST(Gemm, PlacesDoNotChangeBits) {
+  for (const auto& [rows, columns, depth] :
+       {std::array{20, 50, 90}, {130, 700, 390}, {300, 33, 500}, {5, 1, 17}, {1, 40, 1}}) {
+    for (const InstructionSet set : available_instruction_sets()) {
+      std::vector<float> scratch(product_scratch(rows, columns, depth));
+      const auto by_kernels = [&](const auto& product) {
+        multiply(product, scratch.data(), gemm_kernels(set));
+      };
+      expect_places_do_not_matter<float>(rows, columns, depth, by_kernels);
+      expect_places_do_not_matter<BFloat16>(rows, columns, depth, by_kernels);
+    }
+    expect_places_do_not_matter<double>(rows, columns, depth,
+                                        [](const auto& product) { multiply(product, nullptr); });
+  }
+}
+
 TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
   const int64_t depth = depth_block(384), size = 45;
   const std::vector<float> a = random_values<float>(depth * size), b = random_values<float>(depth * size);
@@ -175,30 +244,40 @@ TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
   }
 }
 
-/// Runs the kernel of an einsum of float32 or bfloat16, with all tasks at once or one by one.
+template <class T>
+Slice slice_of(const std::vector<T>& values) {
+  return {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()))};
+}
+
+/// Runs the kernel of an operation with one output, with all tasks at once or one by one.
+template <class T>
+std::vector<T> run_kernel(const Operation& operation, const std::vector<Slice>& inputs, bool task_by_task) {
+  KernelContext context{operation, {}, {}};
+  const auto local = [](const Shape& shape, DType type) {
+    return LocalTensor{shape, shape, shape.strides(), type};
+  };
+  for (const Tensor& input : operation.inputs())
+    context.inputs.push_back(local(input.shape(), input.dtype()));
+  const OutputInfo& output = operation.outputs()[0];
+  context.outputs = {local(output.shape, output.dtype)};
+  const std::unique_ptr<Kernel> kernel = prepare_cpu_kernel(context);
+  std::vector<T> result(output.shape.size());
+  std::vector<double> scratch(kernel->scratch_bytes() / sizeof(double) + 1);
+  const std::vector<Slice> out{slice_of(result)};
+  const KernelCall call{inputs, out, reinterpret_cast<std::byte*>(scratch.data())};
+  for (int64_t task = 0; task_by_task && task < kernel->tasks(); ++task) kernel->run(call, task, task + 1);
+  if (!task_by_task) kernel->run(call, 0, kernel->tasks());
+  return result;
+}
+
+/// Runs the kernel of an einsum of float32 or bfloat16.
 template <class T>
 std::vector<T> run_einsum(const std::vector<Shape>& shapes, const Shape& output,
                           const std::vector<std::vector<T>>& inputs, bool task_by_task) {
   Graph graph;
   const auto input = [&](const char* name, int n) { return graph.input(name, shapes[n], DTypeOf<T>::value); };
   const Tensor y = einsum({input("a", 0), input("b", 1)}, output);
-  KernelContext context{y.operation(), {}, {}};
-  const auto local = [](const Shape& shape) {
-    return LocalTensor{shape, shape, shape.strides(), DTypeOf<T>::value};
-  };
-  context.inputs = {local(shapes[0]), local(shapes[1])};
-  context.outputs = {local(output)};
-  const std::unique_ptr<Kernel> kernel = prepare_cpu_kernel(context);
-  std::vector<T> result(output.size());
-  std::vector<float> scratch(kernel->scratch_bytes() / sizeof(float) + 1);
-  const auto bytes = [](const auto& values) {
-    return Slice{const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data()))};
-  };
-  const std::vector<Slice> in{bytes(inputs[0]), bytes(inputs[1])}, out{bytes(result)};
-  const KernelCall call{in, out, reinterpret_cast<std::byte*>(scratch.data())};
-  for (int64_t task = 0; task_by_task && task < kernel->tasks(); ++task) kernel->run(call, task, task + 1);
-  if (!task_by_task) kernel->run(call, 0, kernel->tasks());
-  return result;
+  return run_kernel<T>(y.operation(), {slice_of(inputs[0]), slice_of(inputs[1])}, task_by_task);
 }
 
 template <class T>
@@ -220,6 +299,39 @@ TEST(EinsumTasks, DoNotChangeBits) {
   expect_tasks_do_not_matter<float>({in, batch}, {out, in}, {out, batch});
   expect_tasks_do_not_matter<float>({heads, batch, in}, {in, out}, {batch, heads, out});
   expect_tasks_do_not_matter<BFloat16>({batch, in}, {in, out}, {batch, out});
+}
+
+/// Products of 90 rows in two groups with the matrices of three experts, of which one has no rows.
+template <class T>
+void expect_tasks_of_experts_do_not_matter() {
+  const Dimension block{"experts", 1}, groups{"groups", 2}, capacity{"capacity", 50}, in{"in", 530},
+      out{"out", 600}, experts{"experts", 3};
+  const Shape rows{block, groups, capacity};
+  const std::vector<int32_t> ends{0, 30, 30, 50, 0, 1, 1, 40};
+  const std::vector<T> of_x = random_values<T>(100 * in.size), of_y = random_values<T>(100 * out.size),
+                       of_w = random_values<T>(3 * in.size * out.size);
+  Graph graph;
+  const auto input = [&](const char* name, const Shape& shape) {
+    return graph.input(name, shape, DTypeOf<T>::value);
+  };
+  const Tensor x = input("x", rows + in), y = input("y", rows + out), w = input("w", {experts, in, out}),
+               offsets = graph.input("ends", {block, groups, {"ends", 4}}, DType::kInt32);
+  const auto expect_equal = [&](const Tensor& result, const std::vector<T>& a, const std::vector<T>& b) {
+    const std::vector<Slice> inputs{slice_of(a), slice_of(b), slice_of(ends)};
+    EXPECT_TRUE(same_bits(run_kernel<T>(result.operation(), inputs, false),
+                          run_kernel<T>(result.operation(), inputs, true)))
+        << result.shape().to_string();
+  };
+  expect_equal(expert_product(x, w, offsets), of_x, of_w);
+  expect_equal(expert_product(y, w, offsets), of_y, of_w);
+  expect_equal(expert_outer_product(x, y, offsets, experts), of_x, of_y);
+  expect_equal(expert_outer_product(y, x, offsets, experts), of_y, of_x);
+}
+
+TEST(ExpertTasks, DoNotChangeBits) {
+  expect_tasks_of_experts_do_not_matter<float>();
+  expect_tasks_of_experts_do_not_matter<BFloat16>();
+  expect_tasks_of_experts_do_not_matter<double>();
 }
 
 /// Returns entries [begin, begin + size) of the first dimension.

@@ -1,5 +1,6 @@
-// Kernels of expert_product and expert_outer_product on the matrix product of gemm.h. A task owns some columns of one
-// expert's product: results do not depend on the number of threads.
+// Kernels of expert_product and expert_outer_product on the matrix product of gemm.h, which reads the rows of an expert
+// where they are. A task owns some columns of one expert's product: results do not depend on the number of threads.
+// Tasks of one expert that run one after the other are joined, so that its rows are packed once.
 #include "engine/ops/expert_product.h"
 
 #include <algorithm>
@@ -15,8 +16,10 @@ namespace {
 
 /// Columns of a task: fewer where there are few experts to share out.
 constexpr int64_t kMostColumns = 512, kLeastColumns = 128, kWantedTasks = 32;
-/// Rows that are multiplied at a time.
-constexpr int64_t kRowsAtOnce = 384;
+/// Rows that are multiplied at a time, and, in an outer product, summed at a time.
+constexpr int64_t kRowsAtOnce = 1024, kSummedAtOnce = 384;
+/// The most elements of a product that is not made in place.
+constexpr int64_t kMostElements = 384 * kMostColumns;
 
 int64_t columns_per_task(int64_t columns, int64_t experts) {
   const int64_t parts = std::max<int64_t>(1, kWantedTasks / experts);
@@ -24,19 +27,19 @@ int64_t columns_per_task(int64_t columns, int64_t experts) {
   return std::clamp(wanted, std::min(columns, kLeastColumns), std::min(columns, kMostColumns));
 }
 
-/// Visits the rows of experts in the order of groups, up to kRowsAtOnce at a time.
+/// Visits the rows of experts in the order of groups, up to `most` at a time.
 class RowChunks {
  public:
-  RowChunks(const ExpertRows& rows, const int32_t* offsets, int64_t expert)
-      : rows_(rows), offsets_(offsets), expert_(expert) {
+  RowChunks(const ExpertRows& rows, const int32_t* offsets, int64_t expert, int64_t most)
+      : rows_(rows), offsets_(offsets), expert_(expert), most_(most) {
     enter();
   }
 
   /// Writes the next row numbers; returns how many, 0 at the end.
   int64_t next(int64_t* numbers) {
     int64_t n = 0;
-    while (n < kRowsAtOnce && group_ < rows_.groups) {
-      for (; n < kRowsAtOnce && at_ < end_; ++at_) numbers[n++] = first_ + at_;
+    while (n < most_ && group_ < rows_.groups) {
+      for (; n < most_ && at_ < end_; ++at_) numbers[n++] = first_ + at_;
       if (at_ < end_) break;
       ++group_;
       enter();
@@ -55,7 +58,7 @@ class RowChunks {
 
   const ExpertRows& rows_;
   const int32_t* offsets_;
-  int64_t expert_, group_ = 0, at_ = 0, end_ = 0, first_ = 0;
+  int64_t expert_, most_, group_ = 0, at_ = 0, end_ = 0, first_ = 0;
 };
 
 template <class T>
@@ -72,56 +75,67 @@ class ExpertProductKernel final : public Kernel {
     out_stride_ = w.strides[out_axis];
     columns_ = columns_per_task(out_, rows_.experts());
     blocks_ = (out_ + columns_ - 1) / columns_;
+    most_columns_ = kInPlace ? out_ : columns_;
+    rows_at_once_ = kInPlace ? kRowsAtOnce : std::clamp<int64_t>(kMostElements / columns_, 1, kRowsAtOnce);
   }
 
   int64_t tasks() const override { return rows_.experts() * blocks_ + rows_.segments(); }
   size_t scratch_bytes() const override {
-    return sizeof(int64_t) * 2 * kRowsAtOnce +
-           sizeof(C) * static_cast<size_t>(product_elements() + product_scratch(kRowsAtOnce, columns_, in_));
+    return sizeof(int64_t) * static_cast<size_t>(3 * kRowsAtOnce) +
+           sizeof(C) *
+               static_cast<size_t>(product_elements() + product_scratch(rows_at_once_, most_columns_, in_));
   }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
     int64_t flops = 0;
-    for (int64_t task = begin; task < end; ++task) {
-      if (task < rows_.experts() * blocks_) {
-        flops += multiply_expert(call, task / blocks_, task % blocks_ * columns_);
-      } else {
-        clear_rest(call, task - rows_.experts() * blocks_);
+    for (int64_t task = begin; task < end;) {
+      if (task >= rows_.experts() * blocks_) {
+        clear_rest(call, task++ - rows_.experts() * blocks_);
+        continue;
       }
+      const int64_t block = task % blocks_, joined = kInPlace ? std::min(end - task, blocks_ - block) : 1;
+      flops += multiply_expert(call, task / blocks_, block * columns_,
+                               std::min(joined * columns_, out_ - block * columns_));
+      task += joined;
     }
     return flops;
   }
 
  private:
   using C = Computed<T>;
+  static constexpr bool kInPlace = std::is_same_v<T, C>;  ///< products are made where they stay
 
-  int64_t product_elements() const { return (kRowsAtOnce * columns_ + 15) / 16 * 16; }
+  int64_t product_elements() const { return kInPlace ? 0 : (rows_at_once_ * columns_ + 15) / 16 * 16; }
 
-  int64_t multiply_expert(const KernelCall& call, int64_t expert, int64_t column) const {
+  int64_t multiply_expert(const KernelCall& call, int64_t expert, int64_t column, int64_t columns) const {
     auto* numbers = reinterpret_cast<int64_t*>(call.scratch);
-    int64_t* begins = numbers + kRowsAtOnce;
-    C* product = reinterpret_cast<C*>(begins + kRowsAtOnce);
-    const int64_t columns = std::min(columns_, out_ - column);
+    int64_t *begins = numbers + kRowsAtOnce, *results = begins + kRowsAtOnce;
+    C* product = reinterpret_cast<C*>(results + kRowsAtOnce);
     const SummedAxis depth{in_, 1, in_stride_};
-    RowChunks chunks(rows_, call.input<int32_t>(2), expert);
+    RowChunks chunks(rows_, call.input<int32_t>(2), expert, rows_at_once_);
     int64_t flops = 0;
     while (const int64_t n = chunks.next(numbers)) {
-      for (int64_t i = 0; i < n; ++i) begins[i] = numbers[i] * in_;
-      multiply(Product<T>{.rows = n,
-                          .columns = columns,
-                          .summed = {&depth, 1},
-                          .a = call.input<T>(0),
-                          .b = call.input<T>(1) + expert * expert_stride_ + column * out_stride_,
-                          .b_column_stride = out_stride_,
-                          .c = product,
-                          .c_row_stride = columns,
-                          .a_rows = begins},
-               product + product_elements());
       for (int64_t i = 0; i < n; ++i) {
-        T* y = call.output<T>(0) + numbers[i] * out_ + column;
-        std::transform(product + i * columns, product + (i + 1) * columns, y,
-                       [](C value) { return narrow<T>(value); });
+        begins[i] = numbers[i] * in_;
+        results[i] = numbers[i] * out_;
       }
+      Product<T> rows{.rows = n,
+                      .columns = columns,
+                      .summed = {&depth, 1},
+                      .a = call.input<T>(0),
+                      .b = call.input<T>(1) + expert * expert_stride_ + column * out_stride_,
+                      .b_column_stride = out_stride_,
+                      .c = product,
+                      .c_row_stride = columns,
+                      .a_rows = begins};
+      if constexpr (kInPlace) {
+        rows.c = call.output<T>(0) + column;
+        rows.c_rows = results;
+      }
+      multiply(rows, product + product_elements());
+      for (int64_t i = 0; !kInPlace && i < n; ++i)
+        std::transform(product + i * columns, product + (i + 1) * columns,
+                       call.output<T>(0) + results[i] + column, [](C value) { return narrow<T>(value); });
       flops += 2 * n * columns * in_;
     }
     return flops;
@@ -136,6 +150,7 @@ class ExpertProductKernel final : public Kernel {
 
   ExpertRows rows_;
   int64_t in_, out_, expert_stride_, in_stride_, out_stride_, columns_, blocks_;
+  int64_t most_columns_, rows_at_once_;  ///< that are multiplied at a time
 };
 
 /// Writes elements of type Out, which is T or float32; sums of the same type are made in place.
@@ -155,53 +170,54 @@ class ExpertOuterProductKernel final : public Kernel {
 
   int64_t tasks() const override { return rows_.experts() * across_ * down_; }
   size_t scratch_bytes() const override {
-    return sizeof(int64_t) * kRowsAtOnce + sizeof(T) * static_cast<size_t>(packed_elements()) +
-           sizeof(C) * static_cast<size_t>(sums() + product_scratch(height_, width_, kRowsAtOnce));
+    return sizeof(int64_t) * kSummedAtOnce +
+           sizeof(C) * static_cast<size_t>(sums() + product_scratch(kInPlace ? in_ : height_,
+                                                                    kInPlace ? out_ : width_, kSummedAtOnce));
   }
 
+  /// Joins tasks of one expert that make whole rows, or parts of the same rows.
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
     int64_t flops = 0;
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t part = task % (across_ * down_);
-      flops +=
-          multiply_part(call, task / (across_ * down_), part / across_ * height_, part % across_ * width_);
+    for (int64_t task = begin; task < end;) {
+      const int64_t parts = across_ * down_, part = task % parts, last = std::min(parts, part + end - task);
+      const int64_t down = part / across_, across = part % across_;
+      const int64_t rows = kInPlace && across == 0 ? std::max<int64_t>(1, last / across_ - down) : 1;
+      const int64_t columns = kInPlace ? std::min(across_ - across, last - part) : 1;
+      const int64_t row = down * height_, column = across * width_;
+      flops += multiply_part(call, task / parts, row, std::min(rows * height_, in_ - row), column,
+                             std::min(columns * width_, out_ - column));
+      task += rows * columns;
     }
     return flops;
   }
 
  private:
   using C = Computed<T>;
+  static constexpr bool kInPlace = std::is_same_v<Out, C>;  ///< sums are made where they stay
 
-  int64_t sums() const { return (height_ * width_ + 15) / 16 * 16; }
-  int64_t packed_elements() const { return (kRowsAtOnce * (height_ + width_) + 31) / 32 * 32; }
+  int64_t sums() const { return kInPlace ? 0 : (height_ * width_ + 15) / 16 * 16; }
 
-  int64_t multiply_part(const KernelCall& call, int64_t expert, int64_t row, int64_t column) const {
+  int64_t multiply_part(const KernelCall& call, int64_t expert, int64_t row, int64_t height, int64_t column,
+                        int64_t width) const {
     auto* numbers = reinterpret_cast<int64_t*>(call.scratch);
-    T* x = reinterpret_cast<T*>(numbers + kRowsAtOnce);
-    T* y = x + kRowsAtOnce * height_;
-    C* sum = reinterpret_cast<C*>(x + packed_elements());
-    const int64_t height = std::min(height_, in_ - row), width = std::min(width_, out_ - column);
+    C* sum = reinterpret_cast<C*>(numbers + kSummedAtOnce);
     Out* to = call.output<Out>(0) + (expert * in_ + row) * out_ + column;
     C* scratch = sum + sums();
     int64_t stride = width;
-    if constexpr (std::is_same_v<Out, C>) {
+    if constexpr (kInPlace) {
       sum = to;
       stride = out_;
     }
-    RowChunks chunks(rows_, call.input<int32_t>(2), expert);
+    RowChunks chunks(rows_, call.input<int32_t>(2), expert, kSummedAtOnce);
     int64_t all = 0;
     while (const int64_t n = chunks.next(numbers)) {
-      for (int64_t i = 0; i < n; ++i) {
-        std::copy_n(call.input<T>(0) + numbers[i] * in_ + row, height, x + i * height);
-        std::copy_n(call.input<T>(1) + numbers[i] * out_ + column, width, y + i * width);
-      }
-      const SummedAxis depth{n, height, width};
+      const SummedAxis depth{n, in_, out_, numbers};
       multiply(Product<T>{.rows = height,
                           .columns = width,
                           .summed = {&depth, 1},
-                          .a = x,
+                          .a = call.input<T>(0) + row,
                           .a_row_stride = 1,
-                          .b = y,
+                          .b = call.input<T>(1) + column,
                           .b_column_stride = 1,
                           .c = sum,
                           .c_row_stride = stride,
@@ -212,7 +228,7 @@ class ExpertOuterProductKernel final : public Kernel {
     for (int64_t i = 0; i < height; ++i) {
       if (all == 0) {
         std::fill_n(to + i * out_, width, Out{});
-      } else if constexpr (!std::is_same_v<Out, C>) {
+      } else if constexpr (!kInPlace) {
         std::transform(sum + i * stride, sum + i * stride + width, to + i * out_,
                        [](C value) { return narrow<Out>(value); });
       }

@@ -1,5 +1,7 @@
 #include "engine/backend/cpu/contractions/gemm.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "engine/base/check.h"
@@ -16,8 +18,11 @@ constexpr int64_t kDepthUnit = 16;
 /// Rows of A or columns of B that are packed at a time: enough to hide the packing of the other operand, and
 /// more of them for a short depth.
 constexpr int64_t kUsualWidth = 512, kMostWidth = 1024;
-/// The number of elements that are packed at a time: most of an L2 cache of 2 MiB.
-constexpr int64_t kPackedElements = 416 << 10;
+/// The most elements that are packed at a time: most of an L2 cache of 2 MiB; and the fewest.
+constexpr int64_t kPackedElements = 416 << 10, kLeastPackedElements = 32 << 10;
+/// Where fewer are packed at a time, that operand is resident with which less is packed. Packing costs about four times
+/// what it costs to copy B while it is multiplied.
+constexpr int64_t kFewPackedElements = 128 << 10, kPackingCost = 4;
 /// A stays resident if the depth is at least kLongDepth and A has at most kFewRows rows, or, where each
 /// column of B is contiguous, at most as many rows as B has columns.
 constexpr int64_t kLongDepth = 192, kFewRows = 64;
@@ -46,6 +51,15 @@ void pack(const GemmKernels& kernels, const Strip<BFloat16>& strip, float* to, i
   kernels.pack_bf16(strip, to, to_stride);
 }
 
+/// The elements that are packed at a time on this machine: three quarters of its L2 cache.
+int64_t packed_elements() {
+  static const int64_t elements = [] {
+    const int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 where it is not known
+    return bytes > 0 ? std::clamp(bytes * 3 / 16, kLeastPackedElements, kPackedElements) : kPackedElements;
+  }();
+  return elements;
+}
+
 int64_t depth_of(std::span<const SummedAxis> summed) {
   int64_t depth = 1;
   for (const SummedAxis& axis : summed) depth *= axis.size;
@@ -63,21 +77,28 @@ struct Parts {
 
 /// The block of a product that is multiplied at a time. One operand stays packed in L2; of the other, one
 /// panel or strip at a time is in L1. If B is resident, C is written row by row; if A is resident, much
-/// packing of B is saved when A has few rows.
+/// packing of B is saved when A has few rows, and less is read from L2.
 struct Blocks {
   bool a_resident;
   /// The depth of one block, and of the blocks for which the resident operand is packed together.
   int64_t depth, group;
   int64_t rows, columns;  ///< extents of the resident operand; the other one is whole
 
-  Blocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool b_by_columns,
-         const GemmKernels& kernels)
+  /// `b_by_columns`: the columns of B are contiguous; `b_in_place`: rows of B are, and are read where they are.
+  Blocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool b_by_columns, bool a_in_place,
+         bool b_in_place, const GemmKernels& kernels)
       : a_resident(all_depth >= kLongDepth && all_rows <= (b_by_columns ? all_columns : kFewRows)),
         depth(depth_block(all_depth)) {
-    const int64_t width = std::clamp(kPackedElements / round_up(all_depth, depth), kUsualWidth, kMostWidth);
+    const int64_t packed = packed_elements(), usual = std::min(kUsualWidth, packed / depth);
+    const int64_t width = std::clamp(packed / round_up(all_depth, depth), usual, kMostWidth);
+    if (packed < kFewPackedElements && !a_in_place) {
+      const int64_t packing_of_b = b_in_place ? 1 : kPackingCost;
+      a_resident |= packing_of_b * all_columns * (ceil_divide(all_rows, width) - 1) <=
+                    kPackingCost * all_rows * (ceil_divide(all_columns, width) - 1);
+    }
     rows = a_resident ? balanced(all_rows, width, kernels.tile_rows) : all_rows;
     columns = a_resident ? all_columns : balanced(all_columns, width, 2 * kernels.vector_width);
-    group = balanced(all_depth, std::max(depth, kPackedElements / (a_resident ? rows : columns)), depth);
+    group = balanced(all_depth, std::max(depth, packed / (a_resident ? rows : columns)), depth);
   }
   /// The elements of packed A, including those by which the last vector exceeds a panel.
   int64_t elements_a(const GemmKernels& kernels) const {
@@ -92,20 +113,20 @@ class BlockedProduct {
       : product_(product),
         kernels_(kernels),
         inner_(product.summed.empty() ? SummedAxis{} : product.summed.back()),
-        in_place_(std::is_same_v<T, float> && product.summed.size() <= 1),
+        is_plain_(product.summed.size() <= 1 && !inner_.places),
+        in_place_(std::is_same_v<T, float> && is_plain_),
         strip_(2 * kernels.vector_width),
         depth_(depth_of(product.summed)),
-        blocks_(product.rows, product.columns, depth_, inner_.b_stride == 1, kernels),
+        few_strips_(ceil_divide(product.columns, strip_) < kStripsToPackA),
+        a_in_one_set_(inner_.a_stride == 1 && is_in_one_set(product.a_row_stride)),
+        a_in_place_(in_place_ && !product.a_rows &&
+                    (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_))),
+        blocks_(product.rows, product.columns, depth_, inner_.b_stride == 1, a_in_place_,
+                in_place_ && product.b_column_stride == 1, kernels),
         packed_a_(scratch),
-        packed_b_(scratch + blocks_.elements_a(kernels)) {
-    const bool few_strips = ceil_divide(product.columns, strip_) < kStripsToPackA;
-    const int64_t line = product.a_row_stride * static_cast<int64_t>(sizeof(T)) % kSetStride;
-    const bool one_set = inner_.a_stride == 1 && std::min(line, kSetStride - line) < kSetStride / 16;
-    fetches_ahead_ = !few_strips && product.summed.size() <= 1 && !product.a_rows;
-    a_in_place_ = in_place_ && !product.a_rows && (few_strips || (inner_.a_stride == 1 && !one_set));
-    most_rows_ =
-        std::min<int64_t>(a_in_place_ && one_set ? kRowsOfOneSet : kernels.tile_rows, kernels.tile_rows);
-  }
+        packed_b_(scratch + blocks_.elements_a(kernels)),
+        most_rows_(std::min<int64_t>(a_in_place_ && a_in_one_set_ ? kRowsOfOneSet : kernels.tile_rows,
+                                     kernels.tile_rows)) {}
 
   void run() const {
     for (int64_t row = 0; row < product_.rows; row += blocks_.rows) {
@@ -122,6 +143,12 @@ class BlockedProduct {
   struct Range {
     int64_t row, end_row, column, end_column, k, end_k;
   };
+
+  /// True if rows that are `stride` elements apart fall into one set of L1.
+  static bool is_in_one_set(int64_t stride) {
+    const int64_t line = stride * static_cast<int64_t>(sizeof(T)) % kSetStride;
+    return std::min(line, kSetStride - line) < kSetStride / 16;
+  }
 
   void run(const Range& range) const {
     if (blocks_.a_resident) {
@@ -160,6 +187,7 @@ class BlockedProduct {
     const Parts panels(range.end_row - range.row, most_rows_);
     Tile tile;
     tile.c_row_stride = product_.c_row_stride;
+    Lines next;
     for (int64_t column = range.column; column < range.end_column; column += strip_) {
       for (int64_t k = range.k; k < range.end_k; k += blocks_.depth) {
         set_depth(tile, range, k);
@@ -168,6 +196,8 @@ class BlockedProduct {
           const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
           set_a(tile, row, rows, k, packed, column == range.column);
           set_b(tile, range, column, k, packed_b_, panel == 0, panels.count);
+          if (panel == 0) next = next_lines_of_b(range, column, k);
+          next.fetch(ceil_divide(next.count, panels.count - panel));
           multiply_tile(tile, row, rows, column);
           packed += rows * tile.depth;
         }
@@ -181,12 +211,13 @@ class BlockedProduct {
   }
 
   void multiply_tile(Tile& tile, int64_t row, int64_t rows, int64_t column) const {
-    tile.c = product_.c + row * product_.c_row_stride + column;
+    tile.c = product_.c + (product_.c_rows ? column : row * product_.c_row_stride + column);
+    tile.c_rows = product_.c_rows ? product_.c_rows + row : nullptr;
     const int vectors = tile.columns > kernels_.vector_width ? 2 : 1;
     (a_in_place_ ? kernels_.strided : kernels_.packed)[vectors - 1][rows - 1](tile);
   }
 
-  /// Cache lines of the next panel of A, which are prefetched into L2 while the current panel is multiplied.
+  /// Cache lines of the next panel of A or strip of B, which are prefetched into L2 while the current one is multiplied.
   struct Lines {
     const T* data = nullptr;
     int64_t count = 0, stride = 0, length = 0;
@@ -198,11 +229,26 @@ class BlockedProduct {
     }
   };
   Lines lines_of_a(int64_t row, int64_t rows, int64_t k) const {
-    if (!fetches_ahead_) return {};
+    if (!is_plain_ || few_strips_ || product_.a_rows) return {};
     const T* data = product_.a + row * product_.a_row_stride + k * inner_.a_stride;
     const int64_t depth = std::min(depth_ - k, blocks_.depth);
     if (inner_.a_stride == 1) return {data, rows, product_.a_row_stride, depth};
     return {data, depth, inner_.a_stride, 1};
+  }
+
+  /// Those of the strip of B that is read after the one at `column` and k.
+  Lines next_lines_of_b(const Range& range, int64_t column, int64_t k) const {
+    k += blocks_.depth;
+    if (k >= range.end_k) {
+      k = range.k;
+      column += strip_;
+    }
+    if (!is_plain_ || column >= range.end_column) return {};
+    const T* data = product_.b + column * product_.b_column_stride + k * inner_.b_stride;
+    const int64_t width = std::min(strip_, range.end_column - column);
+    const int64_t depth = std::min(range.end_k - k, blocks_.depth);
+    if (inner_.b_stride == 1) return {data, width, product_.b_column_stride, depth};
+    return {data, depth, inner_.b_stride, width};
   }
 
   void set_a(Tile& tile, int64_t row, int64_t rows, int64_t k, float* packed, bool first) const {
@@ -253,6 +299,11 @@ class BlockedProduct {
             int64_t to_stride) const {
     const T* data = strip.data;
     strip.depth_stride = inner_.*stride;
+    if (inner_.places) {
+      strip.places = inner_.places + k;
+      strip.depth = depth;
+      return mtf::pack(kernels_, strip, to, to_stride);
+    }
     for (const int64_t end = k + depth; k < end; k += strip.depth, to += strip.depth * to_stride) {
       int64_t offset = 0, rest = k;
       for (size_t i = product_.summed.size(); i-- > 0; rest /= product_.summed[i].size)
@@ -266,12 +317,13 @@ class BlockedProduct {
   const Product<T>& product_;
   const GemmKernels& kernels_;
   const SummedAxis inner_;
+  const bool is_plain_;  ///< one axis with equal strides is summed
   const bool in_place_;  ///< operands can be read in place
   const int64_t strip_, depth_;
+  const bool few_strips_, a_in_one_set_, a_in_place_;
   const Blocks blocks_;
   float *const packed_a_, *const packed_b_;
-  bool a_in_place_, fetches_ahead_;
-  int64_t most_rows_;  ///< the most rows that a panel has
+  const int64_t most_rows_;  ///< the most rows that a panel has
 };
 
 /// out[j] (+)= sum over k of a[k] * b[k][j] for contiguous rows of b. Each pass over `out` adds four terms.
@@ -280,24 +332,25 @@ MTF_INLINE void add_scaled_rows(const SummedAxis& axis, int64_t columns, const d
   if (!accumulate) std::fill(out, out + columns, 0.0);
   int64_t k = 0;
   for (; k + 4 <= axis.size; k += 4) {
-    const double a0 = a[k * axis.a_stride], a1 = a[(k + 1) * axis.a_stride], a2 = a[(k + 2) * axis.a_stride],
-                 a3 = a[(k + 3) * axis.a_stride];
-    const double *b0 = b + k * axis.b_stride, *b1 = b0 + axis.b_stride, *b2 = b1 + axis.b_stride,
-                 *b3 = b2 + axis.b_stride;
+    const double a0 = a[axis.place(k) * axis.a_stride], a1 = a[axis.place(k + 1) * axis.a_stride],
+                 a2 = a[axis.place(k + 2) * axis.a_stride], a3 = a[axis.place(k + 3) * axis.a_stride];
+    const double *b0 = b + axis.place(k) * axis.b_stride, *b1 = b + axis.place(k + 1) * axis.b_stride,
+                 *b2 = b + axis.place(k + 2) * axis.b_stride, *b3 = b + axis.place(k + 3) * axis.b_stride;
     for (int64_t j = 0; j < columns; ++j) out[j] += a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j];
   }
   for (; k < axis.size; ++k) {
-    const double scale = a[k * axis.a_stride];
-    for (int64_t j = 0; j < columns; ++j) out[j] += scale * b[k * axis.b_stride + j];
+    const double scale = a[axis.place(k) * axis.a_stride];
+    for (int64_t j = 0; j < columns; ++j) out[j] += scale * b[axis.place(k) * axis.b_stride + j];
   }
 }
 
 MTF_INLINE double dot(const SummedAxis& axis, const double* a, const double* b) {
   double sum = 0;
-  if (axis.a_stride == 1 && axis.b_stride == 1) {
+  if (axis.a_stride == 1 && axis.b_stride == 1 && !axis.places) {
     for (int64_t k = 0; k < axis.size; ++k) sum += a[k] * b[k];
   } else {
-    for (int64_t k = 0; k < axis.size; ++k) sum += a[k * axis.a_stride] * b[k * axis.b_stride];
+    for (int64_t k = 0; k < axis.size; ++k)
+      sum += a[axis.place(k) * axis.a_stride] * b[axis.place(k) * axis.b_stride];
   }
   return sum;
 }
@@ -307,7 +360,7 @@ MTF_INLINE void multiply_by_loops(const Product<double>& product, const SummedAx
                                   const double* b, bool accumulate) {
   for (int64_t i = 0; i < product.rows; ++i) {
     const double* row = a + (product.a_rows ? product.a_rows[i] : i * product.a_row_stride);
-    double* out = product.c + i * product.c_row_stride;
+    double* out = product.c + (product.c_rows ? product.c_rows[i] : i * product.c_row_stride);
     if (product.b_column_stride == 1 && product.columns > 1) {
       add_scaled_rows(axis, product.columns, row, b, out, accumulate);
       continue;

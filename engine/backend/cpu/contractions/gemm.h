@@ -21,6 +21,10 @@ namespace mtf {
 /// One of the summed axes, which together are the depth. The last one varies fastest.
 struct SummedAxis {
   int64_t size = 1, a_stride = 0, b_stride = 0;
+  /// If set, entry k of the axis stands at places[k] strides, which increases with k. Only for a single axis.
+  const int64_t* places = nullptr;
+
+  int64_t place(int64_t k) const { return places ? places[k] : k; }
 };
 
 /// The operands of a product. The columns of C are contiguous; other strides are arbitrary.
@@ -35,6 +39,7 @@ struct Product {
   Computed<T>* c = nullptr;
   int64_t c_row_stride = 0;
   const int64_t* a_rows = nullptr;  ///< where each row of A begins, in place of a_row_stride
+  const int64_t* c_rows = nullptr;  ///< where each row of C begins, in place of c_row_stride
   bool adds = false;                ///< C += A * B
 };
 

@@ -23,8 +23,11 @@ struct Tile {
   float* packed_b = nullptr;  ///< if set, the columns of b are copied there, row by row
   float* c = nullptr;
   int64_t c_row_stride = 0;
-  int64_t columns = 0;  ///< at most as many as the kernel has
+  const int64_t* c_rows = nullptr;  ///< where each row of c begins, in place of c_row_stride
+  int64_t columns = 0;              ///< at most as many as the kernel has
   bool add = false;
+
+  float* row(int64_t i) const { return c + (c_rows ? c_rows[i] : i * c_row_stride); }
 };
 
 /// A strip of an operand: `width` rows of A or columns of B, with `depth` entries of each.
@@ -34,8 +37,10 @@ struct Strip {
   int64_t width = 0, stride = 0;
   int64_t depth = 0, depth_stride = 0;
   const int64_t* offsets = nullptr;  ///< where each row or column begins, in place of `stride`
+  const int64_t* places = nullptr;   ///< depth k stands at places[k] depth strides, which increases with k
 
   int64_t offset(int64_t i) const { return offsets ? offsets[i] : i * stride; }
+  int64_t depth_offset(int64_t k) const { return (places ? places[k] : k) * depth_stride; }
 };
 
 /// Rows of a and b that are multiplied elementwise.

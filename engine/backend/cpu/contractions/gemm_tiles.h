@@ -44,54 +44,67 @@ MTF_INLINE void store(const Vector<kWidth>& from, float* to) {
 /// From this depth on, the tile of C is prefetched while the sums are computed.
 constexpr int64_t kLongDepth = 128;
 
-/// Multiplies a tile with kRows * kVectors sums in registers. The rows of a strided A are addressed relative
-/// to every third one, which needs fewer address registers.
-template <int kWidth, int kRows, int kVectors, bool kPacked>
-void multiply(const Tile& tile) {
+/// Elements of a cache line.
+constexpr int kLineElements = 16;
+
+/// Adds the products of a tile to sums that stay in registers. The rows of a strided A are addressed relative to
+/// every third one, which needs fewer address registers. The tile is a copy: its fields stay in registers, too.
+template <int kWidth, int kRows, int kVectors, bool kPacked, bool kPacksB>
+MTF_INLINE void add_products_of(const Tile tile, Vector<kWidth> (&sums)[kRows][kVectors]) {
   constexpr int kBases = (kRows + 2) / 3;
-  Vector<kWidth> sums[kRows][kVectors] = {};
   const int64_t row_stride = kPacked ? 1 : tile.a_row_stride;
   const int64_t depth_stride = kPacked ? kRows : tile.a_depth_stride;
   const float* bases[kBases];
 #pragma GCC unroll 8
   for (int i = 0; i < kBases; ++i) bases[i] = tile.a + 3 * i * row_stride;
-  const float* b = tile.b;
-  if (tile.depth >= kLongDepth) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(tile.c + r * tile.c_row_stride + v * kWidth);
-    }
-  }
+  const float *b = tile.b, *a = tile.a;
   float* packed_b = tile.packed_b;
+#pragma GCC unroll 4
   for (int64_t k = 0; k < tile.depth; ++k) {
     Vector<kWidth> column[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       load<kWidth>(b + v * kWidth, column[v]);
-      __builtin_prefetch(b + tile.b_prefetch + v * kWidth);
+      if (v * kWidth % kLineElements == 0) __builtin_prefetch(b + tile.b_prefetch + v * kWidth);
+      if (kPacksB) store<kWidth>(column[v], packed_b + v * kWidth);
     }
     b += tile.b_depth_stride;
-    if (packed_b) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) store<kWidth>(column[v], packed_b + v * kWidth);
-      packed_b += kVectors * kWidth;
-    }
+    packed_b += kPacksB ? kVectors * kWidth : 0;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const float value = kPacked ? tile.a[k * kRows + r] : bases[r / 3][r % 3 * row_stride];
+      const float value = kPacked ? a[r] : bases[r / 3][r % 3 * row_stride];
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sums[r][v] += value * column[v];
     }
+    a += kRows;
 #pragma GCC unroll 8
     for (int i = 0; i < kBases; ++i) bases[i] += depth_stride;
+  }
+}
+
+/// Multiplies a tile with kRows * kVectors sums in registers.
+template <int kWidth, int kRows, int kVectors, bool kPacked>
+void multiply(const Tile& tile) {
+  Vector<kWidth> sums[kRows][kVectors] = {};
+  if (tile.depth >= kLongDepth) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(tile.row(r) + v * kWidth);
+    }
+  }
+  if (tile.packed_b) {
+    add_products_of<kWidth, kRows, kVectors, kPacked, true>(tile, sums);
+  } else {
+    add_products_of<kWidth, kRows, kVectors, kPacked, false>(tile, sums);
   }
   if (tile.columns == kVectors * kWidth) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
+      float* row = tile.row(r);
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
-        float* c = tile.c + r * tile.c_row_stride + v * kWidth;
+        float* c = row + v * kWidth;
         if (tile.add) {
           Vector<kWidth> before;
           load<kWidth>(c, before);
@@ -105,7 +118,7 @@ void multiply(const Tile& tile) {
   float edge[kRows][kVectors * kWidth];
   std::memcpy(edge, sums, sizeof edge);
   for (int r = 0; r < kRows; ++r) {
-    float* c = tile.c + r * tile.c_row_stride;
+    float* c = tile.row(r);
     for (int64_t j = 0; j < tile.columns; ++j) c[j] = tile.add ? c[j] + edge[r][j] : edge[r][j];
   }
 }
@@ -192,7 +205,7 @@ MTF_INLINE void pack_runs(const Strip<T>& strip, float* to, int64_t to_stride) {
 
 template <int kWidth, class T>
 void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
-  if (strip.depth_stride == 1 && (strip.offsets || strip.stride != 1)) {
+  if (strip.depth_stride == 1 && !strip.places && (strip.offsets || strip.stride != 1)) {
     pack_along_depth<kWidth>(strip, to, to_stride);
     return;
   }
@@ -205,7 +218,7 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
   const int64_t whole = strip.stride == 1 ? strip.width / kWidth * kWidth : 0;
   const bool reads_on = strip.stride == 1 && strip.depth_stride >= kWidth;
   for (int64_t k = 0; k < strip.depth; ++k, to += to_stride) {
-    const T* from = strip.data + k * strip.depth_stride;
+    const T* from = strip.data + strip.depth_offset(k);
     const int64_t end = reads_on && k + 1 < strip.depth ? strip.width : whole;
     __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride);
     int64_t i = 0;
