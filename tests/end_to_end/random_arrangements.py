@@ -96,7 +96,7 @@ class Runner:
             + words
         )
         self.commands.append(" ".join("'" + word + "'" if any(c in word for c in ' "{[;') else word for word in command))
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=300)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=600)
         return done.returncode, done.stdout.decode(errors="replace")
 
     def must(self, config, options, processes=1):
