@@ -299,7 +299,8 @@ TEST_F(Images, WithoutLabelsComeFromAnyFolderListOrFile) {
   const auto source = open(images_without_labels({pets}), 0, 1);
   EXPECT_EQ(source->features().size(), 1u);
   EXPECT_EQ(source->example_name(1), "cat/b.png");
-  EXPECT_EQ(values_of<float>(*source, "image", 0), values_of<float>(*open(images_in_folder(pets, {}), 0, 1), "image", 0));
+  EXPECT_EQ(values_of<float>(*source, "image", 0),
+            values_of<float>(*open(images_in_folder(pets, {}), 0, 1), "image", 0));
 }
 
 TEST_F(Images, AreTheSameFromTheStoreAndDecodedAsTheyCome) {

@@ -211,7 +211,8 @@ TEST_F(LabelledTexts, AnswersAreTokensOfTheirText) {
   }
   EXPECT_GT(answered, 0);
   EXPECT_FALSE(squad.questions()[2].start);
-  EXPECT_EQ(squad.context(squad.questions()[0]).character(8), 6);  // "is": ö and ß are characters of two bytes
+  EXPECT_EQ(squad.context(squad.questions()[0]).character(8),
+            6);  // "is": ö and ß are characters of two bytes
   EXPECT_EQ(prepared_unanswerable(source->preparation()), true);
   EXPECT_EQ(prepared_unanswerable("{\"classes\": []}"), std::nullopt);
 }

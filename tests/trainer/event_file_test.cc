@@ -85,8 +85,8 @@ TEST_F(EventFiles, HoldTheScalarsWithStepAndTime) {
 }
 
 TEST_F(EventFiles, HoldHistogramsOfLists) {
-  EventFile(directory_, 0).write(1, {{"loss", 1}},
-                                 {{"loads", {2}, {1, 3, 1, 2}}, {"equal", {5}, {5, 5}}, {"nan", {}, {NAN}}});
+  EventFile(directory_, 0)
+      .write(1, {{"loss", 1}}, {{"loads", {2}, {1, 3, 1, 2}}, {"equal", {5}, {5, 5}}, {"nan", {}, {NAN}}});
   const Event event = events().back();
   ASSERT_EQ(event.scalars.size(), 1u);
   ASSERT_EQ(event.histograms.size(), 2u);
