@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/config/config.h"
