@@ -52,7 +52,7 @@ expect_text "bad.yaml:1:"
 expect_text "bad.yaml:2:1:"
 expect_text "optimizer"
 expect_exit 2 "$mtf_train" "$toy" run.mode=infer
-expect_text "does not write texts"
+expect_text "there is no directory runs/toy"
 [ ! -e runs ] || fail "a run with mistakes has written something"
 
 expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" data.train.images=missing-images

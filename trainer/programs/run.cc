@@ -58,7 +58,7 @@ Files are merged from left to right, then the arguments; the later one wins.
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
             evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
-            infer     writes a text, class, number, tags or answer for each line of infer.input (default: stdin) to infer.output
+            infer     writes a text, class, number, tags or answer for each line of infer.input to infer.output
             score     log-probabilities of the lines of score.targets, given those of score.inputs
             explain   prints shapes, memory, work and communication of a training step
             trace     runs one batch from a file, writes loss, gradients and weights to a file
