@@ -3,9 +3,9 @@
 //
 //   loss = (1 - w) * hard + T^2 * w * soft,   w = weight after step start_step, before it 0
 //   soft = like hard, with the targets softmax(teacher's logits / T), of softmax(logits / T)
-// Of models that predict numbers, soft is the mean of (prediction - teacher's prediction)^2, and T is 1. "hard" is the student's own loss. What layers add to the loss (Context::add_loss) is no part of the mean. The teacher
-// is part of the training step alone: it runs as in evaluation, on the same batch, and its weights are constants below
-// teacher/.
+// "hard" is the student's own loss. Where models predict numbers, soft is the mean of (prediction - teacher's
+// prediction)^2, and T is 1. What layers add to the loss (Context::add_loss) is no part of the mean. The teacher is part
+// of the training step alone: it runs as in evaluation, on the same batch, and its weights are constants below teacher/.
 //
 //   const Distillation model(std::move(student), std::move(teacher), options, mark);
 #pragma once

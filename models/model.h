@@ -70,9 +70,9 @@ struct ModelOutput {
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
-  /// Of models that predict classes or tokens: the loss is the sum of these.
+  /// Models that predict classes or tokens set these: the loss is their sum.
   std::vector<ClassLoss> class_losses = {};
-  /// Of models that predict numbers: float32 [batch, ...]. The loss is a mean over all of them.
+  /// Models that predict numbers set these, float32 [batch, ...]: the loss is a mean over all of them.
   Tensor numbers = {};
   /// What classifiers add in evaluation.
   std::optional<Classification> classification = {};

@@ -62,8 +62,9 @@ class Spans final : public Model {
   ModelOutput predict(Context& context, const Features& features) const override;
 
  private:
-  /// The logits of both ends, float32 of the shape of `mask`.
-  std::array<Tensor, 2> bounds(Context& context, const LayerTensor& logits, const Tensor& mask) const;
+  /// Sets output.logits. Returns the logits of both ends, float32 of the shape of `mask`, -1e9 where none may be.
+  std::array<Tensor, 2> apply(Context& context, const Features& features, const Tensor& mask,
+                              ModelOutput& output) const;
   void check(const Context& context, const LayerTensor& logits, const Tensor& mask) const;
 
   SpansOptions options_;
@@ -81,7 +82,12 @@ void Spans::check(const Context& context, const LayerTensor& logits, const Tenso
               "end with `dense: {output: {span: 2}}` on the tokens of a Transformer");
 }
 
-std::array<Tensor, 2> Spans::bounds(Context& context, const LayerTensor& logits, const Tensor& mask) const {
+std::array<Tensor, 2> Spans::apply(Context& context, const Features& features, const Tensor& mask,
+                                   ModelOutput& output) const {
+  const LayerTensor logits = layers_(context, features);
+  check(context, logits, mask);
+  output.logits = logits;
+  const auto scope = context.graph().scope("loss", layers_.mark());
   Graph& graph = context.graph();
   const std::string span = context.made(logits)[0].name;
   const Tensor allowed = not_equal(mask, graph.constant(0, mask.dtype()));
@@ -95,12 +101,9 @@ std::array<Tensor, 2> Spans::bounds(Context& context, const LayerTensor& logits,
 }
 
 ModelOutput Spans::predict(Context& context, const Features& features) const {
-  const Tensor& mask = layers_.feature(features, options_.mask);
   ModelOutput output;
-  const LayerTensor logits = layers_(context, features);
-  check(context, logits, mask);
-  output.logits = logits;
-  const std::array<Tensor, 2> ends = bounds(context, logits, mask);
+  const std::array<Tensor, 2> ends =
+      apply(context, features, layers_.feature(features, options_.mask), output);
   output.predictions["start"] = ends[0];
   output.predictions["end"] = ends[1];
   return output;
@@ -109,12 +112,9 @@ ModelOutput Spans::predict(Context& context, const Features& features) const {
 ModelOutput Spans::build(Context& context, const Features& features) const {
   const Tensor& mask = layers_.feature(features, options_.mask);
   ModelOutput output;
-  const LayerTensor logits = layers_(context, features);
-  check(context, logits, mask);
-  output.logits = logits;
+  const std::array<Tensor, 2> ends = apply(context, features, mask, output);
   const auto scope = context.graph().scope("loss", layers_.mark());
   const std::string length = (mask.shape() - Shape{context.batch()})[0].name;
-  const std::array<Tensor, 2> ends = bounds(context, logits, mask);
   const std::array<const Tensor*, 2> targets = {&layers_.feature(features, options_.start),
                                                 &layers_.feature(features, options_.end)};
   std::array<Tensor, 2> losses, hits;

@@ -16,17 +16,6 @@ namespace {
 /// A line that begins so stands between documents.
 constexpr std::string_view kDocumentStart = "-DOCSTART-";
 
-std::vector<std::string_view> columns_of(std::string_view line) {
-  constexpr std::string_view kBlanks = " \t";
-  std::vector<std::string_view> columns;
-  for (size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
-    columns.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(kBlanks, end);
-  }
-  return columns;
-}
-
 /// Reads the words of files, and passes a word and its tag, or the end of a sentence, on.
 class ConllReader {
  public:
@@ -40,7 +29,7 @@ class ConllReader {
     LineReader lines(path, problems, limit_);
     while (const std::optional<std::string_view> line = lines.next()) {
       problems.throw_if_any();
-      const std::vector<std::string_view> columns = columns_of(*line);
+      const std::vector<std::string_view> columns = words_in(*line);
       if (columns.empty() || columns[0] == kDocumentStart) {
         end_sentence();
         continue;
@@ -237,6 +226,16 @@ bool ConllOptions::read_from(const config::Path& file) {
 
 std::unique_ptr<Source> ConllOptions::open(const SourceContext& context) const {
   return open_corpus(read_corpus(*this, context), special_tokens, context);
+}
+
+std::vector<std::string_view> words_in(std::string_view line, std::string_view blanks) {
+  std::vector<std::string_view> words;
+  for (size_t at = line.find_first_not_of(blanks); at != std::string_view::npos;) {
+    const size_t end = std::min(line.find_first_of(blanks, at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(blanks, end);
+  }
+  return words;
 }
 
 std::unique_ptr<Source> open_sentences(std::vector<std::vector<std::string>> sentences,

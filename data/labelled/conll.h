@@ -80,6 +80,9 @@ class ConllSource final : public Source {
   std::vector<std::string> tags_;
 };
 
+/// Returns the parts of a line between blanks, of which `blanks` are all kinds.
+std::vector<std::string_view> words_in(std::string_view line, std::string_view blanks = " \t");
+
 /// Returns the rows of sentences whose tags are to be predicted.
 std::unique_ptr<Source> open_sentences(std::vector<std::vector<std::string>> sentences,
                                        const SpecialTokenOptions& special_tokens,

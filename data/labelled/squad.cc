@@ -217,9 +217,12 @@ void SquadSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
   }
 }
 
+bool SquadSource::has_unanswerable() const {
+  return std::ranges::any_of(questions_, [](const auto& question) { return question.answers.empty(); });
+}
+
 std::string SquadSource::preparation() const {
-  const bool unanswerable = std::ranges::any_of(questions_, [](const auto& q) { return q.answers.empty(); });
-  return Json{{kUnanswerable, unanswerable}}.dump(1, ' ') + "\n";
+  return Json{{kUnanswerable, has_unanswerable()}}.dump(1, ' ') + "\n";
 }
 
 std::optional<bool> prepared_unanswerable(const std::string& preparation) {

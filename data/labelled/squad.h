@@ -77,6 +77,7 @@ class SquadSource final : public Source {
   std::string preparation() const override;
 
   const std::vector<SquadQuestion>& questions() const { return questions_; }
+  bool has_unanswerable() const;
   const SquadWindow& window(int64_t row) const { return windows_[static_cast<size_t>(row)]; }
   const SquadContext& context(const SquadQuestion& question) const {
     return contexts_[static_cast<size_t>(question.context)];

@@ -89,12 +89,10 @@ struct Preparation {
     if (!mean.empty()) json.update({{"mean", mean}, {"deviation", deviation}});
     return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
-  /// Returns nullopt for what another kind of source has prepared.
-  static std::optional<Preparation> parse(const std::string& text) {
+  static Preparation parse(const std::string& text) {
     Preparation result;
     try {
       const nlohmann::json json = parse_json(text, [](const std::string&) {});
-      if (!json.contains("columns")) return std::nullopt;
       json.at("columns").get_to(result.columns);
       json.at("words").get_to(result.words);
       json.at("classes").get_to(result.classes);

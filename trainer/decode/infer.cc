@@ -1,7 +1,6 @@
 #include "trainer/decode/infer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -77,8 +76,7 @@ class Infer {
 
  private:
   void prompt() const {
-    if (!options_.input.choice && options_.input.text == "-" && ::isatty(STDIN_FILENO) != 0)
-      fmt::print(stderr, "> ");
+    if (!options_.input.choice) prompt_on_terminal(options_.input.text);
   }
 
   std::vector<Line> read(LinePairs some) {

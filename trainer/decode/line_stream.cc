@@ -48,6 +48,10 @@ bool is_stream(const std::string& path) {
 
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
+void prompt_on_terminal(const std::string& path) {
+  if (path == "-" && ::isatty(STDIN_FILENO) != 0) fmt::print(stderr, "> ");
+}
+
 void check_inputs(const Config& config, const NamedInput& first, const NamedInput& second,
                   size_t checkpoints) {
   if (is_stream(first.path) && first.path == second.path) {

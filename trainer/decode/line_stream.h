@@ -24,6 +24,8 @@ namespace mtf {
 bool is_stream(const std::string& path);
 /// Returns the name of an input in messages: the path, or "standard input".
 std::string input_name(const std::string& path);
+/// Asks for a line on standard error if the input is standard input and that is a terminal.
+void prompt_on_terminal(const std::string& path);
 
 /// A key of the configuration and the path of its file; "" if there is none.
 struct NamedInput {

@@ -71,7 +71,7 @@ LinePairs PairedLines::take(size_t most) {
 void PairedLines::lines_differ(std::string_view how) const {
   throw Error(ErrorKind::kData,
               fmt::format("{} has {} lines than {}", input_name(files_.second), how,
-                          files_.texts ? fmt::format("the source has examples") : input_name(files_.first)),
+                          files_.texts ? "the source has examples" : input_name(files_.first)),
               files_.hint);
 }
 

@@ -124,15 +124,11 @@ class EntityMetrics final : public PredictionMetrics {
   SentenceTags predicted_;
 };
 
-bool has_unanswerable(const SquadSource& source) {
-  return std::ranges::any_of(source.questions(), [](const auto& q) { return q.answers.empty(); });
-}
-
 /// Answers to questions.
 class AnswerMetrics final : public PredictionMetrics {
  public:
   AnswerMetrics(const SquadSource& source, const AnswerOptions& options)
-      : unanswerable_(has_unanswerable(source)), best_(source, options, unanswerable_) {}
+      : unanswerable_(source.has_unanswerable()), best_(source, options, unanswerable_) {}
 
   void add(const Executor& executor, int64_t first, int64_t examples) override {
     best_.add(executor, first, examples);

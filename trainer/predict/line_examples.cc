@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "data/labelled/conll.h"
 #include "data/labelled/labelled_text.h"
@@ -10,20 +12,6 @@
 #include "trainer/predict/predict.h"
 
 namespace mtf {
-namespace {
-
-std::vector<std::string> words_of_line(const std::string& line) {
-  constexpr std::string_view kBlanks = " \t\r";
-  std::vector<std::string> words;
-  for (size_t at = line.find_first_not_of(kBlanks); at != std::string::npos;) {
-    const size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(kBlanks, end);
-  }
-  return words;
-}
-
-}  // namespace
 
 LineExamples::LineExamples(const Session& session, LineKind kind)
     : context_(prediction_context(session, session.config.mark("infer.input"))),
@@ -40,7 +28,10 @@ LineExamples::LineExamples(const Session& session, LineKind kind)
 std::shared_ptr<const Source> LineExamples::open(const std::vector<std::string>& lines, int64_t first) const {
   if (kind_ == LineKind::kWords) {
     std::vector<std::vector<std::string>> sentences;
-    for (const std::string& line : lines) sentences.push_back(words_of_line(line));
+    for (const std::string& line : lines) {
+      const std::vector<std::string_view> words = words_in(line, " \t\r");
+      sentences.emplace_back(words.begin(), words.end());
+    }
     return open_sentences(std::move(sentences), special_tokens_, context_);
   }
   const bool asks = kind_ == LineKind::kQuestions;

@@ -1,7 +1,6 @@
 #include "trainer/predict/predict.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -80,9 +79,12 @@ struct Input {
   const std::vector<Feature>& features() const { return source ? source->features() : lines->features(); }
 };
 
+/// What training data of another type have prepared means nothing to the source.
 std::shared_ptr<const Source> opened(const Session& session, const SourceChoice& choice, const Mark& mark) {
-  return augmented(open_sources(choice, prediction_context(session, mark)),
-                   augment_settings(session.config, AugmentFor::kEvaluation));
+  SourceContext context = prediction_context(session, mark);
+  const SourceChoice* const train = training_source(session.config);
+  if (train != nullptr && train->type() != choice.type()) context.preparation.clear();
+  return augmented(open_sources(choice, context), augment_settings(session.config, AugmentFor::kEvaluation));
 }
 
 /// The source of data.train with the file infer.input in place of its own; nothing where the file has lines.
@@ -180,13 +182,10 @@ class Predict {
   }
 
  private:
-  void prompt() const {
-    if (session_.config.infer.input.text == "-" && ::isatty(STDIN_FILENO) != 0) fmt::print(stderr, "> ");
-  }
-
   void run_lines(const LineExamples& examples, PairedLines& input, TextOutput* output) {
     const size_t most = static_cast<size_t>(session_.config.infer.batch_size) * kBatchesTogether;
-    if (output) prompt();
+    const std::string& path = session_.config.infer.input.text;
+    if (output) prompt_on_terminal(path);
     int64_t first = 0;
     for (LinePairs some = input.take(most); !some.empty(); some = input.take(most)) {
       std::vector<std::string> lines;
@@ -194,7 +193,7 @@ class Predict {
       const std::shared_ptr<const Source> source = examples.open(lines, first);
       predict(source, batch_rows(session_, source->examples()), output);
       first += std::ssize(lines);
-      if (output) prompt();
+      if (output) prompt_on_terminal(path);
     }
   }
 

@@ -195,9 +195,8 @@ class TagLines final : public PredictionLines {
 
 /// True where some questions have answers and some have none.
 bool some_are_unanswerable(const SquadSource& source) {
-  const auto is_empty = [](const SquadQuestion& question) { return question.answers.empty(); };
-  return std::ranges::any_of(source.questions(), is_empty) &&
-         !std::ranges::all_of(source.questions(), is_empty);
+  const auto is_answered = [](const SquadQuestion& question) { return !question.answers.empty(); };
+  return source.has_unanswerable() && std::ranges::any_of(source.questions(), is_answered);
 }
 
 /// The answers to questions. One may be empty where that was so in training.

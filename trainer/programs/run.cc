@@ -152,7 +152,7 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
       evaluate(session, diagnostics);
       break;
     case RunMode::kInfer:
-      if (session.model && session.model->decoder() == nullptr) {
+      if (is_predictor(session)) {
         predict(session, diagnostics);
       } else {
         infer(session, diagnostics);

@@ -218,7 +218,7 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
   const Config& config = session.config;
   if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
     open_vocabularies(session, before_texts, diagnostics);
-    if (session.model && session.model->decoder() == nullptr) {
+    if (is_predictor(session)) {
       session.preparation = stored_preparation(config);
     } else {
       session.train_data = declared_texts(session);
@@ -369,6 +369,8 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
       diagnostics);
   return source;
 }
+
+bool is_predictor(const Session& session) { return session.model && session.model->decoder() == nullptr; }
 
 SourceContext prediction_context(const Session& session, const Mark& mark) {
   SourceContext context = context_of(session, TextPurpose::kEvaluation, mark);

@@ -76,8 +76,11 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics);
 
-/// What sources are opened with whose examples are given to a trained model: they need no labels (infer.input). `mark`: the
-/// place of the source in the configuration.
+/// True if the model writes no texts: run.mode=infer then predicts for examples.
+bool is_predictor(const Session& session);
+
+/// What sources are opened with whose examples are given to a trained model: they need no labels (infer.input).
+/// `mark`: the place of the source in the configuration.
 SourceContext prediction_context(const Session& session, const Mark& mark);
 
 /// How the images of data.train are augmented, or those of data that are evaluated.

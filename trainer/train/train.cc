@@ -25,6 +25,7 @@
 #include "trainer/steps/stop.h"
 #include "trainer/train/counter_lines.h"
 #include "trainer/train/divergence.h"
+#include "trainer/train/layer_reports.h"
 #include "trainer/train/run_log.h"
 #include "trainer/train/train_plan.h"
 #include "trainer/train/utilization.h"
@@ -98,14 +99,6 @@ class Trainer {
   RunPosition position() const { return position(state_); }
   RunPosition position(const RunState& state) const;
   bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
-  /// The numbers that layers give beside their results: loss/NAME, report/NAME.
-  std::vector<std::string> layer_outputs() const {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : executor_.program().outputs) {
-      if (name.starts_with("loss/") || name.starts_with("report/")) names.push_back(name);
-    }
-    return names;
-  }
   static double training_seconds(const RunState& state) { return state.seconds - state.evaluation_seconds; }
   /// The current training time by the clock of this process, for reports but not for decisions.
   double measured_seconds() const { return clock() - state_.evaluation_seconds; }
@@ -500,22 +493,15 @@ void Trainer::log(bool force) {
       line.emplace_back("tokens_per_second",
                         static_cast<double>(state_.tokens - logged_tokens_) / (seconds - logged_seconds_));
     }
-    std::vector<MetricList> lists;
-    for (const std::string& output : layer_outputs()) {
-      const Shape& shape = executor_.program().values[executor_.program().output(output)].shape;
-      if (shape.rank() == 0) {
-        line.emplace_back(output, runner_->output(output));
-      } else {
-        lists.push_back(metric_list(output, runner_->elements(output), shape[shape.rank() - 1].size));
-      }
-    }
+    LayerReports reports = layer_reports(executor_.program(), *runner_);
+    line.insert(line.end(), reports.numbers.begin(), reports.numbers.end());
     line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
     if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
     memory_bytes_ = memory_in_use(*session_.backend);
     line.emplace_back("memory_bytes", memory_bytes_);
     const Metrics more = runner_->metrics();
     line.insert(line.end(), more.begin(), more.end());
-    log_->step(line, std::move(lists));
+    log_->step(line, std::move(reports.lists));
     logged_step_ = state_.step;
     logged_tokens_ = state_.tokens;
     logged_seconds_ = seconds;
