@@ -19,13 +19,12 @@ class PlannedKernel final : public Kernel {
 
 class PlannedDevice final : public Backend {
  public:
-  explicit PlannedDevice(const std::string& reason)
-      : notes_{
-            {false,
-             fmt::format("there is no GPU here ({}): the plan is for any GPU, without the scratch memory of "
-                         "kernels and what driver and libraries take",
-                         reason)}} {
-    info_.name = "a GPU that is not here";
+  PlannedDevice(const std::string& name, const std::string& reason)
+      : notes_{{false,
+                fmt::format("{}: the plan is for {}, without the scratch memory of kernels and what driver "
+                            "and libraries take",
+                            reason, name)}} {
+    info_.name = name;
   }
 
   std::unique_ptr<DeviceMemory> allocate(int64_t) override { absent("allocate()"); }
@@ -57,8 +56,8 @@ class PlannedDevice final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_planned_device(const std::string& reason) {
-  return std::make_unique<PlannedDevice>(reason);
+std::unique_ptr<Backend> make_planned_device(const std::string& name, const std::string& reason) {
+  return std::make_unique<PlannedDevice>(name, reason);
 }
 
 }  // namespace mtf

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/ops/attention.h"
+#include "engine/ops/convolution.h"
+#include "engine/ops/expert_product.h"
+#include "engine/ops/fused_einsum.h"
 #include "engine/ops/multi_tensor.h"
 
 namespace mtf {
@@ -39,6 +43,80 @@ WorkKind kind_of(const Operation& operation, double flops) {
   if (name == "fused_elementwise" || operation.elementwise_step()) return WorkKind::kElementwise;
   const bool is_norm = name.find("norm") != std::string_view::npos || name == "moments" || name == "affine";
   return is_norm ? WorkKind::kNorm : WorkKind::kReduction;
+}
+
+FactorType factors_of(const Operation& operation, DType dtype) {
+  if (dtype == DType::kBFloat16) return FactorType::kBFloat16;
+  const auto has_tf32 = [&](const auto* as) { return as != nullptr && as->tf32; };
+  const bool tf32 = has_tf32(dynamic_cast<const Einsum*>(&operation)) ||
+                    has_tf32(dynamic_cast<const FusedEinsum*>(&operation)) ||
+                    has_tf32(dynamic_cast<const Convolution*>(&operation)) ||
+                    has_tf32(dynamic_cast<const AttentionOperation*>(&operation));
+  return tf32 ? FactorType::kTf32 : FactorType::kFloat32;
+}
+
+/// The extents of a contraction of slices. Grouped products of experts have a product for each expert; windows of a
+/// convolution are rows of a matrix of patches.
+ProductExtents extents_of(const Operation& operation, const std::vector<Shape>& inputs,
+                          const std::vector<Shape>& outputs, double flops) {
+  const auto size = [](const Shape& shape) { return static_cast<double>(shape.size()); };
+  if (dynamic_cast<const Einsum*>(&operation) != nullptr ||
+      dynamic_cast<const FusedEinsum*>(&operation) != nullptr) {
+    const ContractionClasses classes = classify(inputs[0], inputs[1], outputs[0]);
+    return {size(classes.batch), size(classes.rows), size(classes.columns), size(classes.summed)};
+  }
+  const double result = std::max(1.0, size(outputs[0]));
+  if (const auto* convolution = dynamic_cast<const Convolution*>(&operation)) {
+    std::array<Shape, 3> shapes;
+    for (int role = 0; role < 3; ++role)
+      shapes[static_cast<size_t>(role)] =
+          role == convolution->result
+              ? outputs[0]
+              : inputs[static_cast<size_t>(convolution->input_of(static_cast<Convolution::Role>(role)))];
+    const ConvolutionClasses classes = classify(shapes, convolution->windows);
+    const double groups = size(classes.groups);
+    const double columns =
+        size(convolution->result == Convolution::kEntries ? classes.inputs : classes.outputs);
+    const double rows = std::max(1.0, result / (groups * columns));
+    return {groups, rows, columns, flops / (2 * result)};
+  }
+  const Shape& last = outputs[0];
+  const double columns = last.rank() > 0 ? static_cast<double>(last[last.rank() - 1].size) : 1;
+  double products = 1;
+  if (operation.name() == "expert_product" && inputs[1].rank() > 0)
+    products = static_cast<double>(inputs[1][0].size);
+  if (operation.name() == "expert_outer_product" && last.rank() > 0)
+    products = static_cast<double>(last[0].size);
+  return {products, std::max(1.0, result / (columns * products)), columns, flops / (2 * result)};
+}
+
+/// Kernels skip tiles of so many queries and entries of the memory if a causal mask hides them.
+constexpr double kAttentionTile = 64;
+
+double logits_of(const Operation& operation, const std::vector<Shape>& inputs) {
+  const auto* attention = dynamic_cast<const AttentionOperation*>(&operation);
+  if (attention == nullptr) return 0;
+  const auto input = [&](AttentionOperation::Operand operand) -> const Shape& {
+    return inputs[static_cast<size_t>(attention->index[operand])];
+  };
+  const Shape& q = input(AttentionOperation::Operand::kQ);
+  const int64_t memory =
+      input(AttentionOperation::Operand::kV).dimension(attention->options.memory_length).size;
+  return static_cast<double>(q.size() / q.dimension(attention->options.key).size * memory);
+}
+
+double computed_share(const Operation& operation, const std::vector<Shape>& inputs) {
+  const auto* attention = dynamic_cast<const AttentionOperation*>(&operation);
+  if (attention == nullptr) return 1;
+  const AttentionOptions& options = attention->options;
+  const Shape& v = inputs[static_cast<size_t>(attention->index[AttentionOperation::Operand::kV])];
+  const auto length = static_cast<double>(v.dimension(options.memory_length).size);
+  double share = options.causal ? std::min(1.0, (1 + kAttentionTile / length) / 2) : 1;
+  if (options.min_relative && options.max_relative) {
+    const auto width = static_cast<double>(*options.max_relative - *options.min_relative + 1);
+    share = std::min(share, (width + kAttentionTile) / length);
+  }
+  return share;
 }
 
 double bytes_of(const Program& program, const std::vector<ValueId>& ids) {
@@ -91,6 +169,14 @@ std::optional<Work> work_of(const Program& program, const Instruction& instructi
     for (const ValueId id : instruction.outputs) outputs.push_back(program.local_shape(id));
     work.flops = operation->cost(inputs, outputs).flops;
     work.kind = kind_of(*operation, work.flops);
+    if (has_flops(work.kind))
+      work.factors = factors_of(*operation, program.values[instruction.inputs[0]].dtype);
+    if (work.kind == WorkKind::kProduct) work.product = extents_of(*operation, inputs, outputs, work.flops);
+    if (work.kind == WorkKind::kAttention) {
+      work.computed = computed_share(*operation, inputs);
+      work.logits = logits_of(*operation, inputs);
+      work.is_gradient = operation->name() != "attention";
+    }
     work.bytes = work.kind == WorkKind::kMovement
                      ? bytes_moved(program, instruction, operation->name())
                      : bytes_of(program, instruction.inputs) + bytes_of(program, instruction.outputs);

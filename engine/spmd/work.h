@@ -27,13 +27,27 @@ std::string_view name_of(WorkKind kind);
 /// True for contractions and attention, which are bound by FLOPs; the others are bound by bytes.
 constexpr bool has_flops(WorkKind kind) { return kind == WorkKind::kProduct || kind == WorkKind::kAttention; }
 
+/// The type of the factors of products.
+enum class FactorType { kFloat32, kTf32, kBFloat16 };
+
+/// The extents of a contraction as a product of matrices, `batch` times; 0 where there is none.
+struct ProductExtents {
+  double batch = 0, rows = 0, columns = 0, summed = 0;
+};
+
 /// What one position does in one execution.
 struct Work {
   WorkKind kind = WorkKind::kReduction;
-  double flops = 0;
+  double flops = 0;  ///< of contractions and attention, as if nothing was masked
   /// Bytes read and written: each operand and each result once. Tables count the rows that are looked up, and
   /// an operation that changes a part of its operand in place counts that part. Collectives: bytes sent.
   double bytes = 0;
+  /// The share of `flops` that is computed: a causal mask hides blocks of logits, which are skipped.
+  double computed = 1;
+  bool is_gradient = false;  ///< of attention
+  FactorType factors = FactorType::kFloat32;
+  ProductExtents product = {};  ///< of contractions
+  double logits = 0;            ///< of attention
 };
 
 /// Returns the work of an instruction; nothing for a loop, whose body has the work, and for a wait.

@@ -14,7 +14,8 @@ import os
 import subprocess
 
 IMAGES_OF_A_GPU = 128
-RATES = {"flops": 1.58e12, "memory": 208e9, "latency": 20e-6}
+DEVICE = {"flops": 1.58e12, "bandwidth": 208e9}
+LATENCY = 20e-6
 
 MIXED = "vars.dense_batch=whole_batch"
 NETWORKS = {
@@ -35,13 +36,11 @@ PUBLISHED = {("AlexNet", "mixed", 2): 98.05 / 50.24, ("AlexNet", "mixed", 4): 98
 
 
 def explain(program, model, positions, arguments, links):
-    rates = json.dumps({**RATES, "links": links})
-    # One process for each GPU, as if this were the first: messages between processes keep the memory of what they send.
-    processes = ["cluster.launcher=none", f"cluster.processes={positions}", "cluster.process=0",
-                 "cluster.address=localhost:1"] if positions > 1 else []
+    hardware = json.dumps({"device": DEVICE, "links": [{"bandwidth": links, "latency": LATENCY}]})
+    processes = [f"cluster.processes={positions}"]  # one for each GPU
     command = [program, f"configs/models/{model}.yaml", *arguments, *processes, f"mesh=all:{positions}", "run.mode=explain",
                "explain.format=json", "explain.tensors=false", f"train.batch_size={IMAGES_OF_A_GPU * positions}",
-               f"explain.rates={rates}"]
+               f"hardware={hardware}"]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
@@ -51,7 +50,8 @@ def row(program, network, scheme, positions, links, single):
     document = explain(program, model, positions, schemes[scheme], links)
     predicted = document["prediction"]
     result = {"network": network, "scheme": scheme if positions > 1 else "", "gpus": positions,
-              "flops": document["step"]["flops"], "bytes_sent": document["step"]["bytes_sent"], **predicted}
+              "flops": document["step"]["flops"], "bytes_sent": document["step"]["bytes_sent"],
+              **{key: predicted[key] for key in ("seconds", "computing", "waiting", "sending")}}
     one = (single or result)["seconds"]
     result["speed_up"] = positions * one / predicted["seconds"]
     result["speed_up_without_overlap"] = positions * one / (predicted["computing"] + predicted["sending"])

@@ -213,6 +213,11 @@ explain_config " 109,589,504 elements" models/lm_base.yaml data/t2t_lm1b.yaml --
 explain_config " 210,272,256 elements" models/bi_base.yaml data/t2t_ende.yaml -- data.vocabulary.size=32768
 explain_config " 210,272,256 elements" models/bi_base.yaml data/t2t_enfr.yaml -- data.vocabulary.size=32768
 
+# Hardware, as a file on the command line; hardware_test.sh names it instead.
+for hardware in "$configs"/hardware/*.yaml; do
+  explain_config "predicted on" models/paper_lm_5.yaml layouts/2x2_dp_mp.yaml "hardware/$(basename "$hardware")" --
+done
+
 (cd "$configs" && find . -name '*.yaml' -printf '%P\n') | sort > all
 sort -u used > ran
 diff ran all || fail "these files of configs/ are not run by this test"

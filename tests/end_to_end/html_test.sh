@@ -85,7 +85,7 @@ expect_document mnist 'id="mesh"' 'id="memory"' 'id="time"' 'id="collectives"' '
 
 # The page draws the time that `explain` predicts at the same rates, here of a step with loops and waits.
 rated=(train.steps=3 train.microbatches=4 mesh="rows:2;cols:4" layout="batch:rows;hidden:cols" run.mode=explain
-  "explain.rates={flops: 3e10, memory: 4e9, links: {rows: 1e9, cols: 2e8}, latency: 3e-5}")
+  cluster.processes=4 "hardware={device: {flops: 3e10, bandwidth: 4e9, cores: 1, overhead: 2e-6}, links: [{bandwidth: 2e8, latency: 3e-5, core: 0.5}]}")
 "${mnist[@]}" "${rated[@]}" explain.format=html > rated.html
 open_page rated.html rated
 "${mnist[@]}" "${rated[@]}" explain.format=json > rated.json
@@ -113,7 +113,7 @@ with_script mnist.html '
   tensors.querySelectorAll("th button")[2].click();
   tensors.querySelector("button.tiling").click();
   const rate = document.querySelector("#time input");
-  rate.value = "0.001";
+  rate.value = "0.5";
   rate.dispatchEvent(new Event("input"));
   document.querySelector("button.theme").click();
   document.title = [tensors.querySelectorAll("tbody tr:not(.detail)").length, tensors.querySelectorAll("tr.detail").length,

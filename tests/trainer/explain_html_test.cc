@@ -41,6 +41,9 @@ void add_up(const Json& schedule, double times, Totals& totals) {
       totals.started.insert(item["start"].get<int64_t>());
     } else if (item.contains("wait")) {
       for (const Json& message : item["wait"]) totals.awaited.insert(message.get<int64_t>());
+    } else if (item.contains("message")) {  // within the process
+      totals.bytes_sent += times * item["bytes"].get<double>();
+      totals.started.insert(item["message"].get<int64_t>());
     } else {
       totals.flops += times * item["flops"].get<double>();
     }
@@ -49,14 +52,15 @@ void add_up(const Json& schedule, double times, Totals& totals) {
 
 class ScheduleOfLayout : public ::testing::TestWithParam<std::vector<std::string>> {};
 
-INSTANTIATE_TEST_SUITE_P(ExplainHtml, ScheduleOfLayout,
-                         ::testing::Values(std::vector<std::string>{},
-                                           std::vector<std::string>{"mesh=all:4", "layout=batch:all"},
-                                           std::vector<std::string>{"mesh=rows:2;cols:2",
-                                                                    "layout=batch:rows;hidden_odd:cols",
-                                                                    "train.microbatches=2"},
-                                           std::vector<std::string>{"mesh=all:4", "layout=batch:all",
-                                                                    "parameter_layout=hidden_odd:all"}));
+INSTANTIATE_TEST_SUITE_P(
+    ExplainHtml, ScheduleOfLayout,
+    ::testing::Values(std::vector<std::string>{}, std::vector<std::string>{"mesh=all:4", "layout=batch:all"},
+                      std::vector<std::string>{"mesh=rows:2;cols:2", "layout=batch:rows;hidden_odd:cols",
+                                               "train.microbatches=2"},
+                      std::vector<std::string>{"mesh=all:4", "layout=batch:all",
+                                               "parameter_layout=hidden_odd:all"},
+                      std::vector<std::string>{"mesh=all:4", "layout=batch:all",
+                                               "parameter_layout=hidden_odd:all", "cluster.processes=2"}));
 
 TEST_P(ScheduleOfLayout, HasTheWorkAndTheTrafficOfTheStep) {
   const Json document = explanation_document(explanation_of(GetParam()), true);

@@ -122,10 +122,44 @@ static void evaluate_held_out(Config& config) {
 
 /// Which process of how many this is, as far as section `cluster` is right.
 static void find_launch(Config& config, Diagnostics& diagnostics) {
+  ClusterOptions options = cluster_options(config);
+  const bool names_processes = options.process || options.address || !options.jobs.empty();
+  if (config.run.mode == RunMode::kExplain && options.processes && !names_processes) {
+    // A plan is that of the first process, and nobody is met.
+    options.launcher = Launcher::kNone;
+    options.process = 0;
+    options.address = "planned:1";
+  }
   try {
-    config.launch = detect_launch(cluster_options(config), environment_of_process());
+    config.launch = detect_launch(options, environment_of_process());
+    if (config.machine && config.machine->device.kind == DeviceKind::kCpu)
+      config.launch.local_size = processes_of_machine(*config.machine, config.launch.size);
   } catch (const Error& error) {
     diagnostics.add(error);
+  }
+}
+
+/// Loads what `hardware` names, for run.mode=explain; other modes run on the hardware that is there. GPUs are planned
+/// without naming them in `devices`.
+static void find_hardware(Config& config, Diagnostics& diagnostics) {
+  if (config.run.mode != RunMode::kExplain || !config.hardware) return;
+  config.machine = load_hardware(*config.hardware, diagnostics);
+  if (!config.machine) return;
+  const bool is_cuda = config.machine->device.kind == DeviceKind::kCuda;
+  const Node* given = config.root.find("devices");
+  if (given == nullptr || given->is_null()) {
+    if (is_cuda) config.devices = {"cuda"};
+    return;
+  }
+  for (size_t i = 0; i < config.devices.size(); ++i) {
+    if (config.devices[i].starts_with("cuda") == is_cuda) continue;
+    const DeviceOptions& device = config.machine->device;
+    diagnostics.error(
+        config.mark(fmt::format("devices.{}", i)),
+        fmt::format("`devices: {}` is not what `hardware` has{}: {}", config.devices[i],
+                    device.name.empty() ? "" : ", " + device.name, is_cuda ? "GPUs" : "processors"),
+        is_cuda ? "`devices: cuda`, or leave it out" : "`devices: cpu`, or leave it out");
+    return;
   }
 }
 
@@ -137,6 +171,7 @@ static Config typed(const Node& root, const config::Path& model_dir, Diagnostics
   evaluate_held_out(config);
   for (std::string* file : decoding_files(config)) *file = config::expand_home(*file);
   if (config.run.model_dir.empty()) config.run.model_dir = model_dir;
+  find_hardware(config, diagnostics);
   find_launch(config, diagnostics);
   check_config(config, diagnostics);
   return config;
@@ -221,6 +256,10 @@ Config resolved(const Config& config) {
     }
   }
   for (config::Path& file : resolved.report.samples) file.text = absolute(file.text);
+  if (resolved.hardware) {
+    auto* file = std::get_if<config::Path>(&*resolved.hardware);
+    if (file != nullptr && is_hardware_file(*file)) file->text = absolute(file->text);
+  }
   for (InferCheckpoints* checkpoint :
        {&resolved.evaluate.checkpoint, &resolved.infer.checkpoint, &resolved.score.checkpoint}) {
     if (auto* path = std::get_if<config::Path>(checkpoint)) path->text = absolute(path->text);

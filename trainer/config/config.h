@@ -23,6 +23,7 @@
 #include "layers/context.h"
 #include "models/distillation.h"
 #include "trainer/config/cluster_config.h"
+#include "trainer/config/hardware.h"
 #include "trainer/config/infer_options.h"
 #include "trainer/config/strategy.h"
 #include "trainer/optimizer/optimizer.h"
@@ -30,7 +31,7 @@
 
 namespace mtf {
 
-enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace, kReport, kShow };
+enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace, kReport, kShow, kCalibrate };
 enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
@@ -157,20 +158,15 @@ struct CheckpointOptions {
 
 enum class ExplainFormat { kText, kJson, kHtml };
 
-/// What one position of a machine does in a second, for the cost model of explain (trainer/explain/prediction.h).
-struct RateOptions {
-  static constexpr double kFlops = 1e12, kLinks = 10e9;
-  config::Auto<double> flops;
-  double memory = 100e9;                                       ///< bytes
-  std::variant<double, config::Named<double>> links = kLinks;  ///< bytes
-  double latency = 20e-6;                                      ///< seconds
-};
-
 struct ExplainOptions {
   ExplainFormat format = ExplainFormat::kText;
   bool tensors = true;
   bool detail = false;
-  std::optional<RateOptions> rates = {};
+};
+
+struct CalibrateOptions {
+  config::Path output{"hardware.yaml"};
+  int rounds = 5;
 };
 
 struct TraceOptions {
@@ -210,13 +206,16 @@ struct Config {
   InferOptions infer;
   ScoreOptions score;
   ClusterConfig cluster;
+  std::optional<HardwareChoice> hardware;
   ExplainOptions explain;
+  CalibrateOptions calibrate;
   TraceOptions trace;
   ReportOptions report;
   ProfileOptions profile;
 
-  config::Node root;       ///< the merged files: the places of keys
-  Launch launch;           ///< which process of how many this is
+  config::Node root;                       ///< the merged files: the places of keys
+  Launch launch;                           ///< which process of how many this is
+  std::optional<HardwareOptions> machine;  ///< what `hardware` names; in run.mode=explain only
   bool hosts_all = false;  ///< the mesh has mistakes: nothing is said of how processes share it
   /// The place of the innermost key of `path` ("train.steps") that is given.
   Mark mark(std::string_view path) const;
@@ -231,8 +230,8 @@ void describe(config::Visitor& visit, EvaluateOptions& options);
 void describe(config::Visitor& visit, KeepBestOptions& options);
 void describe(config::Visitor& visit, InitOptions& options);
 void describe(config::Visitor& visit, CheckpointOptions& options);
-void describe(config::Visitor& visit, RateOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
+void describe(config::Visitor& visit, CalibrateOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, ReportOptions& options);
 void describe(config::Visitor& visit, ProfileOptions& options);
@@ -241,7 +240,7 @@ void describe(config::Visitor& visit, Config& config);
 inline config::EnumNames enum_names(RunMode) {
   return {{"train", RunMode::kTrain},   {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
           {"score", RunMode::kScore},   {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace},
-          {"report", RunMode::kReport}, {"show", RunMode::kShow}};
+          {"report", RunMode::kReport}, {"show", RunMode::kShow},         {"calibrate", RunMode::kCalibrate}};
 }
 inline config::CommonNames common_names(RunMode) {
   static constexpr std::array names = {
@@ -251,7 +250,7 @@ inline config::CommonNames common_names(RunMode) {
       CommonName{"predict", "`infer`"},     CommonName{"generate", "`infer`"},
       CommonName{"translate", "`infer`"},   CommonName{"sample", "`infer`"},
       CommonName{"inference", "`infer`"},   CommonName{"plan", "`explain`"},
-      CommonName{"dry_run", "`explain`"}};
+      CommonName{"dry_run", "`explain`"},   CommonName{"benchmark", "`calibrate`"}};
   return names;
 }
 inline config::EnumNames enum_names(OnExisting) {

@@ -76,6 +76,10 @@ class ConfigCheck {
       : config_(config), sound_(sound), diagnostics_(diagnostics) {}
 
   void run() {
+    if (config_.run.mode == RunMode::kCalibrate) {  // it has no model, no data and no mesh
+      if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
+      return;
+    }
     if (sound_.contains({"train", "run"})) check_limits();
     if (sound_.contains({"run"})) check_allowed_changes();
     if (sound_.contains({"evaluate"})) check_size("evaluate.batch_size", config_.evaluate.batch_size);

@@ -218,19 +218,6 @@ void describe(config::Visitor& visit, CheckpointOptions& options) {
   visit("init", options.init, "weights that a fresh run starts from");
 }
 
-void describe(config::Visitor& visit, RateOptions& options) {
-  visit("flops", options.flops,
-        "FLOPs of contractions in a second, such as 40e12; auto: `run.peak_flops`, or 1e12", positive);
-  visit("memory", options.memory, "bytes that other operations read and write in a second, such as 2e12",
-        positive);
-  visit("links", options.links,
-        "bytes that a position sends in a second, such as 25e9, or by mesh dimension: {rows: 25e9, cols: "
-        "200e9}; 10e9 for "
-        "those that are not named",
-        positive);
-  visit("latency", options.latency, "seconds that each collective takes besides", non_negative);
-}
-
 void describe(config::Visitor& visit, ExplainOptions& options) {
   visit(
       "format", options.format,
@@ -239,10 +226,11 @@ void describe(config::Visitor& visit, ExplainOptions& options) {
   visit("tensors", options.tensors,
         "with the program: each tensor's shape and layout, each collective's bytes");
   visit("detail", options.detail, "text: with counters of each kind of operation; json has them in any case");
-  visit(
-      "rates", options.rates,
-      "what one position of the machine does in a second: predicts the time of a step from them, without the "
-      "machine");
+}
+
+void describe(config::Visitor& visit, CalibrateOptions& options) {
+  visit("output", options.output, "file for what was measured, which key `hardware` reads");
+  visit("rounds", options.rounds, "how often each kernel is measured; the shortest time counts", positive);
 }
 
 void describe(config::Visitor& visit, TraceOptions& options) {
@@ -299,7 +287,14 @@ void describe(config::Visitor& visit, Config& config) {
   visit("infer", config.infer, "what a model writes or predicts: run.mode=infer", free_on_resume);
   visit("score", config.score, "probabilities of given texts: run.mode=score", free_on_resume);
   visit("cluster", config.cluster, "several processes", free_on_resume);
+  visit("hardware", config.hardware,
+        "run.mode=explain: the machine that is planned for, and need not be there: a file in "
+        "configs/hardware by its name, "
+        "the path of a file (run.mode=calibrate writes one), or {device, links}",
+        free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
+  visit("calibrate", config.calibrate, "options of run.mode=calibrate, which measures this machine",
+        free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
   visit("report", config.report, "a page about runs: mtf-train RUN_DIR... run.mode=report", free_on_resume);
   visit("profile", config.profile, "where the time of training goes", free_on_resume);

@@ -77,6 +77,7 @@ int64_t usable_gpus(const Config& config, const Entry& entry) {
 
 /// The GPUs for a mesh with a dimension of size `auto`; run.mode=explain without a GPU takes one.
 int64_t gpus_of_auto(const Config& config, const Entry& entry) {
+  if (config.machine) return 1;
   try {
     return visible_gpus(entry);
   } catch (const Error&) {
@@ -224,11 +225,16 @@ InstructionSet chosen_instruction_set(const Config& config, const std::vector<In
 std::unique_ptr<Backend> make_backend(const Config& config) {
   const Devices devices = resolve_devices(config);
   if (!devices.is_cuda) return make_cpu_backend();
+  if (config.machine) {
+    const std::string& name = config.machine->device.name;
+    return make_planned_device(name.empty() ? "a GPU" : name, "`hardware` says what is there");
+  }
   try {
     return device_plugin().make_backend(devices.gpu);
   } catch (const Error& error) {
     if (config.run.mode != RunMode::kExplain) throw;
-    return make_planned_device(error.problems().front().message);
+    return make_planned_device("any GPU",
+                               fmt::format("there is no GPU here ({})", error.problems().front().message));
   }
 }
 

@@ -31,7 +31,7 @@ Devices resolve_devices(const Config& config);
 InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available);
 
 /// The backend that this process computes on: a parameter server on the processor. In run.mode=explain it is a
-/// planned one (make_planned_device) if the GPU cannot be opened.
+/// planned one (make_planned_device) if `hardware` is given or the GPU cannot be opened.
 std::unique_ptr<Backend> make_backend(const Config& config);
 
 /// What `mtf-train --list-devices` prints: the processor, and each GPU or why there is none.

@@ -105,6 +105,22 @@ ExplainedRun explained_run(const Config& config) {
   return run;
 }
 
+ExplainedHardware explained_hardware(const Config& config, const CostModel& model,
+                                     const Explanation& explanation) {
+  ExplainedHardware hardware{.is_given = config.machine.has_value(), .options = model.hardware()};
+  const double seconds = explanation.prediction.seconds;
+  if (seconds <= 0) return hardware;
+  hardware.examples_per_second = static_cast<double>(explanation.step.batch_size) / seconds;
+  if (config.data.sequence_length)
+    hardware.tokens_per_second = hardware.examples_per_second * static_cast<double>(longest_row(config));
+  const Precision precision = precision_of(config);
+  const FactorType factors = precision.activation == DType::kBFloat16 ? FactorType::kBFloat16
+                             : precision.tf32                         ? FactorType::kTf32
+                                                                      : FactorType::kFloat32;
+  hardware.utilization = explanation.step.facts.model_flops / seconds / model.peak_flops(factors);
+  return hardware;
+}
+
 /// Adds a text unless it is already there: the two programs of a run have the same variables and report the
 /// same rules.
 void add_unique(std::string text, std::vector<std::string>& texts) {
@@ -151,7 +167,8 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   const std::vector<EvaluationSet> sets = evaluation_sets(session, diagnostics, result.notes);
   std::unique_ptr<Graph> evaluation;
   if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics);
-  result.rates = machine_rates(config, session.layouts.mesh, diagnostics);
+  const CostModel model =
+      cost_model_of(config, session.layouts.mesh, !session.backend->is_host(), diagnostics);
   diagnostics.throw_if_errors();
 
   if (evaluation) {
@@ -175,8 +192,9 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   result.microbatches = options.microbatches;
   result.work = work_by_kind(result.step.facts);
   result.layers = work_by_layer(result.step);
-  result.schedule = schedule_of(result.step.program);
-  result.prediction = predict_step(result.schedule, result.rates);
+  result.schedule = schedule_of(result.step.program, model);
+  result.prediction = predict_step(result.schedule, model.hardware().device.step);
+  result.hardware = explained_hardware(config, model, result);
   result.memory = explain_memory(session, programs, sets);
   result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);
   result.unused_axes = unused_axes(result.step.program);

@@ -55,6 +55,15 @@ struct ExplainedProcesses {
   double bytes_sent = 0;
 };
 
+/// The hardware that is planned for, and what it does with the run.
+struct ExplainedHardware {
+  bool is_given = false;  ///< by section `hardware`; false: its defaults, which stand for no machine
+  HardwareOptions options;
+  double examples_per_second = 0;
+  std::optional<double> tokens_per_second = {};  ///< of rows with `data.sequence_length`
+  double utilization = 0;                        ///< of the peak of all devices (MFU)
+};
+
 /// What the configuration says of the run.
 struct ExplainedRun {
   std::string name;   ///< the last part of run.model_dir
@@ -73,8 +82,8 @@ struct Explanation {
   std::array<KindWork, kWorkKinds> work{};  ///< by WorkKind
   std::vector<LayerWork> layers;
   std::vector<ScheduleItem> schedule;
-  MachineRates rates;
-  StepPrediction prediction;  ///< at these rates
+  ExplainedHardware hardware;
+  StepPrediction prediction;  ///< on this hardware
   ExplainedMemory memory;
   std::vector<SplitTrial> splits;  ///< layout rules that would save repeated work
   AxisMask unused_axes = 0;        ///< mesh dimensions with more than one position that split no tensor

@@ -1,5 +1,7 @@
 #include "trainer/explain/explanation_html.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <map>
 
@@ -38,7 +40,7 @@ Json merged(const Json& list, const std::vector<size_t>& members, const std::vec
 }
 
 /// Makes a schedule short: a list `origins` has the layers, phases and kinds that its items name, which have
-/// numbers instead, and local work is [origin, FLOPs, bytes].
+/// numbers instead, and consecutive local work of one layer and phase is [origin, seconds].
 class ShortSchedule {
  public:
   Json items(const Json& schedule) {
@@ -47,13 +49,26 @@ class ShortSchedule {
       if (item.contains("body")) {
         result.push_back({{"repeat", item["repeat"]}, {"body", items(item["body"])}});
       } else if (item.contains("start")) {
-        result.push_back(
-            {{"start", item["start"]}, {"bytes_sent", whole(item["bytes_sent"])}, {"of", origin(item)}});
+        result.push_back({{"start", item["start"]},
+                          {"bytes_sent", whole(item["bytes_sent"])},
+                          {"seconds", short_number(item["seconds"])},
+                          {"processor", short_number(item["processor"])},
+                          {"of", origin(item)}});
       } else if (item.contains("wait")) {
         result.push_back(item);
       } else {
-        result.push_back(Json::array({origin(item), whole(item["flops"]), whole(item["bytes"])}));
+        Json origin_only = item;
+        origin_only.erase("kind");
+        const size_t of = origin(origin_only);
+        if (!result.empty() && result.back().is_array() && result.back()[0] == of) {
+          result.back()[1] = result.back()[1].get<double>() + item["seconds"].get<double>();
+        } else {
+          result.push_back(Json::array({of, item["seconds"]}));
+        }
       }
+    }
+    for (Json& item : result) {
+      if (item.is_array()) item[1] = short_number(item[1]);
     }
     return result;
   }
@@ -76,6 +91,10 @@ class ShortSchedule {
     return found->second;
   }
   static int64_t whole(const Json& number) { return std::llround(number.get<double>()); }
+  /// Seconds with six digits.
+  static double short_number(const Json& number) {
+    return std::stod(fmt::format("{:.6g}", number.get<double>()));
+  }
 
   std::map<std::string, size_t> numbers_;
   Json origins_ = Json::array();

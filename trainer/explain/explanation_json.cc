@@ -185,10 +185,10 @@ Json schedule_json(const std::vector<ScheduleItem>& items, const Mesh& mesh) {
   struct ItemJson {
     const Mesh& mesh;
     Json operator()(const ScheduledWork& work) const {
-      return {{"layer", work.layer},
-              {"phase", name_of(work.phase)},
-              {"flops", work.flops},
-              {"bytes", work.bytes}};
+      Json item{{"layer", work.layer}, {"phase", name_of(work.phase)}, {"kind", name_of(work.kind)},
+                {"flops", work.flops}, {"bytes", work.bytes},          {"seconds", work.seconds}};
+      if (work.message) item["message"] = *work.message;
+      return item;
     }
     Json operator()(const ScheduledStart& start) const {
       return {{"start", start.message},
@@ -196,7 +196,9 @@ Json schedule_json(const std::vector<ScheduleItem>& items, const Mesh& mesh) {
               {"mesh_dimensions", names_of(start.axes, mesh)},
               {"layer", start.layer},
               {"phase", name_of(start.phase)},
-              {"bytes_sent", start.bytes_sent}};
+              {"bytes_sent", start.bytes_sent},
+              {"seconds", start.seconds},
+              {"processor", start.processor}};
     }
     Json operator()(const ScheduledWait& wait) const { return {{"wait", wait.messages}}; }
     Json operator()(const ScheduleLoop& loop) const {
@@ -255,17 +257,40 @@ Json splits_json(const std::vector<SplitTrial>& splits) {
   return result;
 }
 
-Json rates_json(const MachineRates& rates, const Mesh& mesh) {
-  Json links = Json::object();
-  for (int axis = 0; axis < mesh.rank(); ++axis) links[mesh.name(axis)] = rates.links[axis];
-  return {{"flops", rates.flops}, {"memory", rates.memory}, {"links", links}, {"latency", rates.latency}};
+Json hardware_json(const ExplainedHardware& hardware) {
+  const DeviceOptions& device = hardware.options.device;
+  Json links = Json::array();
+  for (const LinkOptions& link : hardware.options.links) {
+    links.push_back({{"name", link.name},
+                     {"processes", link.processes ? Json(*link.processes) : Json()},
+                     {"bandwidth", link.bandwidth},
+                     {"latency", link.latency}});
+  }
+  return {{"given", hardware.is_given},
+          {"name", device.name},
+          {"kind", device.kind == DeviceKind::kCuda ? "cuda" : "cpu"},
+          {"cores", device.cores},
+          {"memory", device.memory ? Json(device.memory->value) : Json()},
+          {"links", links}};
 }
 
-Json prediction_json(const StepPrediction& prediction) {
+Json prediction_json(const Explanation& explanation) {
+  const StepPrediction& prediction = explanation.prediction;
+  const ExplainedHardware& hardware = explanation.hardware;
+  Json kinds = Json::object();
+  for (size_t kind = 0; kind < kWorkKinds; ++kind) {
+    if (prediction.kinds[kind] > 0)
+      kinds[std::string(name_of(static_cast<WorkKind>(kind)))] = prediction.kinds[kind];
+  }
   return {{"seconds", prediction.seconds},
           {"computing", prediction.computing},
           {"waiting", prediction.waiting},
-          {"sending", prediction.sending}};
+          {"sending", prediction.sending},
+          {"step", hardware.options.device.step},
+          {"kinds", kinds},
+          {"examples_per_second", hardware.examples_per_second},
+          {"tokens_per_second", hardware.tokens_per_second ? Json(*hardware.tokens_per_second) : Json()},
+          {"utilization", hardware.utilization}};
 }
 
 }  // namespace
@@ -292,8 +317,8 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["traffic"] = traffic_json(step);
   result["schedule"] = schedule_json(explanation.schedule, step.program.mesh);
   result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
-  result["rates"] = rates_json(explanation.rates, step.program.mesh);
-  result["prediction"] = prediction_json(explanation.prediction);
+  result["hardware"] = hardware_json(explanation.hardware);
+  result["prediction"] = prediction_json(explanation);
   result["work"] = work_json(explanation.work);
   result["layers"] = layers_json(explanation.layers);
   result["counters"] = std::move(counters);

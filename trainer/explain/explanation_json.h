@@ -22,14 +22,20 @@
 //                            TENSOR}], one for each tensor; bytes_sent: each time; those with one `message`
 //                            travel together; variable: the one that is gathered or set, or null
 //   traffic                  [{mesh_dimensions, collectives, bytes_sent}]. collectives: messages in a step
-//   schedule                 [ITEM] in order of execution. ITEM: {layer, phase, flops, bytes}, local work, bytes: of
-//                            operations other than contractions, read and written; {start: message, kind,
-//                            mesh_dimensions, layer, phase, bytes_sent}; {wait: [message]}; {repeat: times,
-//                            body: [ITEM]}. A message is that of `collectives`
+//   schedule                 [ITEM] in order of execution in a process. ITEM: {layer, phase, kind, flops, bytes, seconds},
+//                            an operation, kind: as of `work`, or with {message} a collective within the process;
+//                            {start: message, kind, mesh_dimensions, layer, phase, bytes_sent, seconds, processor}, a
+//                            collective between processes, processor: seconds that it keeps from computing; {wait:
+//                            [message]}; {repeat: times, body: [ITEM]}. A message is that of `collectives`. flops and
+//                            bytes are those of one position, seconds those predicted for all of the process
 //   peak_flops               run.peak_flops, or null
-//   rates                    {flops, memory, links: {MESH DIMENSION: bytes}, latency}: explain.rates, or what is
-//                            assumed without it; in a second, latency in seconds
-//   prediction               {seconds, computing, waiting, sending} of a step at these rates (prediction.h)
+//   hardware                 {given, name, kind, cores, memory, links: [{name, processes, bandwidth, latency}]}; given:
+//                            by section `hardware`, otherwise its defaults, which stand for no machine; memory: bytes
+//                            or null
+//   prediction               {seconds, computing, waiting, sending, step, kinds: {KIND: seconds}, examples_per_second,
+//                            tokens_per_second, utilization} of a step on this hardware (prediction.h). step: seconds
+//                            besides the program; kinds: of computing; tokens_per_second: null without
+//                            data.sequence_length; utilization: MFU
 //   work                     {KIND: {operations, flops, bytes}}, KIND: products | attention | elementwise | norms |
 //                            reductions | movement | updates | collectives; bytes: read and written, of collectives
 //                            sent

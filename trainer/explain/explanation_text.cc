@@ -1,6 +1,7 @@
 #include "trainer/explain/explanation_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -292,7 +293,7 @@ std::string evaluation_line(const Explanation& e) {
                      flops_text(facts.flops), sent);
 }
 
-std::string prediction_line(const Explanation& e) {
+std::string prediction_lines(const Explanation& e) {
   const StepPrediction& step = e.prediction;
   const auto time = [](double seconds) {
     return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
@@ -301,8 +302,22 @@ std::string prediction_line(const Explanation& e) {
                                   ? ""
                                   : fmt::format(", {} waiting for collectives; the network sends for {}",
                                                 time(step.waiting), time(step.sending));
-  return fmt::format("  time     {} predicted at explain.rates: {} computing{}\n", time(step.seconds),
-                     time(step.computing), network);
+  const ExplainedHardware& hardware = e.hardware;
+  const std::string& name = hardware.options.device.name;
+  std::string text =
+      fmt::format("  time     {} predicted{}: {} computing{}\n", time(step.seconds),
+                  name.empty() ? " on `hardware`" : " on " + name, time(step.computing), network);
+  std::vector<std::string> kinds;
+  for (size_t kind = 0; kind < kWorkKinds; ++kind) {
+    if (step.kinds[kind] > 0)
+      kinds.push_back(fmt::format("{} {}", name_of(static_cast<WorkKind>(kind)), time(step.kinds[kind])));
+  }
+  text += fmt::format("           computing: {}\n", fmt::join(kinds, ", "));
+  text += fmt::format(
+      "           {}{:.4g} examples/s, {:.1f} % of the peak (MFU)\n",
+      hardware.tokens_per_second ? with_thousands(*hardware.tokens_per_second) + " tokens/s, " : "",
+      hardware.examples_per_second, 100 * hardware.utilization);
+  return text;
 }
 
 std::string memory_lines(const ExplainedMemory& memory, const std::string& process) {
@@ -318,7 +333,8 @@ std::string memory_lines(const ExplainedMemory& memory, const std::string& proce
     if (is_known) {
       table.row({"         limit", bytes_text(memory.device_limit->bytes), memory.device_limit->source});
     } else {
-      table.row({"         limit", "", "not checked: there is no GPU here, and no run.device_memory_limit"});
+      table.row({"         limit", "",
+                 "not checked: there is no GPU here, and neither `hardware` nor run.device_memory_limit"});
     }
   }
   table.row({"         " + process, bytes_text(memory.process.total()), verdict(memory.process_fits())});
@@ -367,7 +383,8 @@ std::string explain_text(const Explanation& explanation, const ExplainOptions& o
   if (options.detail) text += counters_text(step);
   return text + remarks_text(explanation) + "verdict\n" + work_line(explanation) +
          traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
-         (options.rates ? prediction_line(explanation) : "") + memory_lines(explanation.memory, process);
+         (explanation.hardware.is_given ? prediction_lines(explanation) : "") +
+         memory_lines(explanation.memory, process);
 }
 
 }  // namespace mtf

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
-
-#include "engine/base/nearest.h"
+#include <utility>
 
 namespace mtf {
 namespace {
@@ -16,7 +14,7 @@ constexpr int64_t kLongestLoop = 64;
 
 class Simulation {
  public:
-  explicit Simulation(const MachineRates& rates) : rates_(rates) {}
+  explicit Simulation(double step) : now_(step) { result_.computing = step; }
 
   StepPrediction run(const std::vector<ScheduleItem>& schedule) {
     for (const ScheduleItem& item : schedule) std::visit([this](const auto& kind) { take(kind); }, item);
@@ -25,21 +23,14 @@ class Simulation {
   }
 
  private:
-  void take(const ScheduledWork& work) {
-    const double seconds = work.flops / rates_.flops + work.bytes / rates_.memory;
-    result_.computing += seconds;
-    now_ += seconds;
-  }
+  void take(const ScheduledWork& work) { compute(work.kind, work.seconds); }
 
   void take(const ScheduledStart& start) {
-    double slowest = std::numeric_limits<double>::infinity();
-    for (size_t axis = 0; axis < rates_.links.size(); ++axis) {
-      if (has_axis(start.axes, static_cast<int>(axis))) slowest = std::min(slowest, rates_.links[axis]);
-    }
     const double from = std::max(now_, network_free_);
-    network_free_ = from + rates_.latency + start.bytes_sent / slowest;
+    network_free_ = from + start.seconds;
     done_[start.message] = network_free_;
-    result_.sending += network_free_ - from;
+    result_.sending += start.seconds;
+    compute(WorkKind::kCollective, start.processor);
   }
 
   void take(const ScheduledWait& wait) {
@@ -65,11 +56,18 @@ class Simulation {
     result_.computing += left * (result_.computing - before.computing);
     result_.waiting += left * (result_.waiting - before.waiting);
     result_.sending += left * (result_.sending - before.sending);
+    for (size_t kind = 0; kind < kWorkKinds; ++kind)
+      result_.kinds[kind] += left * (result_.kinds[kind] - before.kinds[kind]);
     now_ += left * (now_ - from);
     network_free_ = std::max(network_free_, now_);
   }
 
-  const MachineRates& rates_;
+  void compute(WorkKind kind, double seconds) {
+    result_.computing += seconds;
+    result_.kinds[static_cast<size_t>(kind)] += seconds;
+    now_ += seconds;
+  }
+
   StepPrediction result_;
   double now_ = 0, network_free_ = 0;
   std::unordered_map<int64_t, double> done_;  ///< when each message is received
@@ -77,34 +75,34 @@ class Simulation {
 
 }  // namespace
 
-StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, const MachineRates& rates) {
-  return Simulation(rates).run(schedule);
+StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step) {
+  return Simulation(step).run(schedule);
 }
 
-MachineRates machine_rates(const Config& config, const Mesh& mesh, Diagnostics& diagnostics) {
-  const RateOptions options = config.explain.rates.value_or(RateOptions());
-  MachineRates rates{
-      .flops = options.flops.value.value_or(config.run.peak_flops.value.value_or(RateOptions::kFlops)),
-      .memory = options.memory,
-      .links = std::vector<double>(static_cast<size_t>(mesh.rank()), RateOptions::kLinks),
-      .latency = options.latency};
-  if (const double* all = std::get_if<double>(&options.links)) {
-    std::ranges::fill(rates.links, *all);
-    return rates;
+CostModel cost_model_of(const Config& config, const Mesh& mesh, bool is_cuda, Diagnostics& diagnostics) {
+  HardwareOptions hardware = config.machine.value_or(HardwareOptions());
+  if (!config.machine && is_cuda) hardware.device.kind = DeviceKind::kCuda;
+  const Hosting hosting = hosting_of(config);
+  const int here = is_cuda ? 1 : config.launch.local_size;
+  if (!config.machine) hardware.device.cores = int64_t{thread_count(config)} * here;
+  const auto share = static_cast<int>(std::max<int64_t>(1, hardware.device.cores / here));
+  Placement placement{.mesh = HostedMesh(mesh, {hosting.processes, 0}),
+                      .threads = is_cuda ? 1 : static_cast<int>(config.run.threads.value.value_or(share)),
+                      .processes_of_machine = here,
+                      .overlaps = config.cluster.overlap,
+                      .replicates = config.run.check_replicas};
+  const bool joined = hosting.processes == 1 ||
+                      (!hardware.links.empty() &&
+                       hardware.links.back().processes.value_or(hosting.processes) >= hosting.processes);
+  if (!joined) {
+    diagnostics.error(config.mark("hardware"),
+                      hardware.links.empty()
+                          ? std::string("`hardware` has no link between processes")
+                          : fmt::format("the links of `hardware` join {} processes, and the run has {}",
+                                        *hardware.links.back().processes, hosting.processes),
+                      "another entry of `hardware.links`, such as {bandwidth: 10e9, latency: 20e-6}");
   }
-  for (const auto& [name, rate] : std::get<config::Named<double>>(options.links)) {
-    if (const std::optional<int> axis = mesh.shape().find(name)) {
-      rates.links[static_cast<size_t>(*axis)] = rate;
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const Dimension& d : mesh.shape()) names.push_back(d.name);
-    diagnostics.error(
-        config.mark("explain.rates.links." + name),
-        fmt::format("`explain.rates.links` names `{}`, which is no dimension of the mesh", name),
-        did_you_mean(name, names));
-  }
-  return rates;
+  return {std::move(hardware), std::move(placement)};
 }
 
 }  // namespace mtf

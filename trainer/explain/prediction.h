@@ -1,40 +1,37 @@
-// The cost model: predicts how long a training step takes on one position, at the rates of a machine that need not be
-// there. Two queues work in order: the processor computes, the network sends one collective at a time. A wait holds the
-// processor up until the collectives that it names are done. Contractions take their FLOPs at one rate, other operations
-// their bytes at another, a collective a latency and its bytes at the rate of its slowest mesh dimension.
+// Predicts how long a training step takes in a process. Two queues work in order: the processor computes, the network
+// carries one collective at a time. A wait holds the processor up until the collectives that it names are done.
 //
-//   const StepPrediction step = predict_step(schedule_of(program), rates);
+//   const StepPrediction step = predict_step(schedule_of(program, model), model);
 //   step.seconds;   // computing + waiting, and what the network still sends after that
 //
 // The page of explain.format=html draws the same (trainer/html/time_line.js).
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "trainer/config/config.h"
+#include "trainer/explain/cost_model.h"
 #include "trainer/explain/schedule.h"
 
 namespace mtf {
 
-/// What one position does in a second.
-struct MachineRates {
-  double flops = 0;           ///< FLOPs of contractions
-  double memory = 0;          ///< bytes that other operations read and write
-  std::vector<double> links;  ///< bytes sent, by mesh dimension
-  double latency = 0;         ///< seconds that each collective takes besides
-};
-
-/// Seconds of one step on one position.
+/// Seconds of one step in one process.
 struct StepPrediction {
   double seconds = 0;
   double computing = 0;
   double waiting = 0;  ///< the processor waits for a collective
   double sending = 0;  ///< the network is busy
+  std::array<double, kWorkKinds>
+      kinds{};  ///< `computing` by kind; collectives: within the process, and what the
+                ///< processor does for those between processes
 };
 
-StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, const MachineRates& rates);
+/// `step`: DeviceOptions::step.
+StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step = 0);
 
-/// Returns explain.rates on `mesh`. Reports a rate of a mesh dimension that does not exist.
-MachineRates machine_rates(const Config& config, const Mesh& mesh, Diagnostics& diagnostics);
+/// The first process of the run on the hardware of section `hardware`, or on what is assumed without it. Reports hardware
+/// whose links do not join all processes.
+CostModel cost_model_of(const Config& config, const Mesh& mesh, bool is_cuda, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -1,18 +1,22 @@
 #include "trainer/explain/schedule.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
+
+#include "engine/runtime/collective_of.h"
 
 namespace mtf {
 namespace {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Program& program) : program_(program) {}
+  Scheduler(const Program& program, const CostModel& model) : program_(program), model_(model) {}
 
   std::vector<ScheduleItem> block(const std::vector<Instruction>& instructions) {
     std::vector<ScheduleItem> items;
-    for (const Instruction& instruction : instructions) {
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
       if (instruction.is_collective()) {
         start(instruction, items);
       } else if (instruction.is<action::Done>()) {
@@ -20,21 +24,62 @@ class Scheduler {
       } else if (instruction.is<action::Loop>()) {
         items.push_back(ScheduleLoop{instruction.count(), block(instruction.body())});
       } else {
-        work(instruction, items);
+        i = segment(instructions, i, items) - 1;
       }
     }
     return items;
   }
 
  private:
+  AxisMask computed(const Instruction& instruction) const {
+    return computed_over(program_, instruction, model_.placement().replicates);
+  }
+  static bool is_local(const Instruction& instruction) {
+    return !instruction.is_collective() && !instruction.is<action::Done>() && !instruction.is<action::Loop>();
+  }
+
+  /// Adds the local instructions from `begin` on that run over the same mesh dimensions; returns where they end.
+  size_t segment(const std::vector<Instruction>& instructions, size_t begin,
+                 std::vector<ScheduleItem>& items) {
+    const AxisMask over = computed(instructions[begin]);
+    std::vector<Work> works;
+    size_t end = begin;
+    for (; end < instructions.size() && is_local(instructions[end]) && computed(instructions[end]) == over;
+         ++end)
+      works.push_back(*work_of(program_, instructions[end]));
+    model_.segment(works, model_.placement().mesh.size_of(over), times_);
+    for (size_t i = 0; i < works.size(); ++i) {
+      const Provenance& from = instructions[begin + i].provenance;
+      items.push_back(ScheduledWork{from.path, from.phase, works[i].kind,
+                                    has_flops(works[i].kind) ? works[i].flops : 0, works[i].bytes,
+                                    times_[i]});
+    }
+    return end;
+  }
+
+  /// Layers repeat the same collectives, so each distinct request is examined only once.
+  CollectiveTime time_of(const Instruction& instruction) {
+    const auto [known, is_new] =
+        known_.try_emplace(request_of(program_, instruction, model_.placement().replicates));
+    if (is_new) known->second = model_.collective(program_, instruction);
+    return known->second;
+  }
+
   void start(const Instruction& instruction, std::vector<ScheduleItem>& items) {
     const auto& communicate = *instruction.as<action::Communicate>();
+    const Provenance& from = instruction.provenance;
     const int64_t message = next_message_++;
+    const CollectiveTime time = time_of(instruction);
+    const double bytes = bytes_sent(program_, instruction);
+    if (time.network == 0) {
+      items.push_back(
+          ScheduledWork{from.path, from.phase, WorkKind::kCollective, 0, bytes, time.processor, message});
+      return;
+    }
     for (ValueId id : instruction.outputs) messages_[id] = message;
-    items.push_back(ScheduledStart{message, name_of(instruction), communicate.axes,
-                                   instruction.provenance.path, instruction.provenance.phase,
-                                   bytes_sent(program_, instruction)});
-    if (!communicate.started) items.push_back(ScheduledWait{{message}});
+    items.push_back(ScheduledStart{message, name_of(instruction), communicate.axes, from.path, from.phase,
+                                   bytes, time.network, time.processor});
+    if (!communicate.started || !model_.placement().overlaps) items.push_back(ScheduledWait{{message}});
   }
 
   void wait(const Instruction& instruction, std::vector<ScheduleItem>& items) {
@@ -48,27 +93,18 @@ class Scheduler {
     if (!wait.messages.empty()) items.push_back(std::move(wait));
   }
 
-  /// Adds the work to the stretch before it, if that is of the same layer and phase.
-  void work(const Instruction& instruction, std::vector<ScheduleItem>& items) {
-    const Work done = *work_of(program_, instruction);
-    const std::string& path = instruction.provenance.path;
-    const Phase phase = instruction.provenance.phase;
-    auto* last = items.empty() ? nullptr : std::get_if<ScheduledWork>(&items.back());
-    if (last == nullptr || last->layer != path || last->phase != phase)
-      last = &std::get<ScheduledWork>(items.emplace_back(ScheduledWork{path, phase, 0, 0}));
-    last->flops += done.flops;
-    if (!has_flops(done.kind)) last->bytes += done.bytes;
-  }
-
   const Program& program_;
+  const CostModel& model_;
+  std::vector<double> times_;
+  std::map<CollectiveRequest, CollectiveTime> known_;
   int64_t next_message_ = 0;  ///< counts as program_facts.h does
   std::unordered_map<ValueId, int64_t> messages_;
 };
 
 }  // namespace
 
-std::vector<ScheduleItem> schedule_of(const Program& program) {
-  return Scheduler(program).block(program.instructions);
+std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model) {
+  return Scheduler(program, model).block(program.instructions);
 }
 
 }  // namespace mtf

@@ -1,26 +1,32 @@
-// The order of a training step on one position: stretches of local work, the start of each collective, and the
-// waits for their results. With rates of a machine it gives a time line; by itself it knows no time.
+// The order of a training step in one process, with the time that the cost model predicts for each part: local work, the
+// start of each collective between processes, and the waits for their results. Collectives within the process are
+// local work.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "engine/spmd/program_facts.h"
+#include "trainer/explain/cost_model.h"
 
 namespace mtf {
 
 struct ScheduleLoop;
 
-/// Local operations of one layer and phase, between two collectives.
+/// A local operation, or a collective within the process.
 struct ScheduledWork {
   std::string layer;  ///< scope path; empty outside all layers
   Phase phase = Phase::kForward;
-  double flops = 0;  ///< FLOPs of contractions
-  double bytes = 0;  ///< bytes that the other operations read and write
+  WorkKind kind = WorkKind::kReduction;
+  double flops = 0;                     ///< FLOPs of one position; 0 unless has_flops(kind)
+  double bytes = 0;                     ///< Work::bytes of one position
+  double seconds = 0;                   ///< for all positions of the process
+  std::optional<int64_t> message = {};  ///< of a collective: CollectiveFact::message
 };
-/// A collective begins; others follow without waiting for its result.
+/// A collective between processes begins; others follow without waiting for its result.
 struct ScheduledStart {
   int64_t message = 0;  ///< CollectiveFact::message
   std::string kind;
@@ -28,6 +34,8 @@ struct ScheduledStart {
   std::string layer;
   Phase phase = Phase::kForward;
   double bytes_sent = 0;  ///< bytes that one position sends
+  double seconds = 0;     ///< on the network
+  double processor = 0;   ///< seconds that the processor cannot compute meanwhile
 };
 /// Local work stops until these collectives are done.
 struct ScheduledWait {
@@ -40,6 +48,7 @@ struct ScheduleLoop {
   std::vector<ScheduleItem> body;
 };
 
-std::vector<ScheduleItem> schedule_of(const Program& program);
+/// An item for each instruction.
+std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model);
 
 }  // namespace mtf

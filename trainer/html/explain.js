@@ -203,9 +203,8 @@ drawPage(() => {
   addSection("remarks", "Remarks", "", remarks);
   addSection("mesh", "Mesh", "Each square is a position. Choose one to see its tiles.", meshDrawing());
   addSection("memory", "Memory", "What one position holds if it is alone on its device, and what this process holds.", memoryDrawing());
-  addSection("time", "Time line", "A prediction, not a measurement: contractions run at the first rate; other operations read and "
-    + "write memory at the second; a collective takes its latency and its bytes at the rate of its slowest mesh dimension. The rates "
-    + "are assumptions; enter those of your machine.", timeLine());
+  addSection("time", "Time line", "A prediction, not a measurement, of a step in one process: operations and collectives take what the cost model says of "
+    + "the hardware that key hardware names. Enter how many times as fast it is to be.", timeLine());
   addSection("work", "Work by layer", "FLOPs of contractions on one position.", workTable());
   addSection("collectives", "Collectives of a step", "Bytes are those that one position sends.", collectiveTables());
   addSection("repeated", "Repeated work", "Several positions compute the same here.", repeatedWork());

@@ -1,31 +1,26 @@
-// The time line of a step as the cost model predicts it (trainer/explain/prediction.h), at rates that the reader
-// gives. Two queues work in order: the processor computes, the network sends one collective at a time; a wait holds
-// the processor up.
+// The time line of a step as the cost model predicts it (trainer/explain/prediction.h), for hardware that the reader may
+// make faster or slower. Two queues work in order: the processor computes, the network sends one collective at a time; a
+// wait holds the processor up.
 
 const kLongestLoop = 64;  // iterations of a loop that are simulated one by one
 
-/// The rates that are assumed at first, each with its label, its value and the unit of that in FLOP/s, B/s or seconds.
-function assumedRates() {
-  const rate = (label, given, unit) => ({ label, value: Number((given / unit).toPrecision(12)), unit });
-  const given = pageData.rates;
-  return {
-    flops: rate("contractions, TFLOP/s", given.flops, 1e12),
-    memory: rate("memory, GB/s", given.memory, 1e9),
-    latency: rate("latency of a collective, µs", given.latency, 1e-6),
-    links: meshNames.map((name) => rate(`sent along ${name}, GB/s`, given.links[name], 1e9)),
-  };
+/// How many times as fast as the hardware that the page was made for.
+function givenSpeeds() {
+  return { processor: { label: "processor, times as fast", value: 1 }, network: { label: "network, times as fast", value: 1 } };
 }
 
-/// `schedule` is that of explanation_json.h, where work is [number of its origin, FLOPs, bytes].
+/// `schedule` is that of explanation_json.h, where work is [number of its origin, seconds].
 /// Returns {seconds, computing, waiting, sending, spans: [{network, from, to, of, wait}]}.
-function predictStep(schedule, origins, rates) {
-  const result = { seconds: 0, computing: 0, waiting: 0, sending: 0, spans: [] };
+function predictStep(schedule, origins, speeds) {
+  const step = pageData.prediction.step / speeds.processor.value;
+  const result = { seconds: 0, computing: step, waiting: 0, sending: 0, spans: [] };
   const done = new Map();  // when each message is received
-  let now = 0, networkFree = 0;
-  const rate = (of) => of.value * of.unit;
+  let now = step, networkFree = 0;
 
-  function bandwidth(names) {
-    return Math.min(...names.map((name) => rate(rates.links[meshNames.indexOf(name)])));
+  function compute(seconds, of) {
+    if (seconds > 0) result.spans.push({ network: false, from: now, to: now + seconds, of });
+    result.computing += seconds;
+    now += seconds;
   }
   function run(items) {
     for (const item of items) {
@@ -38,16 +33,15 @@ function predictStep(schedule, origins, rates) {
         now = until;
       } else if (item.start !== undefined) {
         const from = Math.max(now, networkFree);
-        networkFree = from + rate(rates.latency) + item.bytes_sent / bandwidth(origins[item.of].mesh_dimensions);
+        const seconds = item.seconds / speeds.network.value;
+        networkFree = from + seconds;
         done.set(item.start, networkFree);
-        result.sending += networkFree - from;
+        result.sending += seconds;
         result.spans.push({ network: true, from, to: networkFree, of: origins[item.of], bytes: item.bytes_sent });
+        compute(item.processor / speeds.processor.value, origins[item.of]);
       } else {
-        const [origin, flops, bytes] = item;
-        const seconds = flops / rate(rates.flops) + bytes / rate(rates.memory);
-        if (seconds > 0) result.spans.push({ network: false, from: now, to: now + seconds, of: origins[origin] });
-        result.computing += seconds;
-        now += seconds;
+        const [origin, seconds] = item;
+        compute(seconds / speeds.processor.value, origins[origin]);
       }
     }
   }
@@ -134,11 +128,11 @@ function timeLineDrawing(prediction) {
 }
 
 function timeLine() {
-  const rates = assumedRates();
+  const speeds = givenSpeeds();
   const view = h("div", { class: "scroll" });
   const words = h("p", { id: "prediction" });
   function draw() {
-    const prediction = predictStep(pageData.schedule, pageData.origins, rates);
+    const prediction = predictStep(pageData.schedule, pageData.origins, speeds);
     const kinds = new Set(prediction.spans.filter((span) => span.network).map((span) => span.of.kind));
     const phases = new Set(prediction.spans.filter((span) => !span.network && span.of).map((span) => span.of.phase));
     view.replaceChildren(timeLineDrawing(prediction), h("ul", { class: "legend" },
@@ -152,12 +146,15 @@ function timeLine() {
   }
   const field = (of) => h("label", {}, of.label, h("input", { type: "number", min: 0, step: "any", value: of.value, oninput: (event) => {
     const value = Number(event.target.value);
-    if (!(value > 0) && of !== rates.latency) return;
-    of.value = Math.max(0, value);
+    if (!(value > 0)) return;
+    of.value = value;
     draw();
   } }));
-  const fields = [field(rates.flops), field(rates.memory)];
-  if (mesh.positions > 1) fields.push(...rates.links.filter((_, axis) => meshSizes[axis] > 1).map(field), field(rates.latency));
+  const fields = [field(speeds.processor)];
+  if (mesh.positions > 1) fields.push(field(speeds.network));
+  const { hardware } = pageData;
+  const about = hardware.given ? `On ${hardware.name || "the hardware given"}.`
+    : "On no machine in particular: key hardware names one, and run.mode=calibrate measures this one.";
   draw();
-  return [h("div", { class: "controls" }, fields), words, view];
+  return [h("p", { class: "faint" }, about), h("div", { class: "controls" }, fields), words, view];
 }

@@ -15,6 +15,7 @@
 #include "engine/comm/process/process_group.h"
 #include "layers/registry.h"
 #include "models/model.h"
+#include "trainer/calibrate/calibrate.h"
 #include "trainer/config/devices.h"
 #include "trainer/decode/infer.h"
 #include "trainer/decode/score.h"
@@ -55,6 +56,7 @@ Files are merged from left to right, then the arguments; the later one wins.
   mtf-train configs/models/mnist.yaml                                      one position
   mtf-train configs/models/mnist.yaml configs/layouts/data_parallel.yaml   the same run on eight
   mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
+  mtf-train configs/models/mnist.yaml run.mode=explain hardware=h100_8x_nvlink_400g     and how fast, on that machine
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
             evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
@@ -64,6 +66,7 @@ run.mode    train     trains, and evaluates in between (default); goes on where 
             trace     runs one batch from a file, writes loss, gradients and weights to a file
             report    writes report.html, a page with curves, differences and samples of runs, finished or running
             show      writes show.png, images of the first batch as the network is given them, with their labels
+            calibrate measures this machine for `hardware` of run.mode=explain, and needs no file
 
 A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
 defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), events.out.tfevents.*
@@ -165,7 +168,8 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
       show(session, diagnostics);
       break;
     case RunMode::kReport:
-      break;  // needs no session
+    case RunMode::kCalibrate:
+      break;  // need no session
   }
   return 0;
 }
@@ -201,6 +205,12 @@ int run_files(const CommandLine& command_line) {
   const std::shared_ptr<Profile> profile = make_profile(config);
   const std::shared_ptr<ProcessGroup> processes = join_processes(config, profile.get(), diagnostics);
   try {
+    if (config.run.mode == RunMode::kCalibrate) {
+      diagnostics.throw_if_errors();
+      calibrate(config, *processes);
+      processes->leave();
+      return 0;
+    }
     const int code = run_mode(std::move(config), processes, profile, diagnostics);
     processes->leave();
     return code;
@@ -260,6 +270,11 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
   return result;
 }
 
+/// The one mode that runs nothing, so that it needs no file.
+static bool calibrates(const CommandLine& command_line) {
+  return std::ranges::find(command_line.arguments, "run.mode=calibrate") != command_line.arguments.end();
+}
+
 int run(const CommandLine& command_line) {
   if (command_line.help) {
     fmt::print("{}", kHelp);
@@ -271,7 +286,7 @@ int run(const CommandLine& command_line) {
     fmt::print("{}", list_layers(command_line.layer));
   } else if (command_line.help_config) {
     fmt::print("{}", config_help(command_line.section));
-  } else if (command_line.files.empty()) {
+  } else if (command_line.files.empty() && !calibrates(command_line)) {
     throw Error(ErrorKind::kUsage, "no configuration file",
                 "`mtf-train FILE.yaml...`; `mtf-train --help` explains");
   } else {

@@ -1,0 +1,234 @@
+// Tests the cost model on hardware whose times a reader can compute: 1000 FLOP/s, 100 bytes/s, ...
+#include "trainer/explain/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/ops/attention.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
+#include "engine/spmd/partition/partition.h"
+#include "trainer/explain/prediction.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+
+HardwareOptions machine(DeviceKind kind = DeviceKind::kCpu) {
+  HardwareOptions hardware;
+  hardware.device.kind = kind;
+  hardware.device.flops.float32 = 1000;
+  hardware.device.bandwidth = 100;
+  hardware.links = {};
+  return hardware;
+}
+
+LinkOptions link(std::optional<int64_t> processes, double bandwidth, double latency) {
+  LinkOptions result;
+  result.processes = processes;
+  result.bandwidth = bandwidth;
+  result.latency = latency;
+  return result;
+}
+
+Placement alone(int threads = 1) {
+  Placement placement;
+  placement.threads = threads;
+  return placement;
+}
+
+Work work(WorkKind kind, double flops, double bytes) {
+  Work result;
+  result.kind = kind;
+  result.flops = flops;
+  result.bytes = bytes;
+  return result;
+}
+
+TEST(CostModel, AnOperationTakesTheLongerOneOfItsFlopsAndItsBytes) {
+  HardwareOptions hardware = machine();
+  hardware.device.overhead = 0.25;
+  const CostModel model(hardware, alone());
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 3000, 100)), 3.25);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 500, 100)), 1.25);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kNorm, 0, 200)), 2.25);
+}
+
+TEST(CostModel, RatesDependOnTypeAndShape) {
+  HardwareOptions hardware = machine();
+  hardware.device.flops.bfloat16 = 4000;
+  hardware.device.products = {.share = 0.5, .rows = 10, .columns = 0, .summed = 5};
+  const CostModel model(hardware, alone());
+  Work product = work(WorkKind::kProduct, 2 * 10 * 10 * 10, 0);
+  product.product = {1, 10, 10, 10};
+  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
+  product.factors = FactorType::kBFloat16;
+  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 2000.0);
+  product.factors = FactorType::kTf32;  // not given
+  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
+}
+
+TEST(CostModel, AttentionHasSharesOfItsOwn) {
+  HardwareOptions hardware = machine();
+  hardware.device.attention = {.forward = 0.5, .backward = 0.25, .softmax = 0};
+  const CostModel model(hardware, alone());
+  Work attention = work(WorkKind::kAttention, 1000, 0);
+  attention.computed = 0.75;
+  EXPECT_DOUBLE_EQ(model.seconds(attention), 1.5);
+  attention.is_gradient = true;
+  EXPECT_DOUBLE_EQ(model.seconds(attention), 3);
+  attention.logits = 20;
+  hardware.device.attention.softmax = 50;
+  EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).seconds(attention), 6);
+}
+
+TEST(CostModel, SmallWorkingSetsStayInTheCache) {
+  HardwareOptions hardware = machine();
+  hardware.device.cache = {.size = {400}, .bandwidth = 1000};
+  hardware.device.rates.updates = MemoryRate{.cache = 200, .memory = 50};
+  const CostModel model(hardware, alone());
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kElementwise, 0, 400)), 0.4);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kElementwise, 0, 500)), 5);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 400)), 2);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 500)), 10);
+  // Four cores share the memory, of which each could have half.
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 500), 4), 20);
+}
+
+TEST(CostModel, PositionsTakeTurnsOnThreads) {
+  HardwareOptions hardware = machine();
+  hardware.device.cores = 2;
+  hardware.device.barrier = 0.5;
+  std::vector<double> times;
+  const std::vector<Work> works{work(WorkKind::kProduct, 1000, 0), work(WorkKind::kProduct, 2000, 0)};
+  const CostModel model(hardware, alone(2));
+  model.segment(works, 4, times);
+  EXPECT_THAT(times, ElementsAre(DoubleEq(2.5), DoubleEq(4)));
+  model.segment(works, 3, times);  // one of the threads waits
+  EXPECT_THAT(times, ElementsAre(DoubleEq(2.5), DoubleEq(4)));
+  // One position: threads share what is large enough to be cut, and here it is not.
+  model.segment(works, 1, times);
+  EXPECT_THAT(times, ElementsAre(DoubleEq(1), DoubleEq(2)));
+  hardware.device.flops.float32 = 4e6;
+  CostModel(hardware, alone(2)).segment({work(WorkKind::kProduct, 16e6, 0)}, 1, times);
+  EXPECT_THAT(times, ElementsAre(DoubleEq(2.5)));
+}
+
+TEST(CostModel, ThreadsOfSeveralProcessesShareTheCores) {
+  HardwareOptions hardware = machine();
+  hardware.device.cores = 2;
+  Placement placement = alone();
+  placement.processes_of_machine = 4;
+  std::vector<double> times;
+  CostModel(hardware, placement).segment({work(WorkKind::kProduct, 1000, 0)}, 1, times);
+  EXPECT_THAT(times, ElementsAre(DoubleEq(2)));
+}
+
+TEST(CostModel, PositionsOfAGpuTakeTurns) {
+  std::vector<double> times;
+  CostModel(machine(DeviceKind::kCuda), alone()).segment({work(WorkKind::kProduct, 1000, 0)}, 4, times);
+  EXPECT_THAT(times, ElementsAre(DoubleEq(4)));
+}
+
+/// The times of the collectives of a sum over `batch` with 400 bytes of results, [batch=8, n=100], in which `batch` is split
+/// over `axes` of the mesh.
+std::vector<CollectiveTime> times_of_sum(const HardwareOptions& hardware, const std::string& mesh,
+                                         const std::string& axes, int processes, int of_machine = 1) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 64}, {"n", 100}});
+  graph.set_output("y", relu(reduce_sum(x, Shape{{"n", 100}})));
+  const Layouts layouts = Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse("batch:" + axes));
+  const Program program = partition(graph, layouts);
+  Placement placement = alone();
+  placement.mesh = HostedMesh(layouts.mesh, {processes, 0});
+  placement.processes_of_machine = of_machine;
+  const CostModel model(hardware, placement);
+  std::vector<CollectiveTime> times;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.is_collective()) times.push_back(model.collective(program, instruction));
+  }
+  return times;
+}
+
+TEST(CostModel, ASumWithinAProcessReadsAllSlicesAndWritesOneResult) {
+  const std::vector<CollectiveTime> times = times_of_sum(machine(), "all:4", "all", 1);
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_DOUBLE_EQ(times[0].network, 0);
+  EXPECT_DOUBLE_EQ(times[0].processor, (4 + 1) * 400 / 100.0);
+}
+
+TEST(CostModel, ProcessesSendTheirSharesDirectly) {
+  HardwareOptions hardware = machine();
+  hardware.links = {link({}, 200, 0.125)};
+  hardware.device.cores = 2;
+  // Reduce-scatter and all-gather: each sends 3/4 of 400 bytes twice.
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:4", "all", 4)[0].network, 2 * 0.125 + 2 * 300 / 200.0);
+  // Two processes of two positions each add their own slices first.
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:4", "all", 2)[0].network, 2 * 0.125 + 2 * 200 / 200.0);
+  // Two of three others are in another machine, behind a slower link.
+  hardware.links = {link(2, 2000, 0.125), link({}, 200, 0.25)};
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:4", "all", 4)[0].network, 2 * 0.25 + 2 * 300 * 2 / 3.0 / 200);
+}
+
+TEST(CostModel, SocketsKeepACoreBusyWhereAllCoresCompute) {
+  HardwareOptions hardware = machine();
+  hardware.links = {link({}, 200, 0)};
+  hardware.links[0].core = 0.5;
+  hardware.device.cores = 2;
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:2", "all", 2, 2)[0].processor, 0.5 * 2 * 200 / 200);
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:2", "all", 2, 1)[0].processor, 0);  // a core is free
+}
+
+TEST(CostModel, LinksOfGpusDependOnTheStrideOfAMeshDimension) {
+  HardwareOptions hardware = machine(DeviceKind::kCuda);
+  hardware.links = {link(4, 1000, 0), link({}, 100, 0)};
+  // `inner` lies within a machine of four GPUs, `outer` across machines.
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "outer:2;inner:4", "inner", 8)[0].network, 2 * 0.75 * 400 / 1000);
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "outer:2;inner:4", "outer", 8)[0].network, 2 * 0.5 * 400 / 100);
+  // One that straddles: each GPU carries a quarter to the other machine, which takes as long as what goes round within it
+  // takes more than that; the slower one counts.
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:8", "all", 8)[0].network, 2 * 0.5 * 100 / 100);
+}
+
+TEST(CostModel, SmallSumsOfGpusGoAlongTrees) {
+  HardwareOptions hardware = machine(DeviceKind::kCuda);
+  hardware.links = {link({}, 1e9, 1)};
+  // A ring of eight has seven steps in each direction, a tree three.
+  EXPECT_NEAR(times_of_sum(hardware, "all:8", "all", 8)[0].network, 6, 1e-5);
+}
+
+TEST(CostModel, CausalMasksHideWork) {
+  Graph graph;
+  const Dimension b{"batch", 2}, l{"length", 256}, m{"memory_length", 256}, d{"d_kv", 16};
+  const Tensor q = graph.input("q", {b, l, d}), k = graph.input("k", {b, m, d}),
+               v = graph.input("v", {b, m, d});
+  graph.set_output("y", attention({.q = q, .k = k, .v = v}, {.causal = true}));
+  const Program program = partition(graph, Layouts::single());
+  for (const Instruction& instruction : program.instructions) {
+    if (name_of(instruction) != "attention") continue;
+    const Work work = *work_of(program, instruction);
+    EXPECT_DOUBLE_EQ(work.flops, 2.0 * 2 * 256 * 256 * 32);
+    EXPECT_DOUBLE_EQ(work.computed, (1 + 64.0 / 256) / 2);
+    EXPECT_DOUBLE_EQ(work.logits, 2 * 256 * 256);
+  }
+}
+
+TEST(CostModel, ContractionsHaveTheExtentsOfTheirSlices) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 64}, {"heads", 4}, {"in", 16}}),
+               w = graph.input("w", {{"heads", 4}, {"in", 16}, {"out", 32}});
+  graph.set_output("y", einsum({x, w}, {{"batch", 64}, {"heads", 4}, {"out", 32}}));
+  const Layouts layouts = Layouts::make(Mesh(Shape::parse("a:4;b:2")), LayoutRules::parse("batch:a;out:b"));
+  const Program program = partition(graph, layouts);
+  const Work work = *work_of(program, program.instructions[0]);
+  EXPECT_THAT(
+      (std::vector<double>{work.product.batch, work.product.rows, work.product.columns, work.product.summed}),
+      ElementsAre(4, 16, 16, 16));
+  EXPECT_DOUBLE_EQ(work.flops, 2.0 * 4 * 16 * 16 * 16);
+}
+
+}  // namespace
+}  // namespace mtf

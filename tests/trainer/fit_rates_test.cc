@@ -1,0 +1,49 @@
+// Tests how run.mode=calibrate fits the rates of the cost model, on times that were made from known rates.
+#include "trainer/calibrate/fit_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mtf {
+namespace {
+
+TEST(FitProducts, FindsTheRatesThatMadeTheTimes) {
+  std::vector<MeasuredProduct> products;
+  for (const double m : {32, 256, 2048}) {
+    for (const double n : {64, 1024}) {
+      for (const double k : {64, 1024})
+        products.push_back({m, n, k, 2 * (m + 3) * (n + 20) * (k + 12) / 50e9});
+    }
+  }
+  const FittedProducts fitted = fit_products(products);
+  EXPECT_NEAR(fitted.rates.rows, 3, 0.3);
+  EXPECT_NEAR(fitted.rates.columns, 20, 0.5);
+  EXPECT_NEAR(fitted.rates.summed, 12, 0.5);
+  EXPECT_NEAR(fitted.flops * fitted.rates.share, 50e9, 1e9);
+}
+
+TEST(FitProducts, OneDisturbedMeasurementChangesLittle) {
+  std::vector<MeasuredProduct> products;
+  for (const double m : {32, 256, 2048}) {
+    for (const double n : {64, 1024}) products.push_back({m, n, 256, 2 * m * n * 256 / 50e9});
+  }
+  products[2].seconds *= 3;
+  const FittedProducts fitted = fit_products(products);
+  EXPECT_NEAR(fitted.flops * fitted.rates.share, 50e9, 2e9);
+}
+
+TEST(FitAttention, FindsSharesAndSoftmax) {
+  std::vector<MeasuredAttention> attentions;
+  for (const double width : {32, 64, 128}) {
+    attentions.push_back({4 * width, 1, (4 * width + 96) / (0.5 * 1e9), false});
+    attentions.push_back({10 * width, 1, (10 * width + 96) / (0.8 * 1e9), true});
+  }
+  const AttentionRates rates = fit_attention(attentions, 1e9);
+  EXPECT_NEAR(rates.softmax, 96, 8);
+  EXPECT_NEAR(rates.forward, 0.5, 0.01);
+  EXPECT_NEAR(rates.backward, 0.8, 0.01);
+}
+
+}  // namespace
+}  // namespace mtf

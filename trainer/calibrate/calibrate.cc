@@ -1,0 +1,428 @@
+#include "trainer/calibrate/calibrate.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <limits>
+
+#include "engine/base/counted.h"
+#include "engine/base/file.h"
+#include "engine/config/load.h"
+#include "engine/graph/gradients.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/einsum.h"
+#include "engine/ops/normalization.h"
+#include "engine/ops/optimizer_updates.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/transpose.h"
+#include "engine/ops/unary.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/thread_pool.h"
+#include "engine/spmd/partition/partition.h"
+#include "trainer/calibrate/fit_rates.h"
+#include "trainer/calibrate/measured_kernel.h"
+#include "trainer/config/cores.h"
+#include "trainer/config/devices.h"
+
+namespace mtf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kColumns = 256;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// The middle one of `times`.
+double median(std::vector<double> times) {
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
+double process_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// "AMD EPYC 7543 32-Core Processor", as the system calls the processor.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos)
+      return line.substr(line.find(": ") + 2);
+  }
+  return "this processor";
+}
+
+/// The bytes of the last cache that the cores of this processor share; 0 if the system does not say.
+int64_t last_cache_bytes() {
+  int64_t bytes = 0;
+  for (int index = 0; index < 5; ++index) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    int64_t kilobytes = 0;
+    if (file >> kilobytes) bytes = std::max(bytes, kilobytes << 10);
+  }
+  return bytes;
+}
+
+/// A number with three digits: no measurement is more precise.
+double rounded(double value) { return value > 0 ? std::stod(fmt::format("{:.3g}", value)) : 0; }
+
+class Calibration {
+ public:
+  Calibration(Backend& backend, int rounds) : backend_(backend), rounds_(rounds) {}
+
+  HardwareOptions device() {
+    describe_machine();
+    note("products");
+    measure_products();
+    note("attention");
+    measure_attention();
+    note("memory");
+    measure_memory();
+    note("overheads");
+    measure_overheads();
+    return hardware_;
+  }
+
+ private:
+  static void note(const char* what) { fmt::print(stderr, "measures {}\n", what); }
+
+  DeviceOptions& result() { return hardware_.device; }
+
+  void describe_machine() {
+    DeviceOptions& device = result();
+    hardware_.links.clear();
+    if (const DeviceInfo* gpu = backend_.device_info()) {
+      device.kind = DeviceKind::kCuda;
+      device.name = gpu->name;
+      device.memory = config::Bytes{gpu->memory_bytes};
+      device.cache.size = {32 << 20};
+      return;
+    }
+    const int cores = usable_cores(1);
+    device.name = fmt::format("{}, {}", processor_name(), counted(cores, "core"));
+    device.memory = config::Bytes{int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE)};
+    device.cores = cores;
+    device.cache.size = {std::clamp<int64_t>(last_cache_bytes() / cores, 1 << 20, 64 << 20)};
+  }
+
+  /// A product of matrices, and the least time so far.
+  struct TimedProduct {
+    MeasuredProduct product;
+    std::unique_ptr<MeasuredKernel> kernel;
+  };
+
+  void measure_products() {
+    std::vector<TimedProduct> products;
+    for (const double m : {32, 256, 2048}) {
+      for (const double n : {64, 256, 1024}) {
+        for (const double k : {64, 256, 1024}) products.push_back(product(m, n, k, DType::kFloat32));
+      }
+    }
+    // The gradient of a matrix sums over many rows.
+    products.push_back(product(256, 1024, 2048, DType::kFloat32));
+    products.push_back(product(1024, 256, 2048, DType::kFloat32));
+    // What disturbs one round disturbs neighbours in it, and not the same ones in the next.
+    std::vector<MeasuredProduct> measured;
+    for (int round = 0; round < rounds_; ++round) {
+      measured.clear();
+      for (TimedProduct& timed : products) {
+        timed.product.seconds = std::min(timed.product.seconds, timed.kernel->seconds(1));
+        measured.push_back(timed.product);
+      }
+    }
+    const FittedProducts fitted = fit_products(measured);
+    DeviceOptions& device = result();
+    device.flops.float32 = rounded(fitted.flops);
+    device.products = fitted.rates;
+    device.products.share = std::min(1.0, rounded(device.products.share));
+    const auto rate_of = [&](DType dtype, bool tf32) {
+      const TimedProduct timed = product(2048, 1024, 256, dtype, tf32);
+      return rounded(timed.kernel->flops() / timed.kernel->seconds(rounds_) / device.products.share);
+    };
+    device.flops.bfloat16 = rate_of(DType::kBFloat16, false);
+    if (device.kind == DeviceKind::kCuda) device.flops.tf32 = rate_of(DType::kFloat32, true);
+  }
+
+  TimedProduct product(double m, double n, double k, DType dtype, bool tf32 = false) {
+    Graph graph;
+    graph.set_tf32(tf32);
+    const Dimension rows{"rows", static_cast<int64_t>(m)}, columns{"columns", static_cast<int64_t>(n)},
+        summed{"summed", static_cast<int64_t>(k)};
+    const Tensor a = graph.input("a", {rows, summed}, dtype), b = graph.input("b", {summed, columns}, dtype);
+    einsum({a, b}, {rows, columns});
+    const auto contraction = std::ranges::find(graph.root(), "einsum", &Operation::name);
+    return {{m, n, k, std::numeric_limits<double>::infinity()},
+            std::make_unique<MeasuredKernel>(**contraction, backend_)};
+  }
+
+  /// Long sequences with a causal mask, and short ones without.
+  void measure_attention() {
+    struct Sizes {
+      int64_t batch, length, width;
+      bool causal;
+    };
+    std::vector<MeasuredAttention> measured;
+    for (const Sizes& sizes : {Sizes{8, 256, 64, true}, Sizes{16, 64, 64, false}, Sizes{32, 64, 32, false}}) {
+      Graph graph;
+      const Dimension b{"batch", sizes.batch}, h{"heads", 4}, l{"length", sizes.length},
+          m{"memory_length", sizes.length}, d{"d_kv", sizes.width};
+      const Tensor q = graph.input("q", {b, l, h, d}), k = graph.input("k", {b, m, h, d}),
+                   v = graph.input("v", {b, m, h, d});
+      const Tensor y = attention({.q = q, .k = k, .v = v}, {.causal = sizes.causal});
+      const Tensor dq = gradients({y}, {q, k, v})[0];
+      // As the cost model counts a causal mask (Work::computed).
+      const double computed = sizes.causal ? (1 + 64.0 / static_cast<double>(l.size)) / 2 : 1;
+      const auto logits = static_cast<double>(b.size * h.size * l.size * m.size);
+      for (const Tensor& tensor : {y, dq}) {
+        MeasuredKernel kernel(tensor.operation(), backend_);
+        measured.push_back({computed * kernel.flops(), computed * logits, kernel.seconds(rounds_),
+                            tensor.operation().name() != "attention"});
+      }
+    }
+    AttentionRates& rates = result().attention;
+    rates = fit_attention(measured, result().flops.float32);
+    rates.forward = rounded(rates.forward);
+    rates.backward = rounded(rates.backward);
+  }
+
+  /// Bytes in a second of some operations on tensors of `bytes` each.
+  double rate(int64_t bytes, const std::function<Tensors(Graph& graph, const Shape& shape)>& build) {
+    Graph graph;
+    const Shape shape{{"rows", std::max<int64_t>(1, bytes / (kColumns * 4))}, {"columns", kColumns}};
+    double moved = 0, seconds = 0;
+    for (const Tensor& tensor : build(graph, shape)) {
+      MeasuredKernel kernel(tensor.operation(), backend_);
+      moved += kernel.bytes();
+      seconds += kernel.seconds(rounds_);
+    }
+    return rounded(moved / seconds);
+  }
+
+  MemoryRate rates(const std::function<Tensors(Graph& graph, const Shape& shape)>& build) {
+    const int64_t cache = result().cache.size.value;
+    return {rate(cache / 8, build), rate(2 * cache, build)};
+  }
+
+  void measure_memory() {
+    KindRates& kinds = result().rates;
+    kinds.elementwise = rates([](Graph& graph, const Shape& shape) -> Tensors {
+      const Tensor x = graph.input("x", shape), y = graph.input("y", shape);
+      return {add(x, y), relu(x)};
+    });
+    kinds.norms = rates([](Graph& graph, const Shape& shape) -> Tensors {
+      const Tensor x = graph.input("x", shape), scale = graph.input("scale", {shape[1]});
+      const Tensor y = rms_norm(x, "columns", scale);
+      return {y, gradients({y}, {x})[0]};
+    });
+    kinds.reductions = rates([](Graph& graph, const Shape& shape) -> Tensors {
+      const Tensor x = graph.input("x", shape), ids = graph.input("ids", {shape[0]}, DType::kInt32);
+      const CrossEntropy loss = softmax_cross_entropy(x, ids, "columns");
+      return {loss.loss, gradients({loss.loss}, {x})[0]};
+    });
+    kinds.movement = rates([](Graph& graph, const Shape& shape) -> Tensors {
+      const Tensor x = graph.input("x", shape);
+      return {transpose(x, {shape[1], shape[0]})};
+    });
+    kinds.updates = rates([](Graph& graph, const Shape& shape) -> Tensors {
+      const Tensor w = graph.input("w", shape), g = graph.input("g", shape), m = graph.input("m", shape),
+                   v = graph.input("v", shape), rate = graph.input("rate", {});
+      return {adam_update(w, g, m, v, rate).weight};
+    });
+    kinds.collectives = collective_rates();
+    result().cache.bandwidth = kinds.elementwise->cache;
+    result().bandwidth = backend_.is_host() ? shared_bandwidth() : kinds.elementwise->memory;
+  }
+
+  /// The sum of two positions' slices.
+  MemoryRate collective_rates() {
+    const auto of = [&](int64_t bytes) {
+      Collective collective;
+      collective.group = {2};
+      collective.input = {bytes / 4};
+      const std::unique_ptr<PreparedCollective> sum = backend_.prepare(collective);
+      std::vector<std::unique_ptr<DeviceMemory>> memory;
+      const std::vector<std::byte> zeros(
+          static_cast<size_t>(bytes));  // pages that nobody has written are one page
+      for (int i = 0; i < 3; ++i) {
+        memory.push_back(backend_.allocate(bytes));
+        backend_.write(memory.back()->data(), zeros.data(), bytes);
+      }
+      const std::vector<const std::byte*> inputs{memory[0]->data(), memory[1]->data()};
+      const double seconds =
+          least_seconds(backend_, rounds_, [&] { sum->run(inputs, 0, memory[2]->data(), 0, sum->tasks()); });
+      return rounded(3 * static_cast<double>(bytes) / seconds);
+    };
+    const int64_t cache = result().cache.size.value;
+    return {of(cache / 8), of(2 * cache)};
+  }
+
+  /// Bytes that all cores together read and write in a second of the day.
+  double shared_bandwidth() {
+    const auto cores = static_cast<int>(result().cores);
+    ThreadPool pool(cores, [this] { backend_.prepare_thread(); });
+    Graph graph;
+    const int64_t bytes = 2 * result().cache.size.value;
+    const Shape shape{{"rows", bytes / (kColumns * 4)}, {"columns", kColumns}};
+    const Tensor sum = add(graph.input("x", shape), graph.input("y", shape));
+    std::vector<std::unique_ptr<MeasuredKernel>> kernels;
+    for (int i = 0; i < cores; ++i)
+      kernels.push_back(std::make_unique<MeasuredKernel>(sum.operation(), backend_));
+    double most = result().rates.elementwise->memory;  // of one core
+    for (int round = 0; round < 5; ++round) {
+      const auto begin = Clock::now();
+      pool.run(cores, [&](int64_t task, int) { kernels[static_cast<size_t>(task)]->run(); });
+      most = std::max(most, cores * kernels[0]->bytes() / seconds_since(begin));
+    }
+    return rounded(most);
+  }
+
+  /// The time of a program of `count` small operations, on one position.
+  double program_seconds(int count) {
+    Graph graph;
+    Tensor x = graph.input("x", {{"n", 16}});
+    const Tensor y = graph.input("y", {{"n", 16}});
+    for (int i = 0; i < count; ++i) x = i % 2 == 0 ? add(x, y) : relu(x);
+    graph.set_output("x", x);
+    const Program program = partition(graph, Layouts::single());
+    VariableStore variables(backend_, program.mesh, program.variables);
+    Executor executor(program, backend_, variables, {});
+    uint64_t step = 0;
+    return least_seconds(backend_, rounds_, [&] { executor.run(++step); });
+  }
+
+  void measure_overheads() {
+    constexpr int kFew = 8, kMany = 264;
+    const double few = program_seconds(kFew), many = program_seconds(kMany);
+    DeviceOptions& device = result();
+    device.overhead = rounded(std::max(0.0, (many - few) / (kMany - kFew)));
+    device.step = rounded(std::max(0.0, few - kFew * device.overhead));
+    if (!backend_.is_host() || device.cores == 1) return;
+    const auto cores = static_cast<int>(device.cores);
+    ThreadPool pool(cores, [] {});
+    std::vector<double> times;
+    for (int i = 0; i < 2000; ++i) {
+      const auto begin = Clock::now();
+      pool.run(cores, [](int64_t, int) {});
+      times.push_back(seconds_since(begin));
+    }
+    device.barrier = rounded(median(times));
+  }
+
+  Backend& backend_;
+  const int rounds_;
+  HardwareOptions hardware_;
+};
+
+/// A sum over all processes of `elements` numbers.
+class MeasuredSum {
+ public:
+  MeasuredSum(Backend& backend, Communicator& communicator, int64_t elements)
+      : mesh_(Shape{{"all", communicator.processes()}}) {
+    const Dimension all{"parts", communicator.processes()}, n{"n", elements};
+    const Tensor x = graph_.input("x", {all, n});
+    graph_.set_output("sum", reduce_sum(x, Shape{n}));
+    const Layouts layouts = Layouts::make(mesh_, LayoutRules::parse("parts:all"));
+    const Program program = partition(graph_, layouts, {.asynchronous = true});
+    variables_ = std::make_unique<VariableStore>(backend, mesh_, program.variables,
+                                                 VariableStoreOptions{.communicator = &communicator});
+    executor_ = std::make_unique<Executor>(program, backend, *variables_,
+                                           ExecutorOptions{.communicator = &communicator});
+    executor_->run(0);
+  }
+
+  /// The middle time of some runs, and the share of a core that they kept busy.
+  std::pair<double, double> seconds_and_core(int runs) {
+    std::vector<double> times;
+    const double busy = process_seconds();
+    const auto begin = Clock::now();
+    for (int i = 0; i < runs; ++i) {
+      const auto run = Clock::now();
+      executor_->run(static_cast<uint64_t>(i + 1));
+      times.push_back(seconds_since(run));
+    }
+    return {median(times), (process_seconds() - busy) / seconds_since(begin)};
+  }
+
+ private:
+  Graph graph_;
+  Mesh mesh_;
+  std::unique_ptr<VariableStore> variables_;
+  std::unique_ptr<Executor> executor_;
+};
+
+LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
+  Communicator& communicator = processes.communicator();
+  constexpr int64_t kFew = 256, kMany = 4 << 20;
+  const double latency = MeasuredSum(backend, communicator, kFew).seconds_and_core(200).first;
+  const auto [seconds, core] = MeasuredSum(backend, communicator, kMany).seconds_and_core(11);
+  const double share = 1 - 1 / static_cast<double>(processes.size());
+  const double bytes = 2 * share * 4 * static_cast<double>(kMany);
+  LinkOptions link;
+  link.inside = processes.launch().local_size == processes.size();
+  link.name = link.inside ? "sockets within the machine" : "sockets";
+  link.latency = rounded(latency / 2);
+  link.bandwidth = rounded(bytes / std::max(1e-9, seconds - latency));
+  link.core = std::min(1.0, rounded(core));
+  return link;
+}
+
+std::string profile_text(const HardwareOptions& hardware) {
+  const config::Node section = config::dump(hardware);
+  const config::Node root = config::Node::map({config::Entry{"hardware", {}, section}});
+  return fmt::format(
+      "# Measured by mtf-train {}, run.mode=calibrate. For key `hardware` of run.mode=explain.\n{}",
+      MTF_VERSION, config::to_yaml(root));
+}
+
+}  // namespace
+
+void calibrate(const Config& config, ProcessGroup& processes) {
+  const std::unique_ptr<Backend> backend = make_backend(config);
+  if (!backend->is_host() && processes.size() > 1) {
+    throw Error(ErrorKind::kConfig, config.mark("devices"),
+                "run.mode=calibrate measures one GPU, and links between processes of the CPU",
+                "`devices: cuda:0` in one process; links of GPUs stand in the files of configs/hardware");
+  }
+  backend->prepare_thread();
+  HardwareOptions hardware;
+  processes.first_then_others("calibrate", [&] {
+    if (processes.is_first()) hardware = Calibration(*backend, config.calibrate.rounds).device();
+  });
+  if (processes.size() > 1) {
+    processes.agree({{"mode", "calibrate"}});
+    if (processes.is_first())
+      fmt::print(stderr, "measures the link between {} processes\n", processes.size());
+    hardware.links = {measured_link(*backend, processes)};
+  }
+  if (!processes.is_first()) return;
+  const std::string& file = config.calibrate.output.text;
+  const std::string text = profile_text(hardware);
+  if (const int error = write_file(file, std::as_bytes(std::span(text)))) {
+    throw Error(ErrorKind::kSystem, config.mark("calibrate.output"),
+                fmt::format("cannot write {}: {}", file, system_message(error)));
+  }
+  const DeviceOptions& device = hardware.device;
+  fmt::print("{}: {:.4g} GFLOP/s of products and {:.3g} GB/s on a core, {:.3g} GB/s in all{}; in {}\n",
+             device.name, device.flops.float32 * 1e-9, device.rates.elementwise->memory * 1e-9,
+             device.bandwidth * 1e-9,
+             hardware.links.empty()
+                 ? std::string()
+                 : fmt::format("; {:.3g} GB/s and {:.3g} us between processes",
+                               hardware.links[0].bandwidth * 1e-9, hardware.links[0].latency * 1e6),
+             file);
+}
+
+}  // namespace mtf

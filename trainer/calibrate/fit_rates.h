@@ -1,0 +1,33 @@
+// Fits rates of the cost model to measured times.
+#pragma once
+
+#include <vector>
+
+#include "trainer/config/hardware.h"
+
+namespace mtf {
+
+struct MeasuredProduct {
+  double rows = 0, columns = 0, summed = 0;
+  double seconds = 0;
+};
+
+struct FittedProducts {
+  double flops = 0;  ///< the rate of large products: the peak, as far as it was seen
+  ProductRates rates;
+};
+
+/// Minimises the sum of the relative errors, so that single disturbed measurements count little. There must be products.
+FittedProducts fit_products(const std::vector<MeasuredProduct>& products);
+
+struct MeasuredAttention {
+  double flops = 0;  ///< of the logits that are computed
+  double logits = 0;
+  double seconds = 0;
+  bool is_gradient = false;
+};
+
+/// `peak`: FLOPs in a second.
+AttentionRates fit_attention(const std::vector<MeasuredAttention>& attentions, double peak);
+
+}  // namespace mtf

@@ -1,0 +1,44 @@
+// Times an operation's kernel on operands of its own: the processor time of the calling thread, or on a GPU the time until
+// it is done.
+//
+//   MeasuredKernel kernel(einsum({x, w}, {batch, hidden}).operation(), backend);
+//   kernel.seconds(5);      // of one execution with all tasks
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/backend/backend.h"
+#include "engine/graph/operation.h"
+
+namespace mtf {
+
+/// Returns the least time in seconds that `run` takes on `backend`, of `rounds` rounds of about 20 ms.
+double least_seconds(Backend& backend, int rounds, const std::function<void()>& run);
+
+class MeasuredKernel {
+ public:
+  /// Operands have small positive numbers; integers are 1.
+  MeasuredKernel(const Operation& operation, Backend& backend);
+
+  double seconds(int rounds);
+  /// Executes all tasks once.
+  void run();
+  /// Bytes of all operands and results.
+  double bytes() const { return bytes_; }
+  double flops() const { return flops_; }
+
+ private:
+  LocalTensor operand(const Shape& shape, DType dtype, std::vector<Slice>& slices);
+
+  Backend& backend_;
+  int64_t begin_[16] = {};
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::vector<Slice> inputs_, outputs_;
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<DeviceMemory> scratch_, step_;
+  double bytes_ = 0, flops_ = 0;
+};
+
+}  // namespace mtf

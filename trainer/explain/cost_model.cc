@@ -1,0 +1,260 @@
+#include "trainer/explain/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "engine/runtime/collective_of.h"
+
+namespace mtf {
+namespace {
+
+/// Kernels of the processor are cut into tasks of about so many bytes or FLOPs, which threads share.
+constexpr double kTaskBytes = 256 << 10;
+constexpr double kTaskFlops = 4e6;
+
+double local_bytes(const Program& program, const std::vector<ValueId>& ids) {
+  double bytes = 0;
+  for (const ValueId id : ids) bytes += static_cast<double>(program.local_bytes(id));
+  return bytes;
+}
+
+/// The number of tasks into which a kernel of the processor is cut.
+double tasks_of(const Work& work) {
+  return std::max(1.0, std::floor(has_flops(work.kind) ? work.flops / kTaskFlops : work.bytes / kTaskBytes));
+}
+
+double divided(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
+}  // namespace
+
+CostModel::CostModel(HardwareOptions hardware, Placement placement)
+    : hardware_(std::move(hardware)), placement_(std::move(placement)) {}
+
+double CostModel::rate(FactorType factors) const {
+  const PeakFlops& flops = hardware_.device.flops;
+  switch (factors) {
+    case FactorType::kTf32:
+      return flops.tf32.value_or(flops.float32);
+    case FactorType::kBFloat16:
+      return flops.bfloat16.value_or(flops.float32);
+    case FactorType::kFloat32:
+      break;
+  }
+  return flops.float32;
+}
+
+double CostModel::peak_flops(FactorType factors) const {
+  const int64_t cores =
+      is_gpu()
+          ? 1
+          : std::min<int64_t>(placement_.threads,
+                              std::max<int64_t>(1, hardware_.device.cores / placement_.processes_of_machine));
+  return rate(factors) * static_cast<double>(cores * placement_.mesh.processes());
+}
+
+MemoryRate CostModel::memory_rate(WorkKind kind) const {
+  const DeviceOptions& device = hardware_.device;
+  const KindRates& rates = device.rates;
+  const auto of = [&]() -> const std::optional<MemoryRate>& {
+    static const std::optional<MemoryRate> none;
+    switch (kind) {
+      case WorkKind::kElementwise:
+        return rates.elementwise;
+      case WorkKind::kNorm:
+        return rates.norms;
+      case WorkKind::kReduction:
+        return rates.reductions;
+      case WorkKind::kMovement:
+        return rates.movement;
+      case WorkKind::kUpdate:
+        return rates.updates;
+      case WorkKind::kCollective:
+        return rates.collectives;
+      case WorkKind::kProduct:
+      case WorkKind::kAttention:
+        break;
+    }
+    return none;
+  };
+  const double cache = device.cache.bandwidth > 0 ? device.cache.bandwidth : device.bandwidth;
+  return of().value_or(MemoryRate{cache, device.bandwidth});
+}
+
+double CostModel::bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const {
+  const DeviceOptions& device = hardware_.device;
+  const MemoryRate rate = memory_rate(kind);
+  if (working_set <= static_cast<double>(device.cache.size.value)) return bytes / rate.cache;
+  return bytes / std::min(rate.memory, device.bandwidth / active);
+}
+
+double CostModel::product_seconds(const Work& work) const {
+  const ProductRates& rates = hardware_.device.products;
+  const auto larger = [](double extent, double more) { return extent > 0 ? 1 + more / extent : 1; };
+  const double padding = larger(work.product.rows, rates.rows) * larger(work.product.columns, rates.columns) *
+                         larger(work.product.summed, rates.summed);
+  return work.flops * padding / (rate(work.factors) * rates.share);
+}
+
+double CostModel::attention_seconds(const Work& work) const {
+  const AttentionRates& rates = hardware_.device.attention;
+  const double flops = work.flops + work.logits * rates.softmax;
+  return flops * work.computed / (rate(work.factors) * (work.is_gradient ? rates.backward : rates.forward));
+}
+
+double CostModel::seconds(const Work& work, int active) const {
+  const double bytes = bytes_seconds(work.kind, work.bytes, work.bytes, active);
+  const double flops = work.kind == WorkKind::kProduct     ? product_seconds(work)
+                       : work.kind == WorkKind::kAttention ? attention_seconds(work)
+                                                           : 0;
+  return hardware_.device.overhead + std::max(flops, bytes);
+}
+
+double CostModel::crowding() const {
+  if (is_gpu()) return 1;
+  return std::max(
+      1.0, divided(int64_t{placement_.threads} * placement_.processes_of_machine, hardware_.device.cores));
+}
+
+void CostModel::segment(const std::vector<Work>& works, int64_t coordinates,
+                        std::vector<double>& times) const {
+  times.clear();
+  const DeviceOptions& device = hardware_.device;
+  const int threads = is_gpu() ? 1 : placement_.threads;
+  const bool meets = threads > 1;
+  const double crowding = this->crowding();
+  const int active =
+      static_cast<int>(std::min<int64_t>(int64_t{threads} * placement_.processes_of_machine, device.cores));
+  if (is_gpu() || coordinates >= threads) {
+    const double turns = std::ceil(divided(coordinates, threads));
+    for (const Work& work : works) times.push_back(crowding * turns * seconds(work, active));
+    if (meets && !times.empty()) times.front() += device.barrier;
+    return;
+  }
+  for (const Work& work : works) {
+    const double tasks = static_cast<double>(coordinates) * tasks_of(work);
+    const double turns = std::ceil(tasks / threads) / tasks * static_cast<double>(coordinates);
+    times.push_back(crowding * turns * seconds(work, tasks > 1 ? active : 1) +
+                    (meets && tasks > 1 ? device.barrier : 0));
+  }
+}
+
+CostModel::Group CostModel::group_of(AxisMask axes, AxisMask varies) const {
+  const Mesh& mesh = placement_.mesh.mesh();
+  const int64_t hosted = placement_.mesh.positions();
+  Group group{.members = mesh.size_of(axes), .processes = 1, .groups = 1, .blocks = {}};
+  std::set<int64_t> blocks;  // processes with members, then the blocks of processes that each link joins
+  for (int64_t member = 0; member < group.members; ++member)
+    blocks.insert(mesh.first_position(member, axes) / hosted);
+  group.processes = std::ssize(blocks);
+  group.groups = placement_.mesh.size_of(varies & ~axes & mesh.all_axes());
+  int64_t inside = 1;
+  for (const LinkOptions& link : hardware_.links) {
+    std::set<int64_t> joined;
+    if (link.processes) {
+      for (const int64_t block : blocks) joined.insert(block * inside / *link.processes);
+      inside = *link.processes;
+    } else {
+      joined.insert(0);
+    }
+    group.blocks.push_back(std::ssize(blocks) / std::max<int64_t>(1, std::ssize(joined)));
+    blocks = std::move(joined);
+  }
+  return group;
+}
+
+CollectiveTime CostModel::collective(const Program& program, const Instruction& instruction) const {
+  const AxisMask axes = instruction.as<action::Communicate>()->axes;
+  const AxisMask varies = stored_over(program, instruction.inputs[0], placement_.replicates);
+  const Group group = group_of(axes, varies);
+  if (!crosses_processes(program, instruction, placement_.mesh, placement_.replicates))
+    return {0, within_process(program, instruction, group)};
+  CollectiveTime time{
+      is_gpu() ? by_library(program, instruction, group) : directly(program, instruction, group), 0};
+  double core = 0;
+  for (size_t i = 0; i < group.blocks.size(); ++i) {
+    if (group.blocks[i] > 1) core = std::max(core, hardware_.links[i].core);
+  }
+  const int64_t busy = int64_t{placement_.threads} * placement_.processes_of_machine;
+  if (!is_gpu() && busy >= hardware_.device.cores) time.processor = core * time.network;
+  return time;
+}
+
+/// Sums read the slices of all members and write the result; where it is the same for all, it is computed once. Moves
+/// read and write what each result needs.
+double CostModel::within_process(const Program& program, const Instruction& instruction,
+                                 const Group& group) const {
+  const AxisMask computed = computed_over(program, instruction, placement_.replicates);
+  const double results = static_cast<double>(placement_.mesh.size_of(computed));
+  const bool sums = instruction.collective<action::AllReduce>() != nullptr ||
+                    instruction.collective<action::ReduceScatter>() != nullptr;
+  const double given = local_bytes(program, instruction.inputs),
+               made = local_bytes(program, instruction.outputs);
+  const auto members = static_cast<double>(group.members);
+  const bool scatters = instruction.collective<action::ReduceScatter>() != nullptr;
+  const double of_a_result = sums ? (scatters ? given : members * given) + made : 2 * made;
+  const int threads = is_gpu() ? 1 : placement_.threads;
+  const double bytes = of_a_result * results;
+  const double tasks = std::max(1.0, std::floor(bytes / kTaskBytes));
+  const int workers = static_cast<int>(std::min<double>(threads, tasks));
+  const double overhead = hardware_.device.overhead + (workers > 1 ? hardware_.device.barrier : 0);
+  return overhead + crowding() * bytes_seconds(WorkKind::kCollective, bytes, of_a_result, workers) / workers;
+}
+
+double CostModel::sent_by_process(const Program& program, const Instruction& instruction,
+                                  const Group& group) const {
+  const auto p = static_cast<double>(group.processes);
+  const double hosted = static_cast<double>(group.members) / p;  // members of a group in this process
+  const double given = local_bytes(program, instruction.inputs) * static_cast<double>(group.groups);
+  if (instruction.collective<action::AllReduce>() != nullptr) return 2 * given * (p - 1) / p;
+  if (instruction.collective<action::ReduceScatter>() != nullptr) return given * (p - 1) / p;
+  if (instruction.collective<action::AllGather>() != nullptr) return hosted * given * (p - 1);
+  if (instruction.collective<action::AllToAll>() != nullptr) return hosted * given * (p - 1) / p;
+  return bytes_sent(program, instruction) * static_cast<double>(group.groups);
+}
+
+/// Each of the other processes gets as much: those behind a link over that link.
+double CostModel::directly(const Program& program, const Instruction& instruction, const Group& group) const {
+  const double bytes = sent_by_process(program, instruction, group);
+  const double phases = instruction.collective<action::AllReduce>() != nullptr ? 2 : 1;
+  const double others = std::max<double>(1, static_cast<double>(group.processes - 1));
+  double seconds = 0, latency = 0, met = 1;
+  for (size_t i = 0; i < group.blocks.size(); ++i) {
+    if (group.blocks[i] <= 1) continue;
+    const LinkOptions& link = hardware_.links[i];
+    const auto blocks = static_cast<double>(group.blocks[i]);
+    seconds = std::max(seconds, bytes * met * (blocks - 1) / others / link.bandwidth);
+    latency = std::max(latency, link.latency);
+    met *= blocks;
+  }
+  return phases * latency + seconds;
+}
+
+/// Rings within each level of links, on the part that the level inside has left; small messages along trees.
+double CostModel::by_library(const Program& program, const Instruction& instruction,
+                             const Group& group) const {
+  const bool reduces = instruction.collective<action::AllReduce>() != nullptr;
+  const bool sums = reduces || instruction.collective<action::ReduceScatter>() != nullptr;
+  const bool gathers = instruction.collective<action::AllGather>() != nullptr;
+  if (!sums && !gathers) return directly(program, instruction, group);
+  // The bytes of the whole tensor that the group sums or gathers.
+  const double whole = local_bytes(program, gathers ? instruction.outputs : instruction.inputs) *
+                       static_cast<double>(group.groups);
+  const double passes = reduces ? 2 : 1;
+  double ring = 0, ring_latency = 0, tree_latency = 0, tree = 0, left = whole;
+  for (size_t i = 0; i < group.blocks.size(); ++i) {
+    if (group.blocks[i] <= 1) continue;
+    const LinkOptions& link = hardware_.links[i];
+    const auto blocks = static_cast<double>(group.blocks[i]);
+    ring = std::max(ring, passes * (blocks - 1) / blocks * left / link.bandwidth);
+    ring_latency += passes * (blocks - 1) * link.latency;
+    tree = std::max(tree, passes * left / link.bandwidth);
+    tree_latency += passes * std::ceil(std::log2(blocks)) * link.latency;
+    left /= blocks;
+  }
+  const double by_ring = ring + ring_latency;
+  return hardware_.device.overhead + (reduces ? std::min(by_ring, tree + tree_latency) : by_ring);
+}
+
+}  // namespace mtf

@@ -1,0 +1,90 @@
+// The cost model: how long the instructions of a program take on given hardware, which need not be there.
+//
+//   const CostModel model(hardware, placement);
+//   model.seconds(work);                           // of one execution on a core
+//   model.collective(program, instruction).network;
+//
+// A local instruction takes an overhead and the longer one of its products, at a rate by type and shape, and of its
+// bytes, at a rate by kind and by whether its working set fits into the cache. A process runs it once for each of its
+// positions with a result of their own, as Executor does: with at least as many of these as threads, each thread runs
+// whole segments for one after the other; otherwise the threads share each instruction. Threads of several processes on
+// a machine share its cores.
+//
+// A collective within a process is a sum or a copy in memory. Between processes it takes the latency of its phases and
+// its bytes over each link. Gloo sends directly: each process its share to each other one, in one phase or, for
+// all-reduce, two. NCCL sums along rings within a machine and across machines (all GPUs of a machine send at once), or,
+// where messages are small, along trees; the slowest link counts.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "engine/core/hosted_mesh.h"
+#include "engine/spmd/program.h"
+#include "engine/spmd/work.h"
+#include "trainer/config/hardware.h"
+
+namespace mtf {
+
+/// How a run uses the hardware, as seen by its first process.
+struct Placement {
+  HostedMesh mesh;
+  int threads = 1;  ///< of a process; 1 on GPUs
+  int processes_of_machine = 1;
+  bool overlaps = true;     ///< computation goes on while collectives between processes run
+  bool replicates = false;  ///< run.check_replicas
+};
+
+/// The time of a collective.
+struct CollectiveTime {
+  double network = 0;    ///< seconds until it is done; 0 within a process
+  double processor = 0;  ///< seconds that it keeps the processor of computation from its work
+};
+
+class CostModel {
+ public:
+  CostModel(HardwareOptions hardware, Placement placement);
+
+  const HardwareOptions& hardware() const { return hardware_; }
+  const Placement& placement() const { return placement_; }
+
+  /// The seconds of one execution on one core, where `active` cores are busy.
+  double seconds(const Work& work, int active = 1) const;
+  /// The time of a stretch of local instructions that a process runs once for each of `coordinates`. The work of each
+  /// is in `works`, its time is written to `times`.
+  void segment(const std::vector<Work>& works, int64_t coordinates, std::vector<double>& times) const;
+
+  CollectiveTime collective(const Program& program, const Instruction& instruction) const;
+
+  /// FLOPs that the devices of all processes can do in a second: the peak for `factors`.
+  double peak_flops(FactorType factors) const;
+
+ private:
+  /// Processes of a group of positions that differ along some mesh dimensions.
+  struct Group {
+    int64_t members = 1;    ///< positions
+    int64_t processes = 1;  ///< that have members
+    int64_t groups = 1;     ///< that have members in this process
+    /// By link: how many processes or blocks of processes meet over it.
+    std::vector<int64_t> blocks;
+  };
+  Group group_of(AxisMask axes, AxisMask varies) const;
+  double rate(FactorType factors) const;
+  double product_seconds(const Work& work) const;
+  double attention_seconds(const Work& work) const;
+  MemoryRate memory_rate(WorkKind kind) const;
+  double bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const;
+  double within_process(const Program& program, const Instruction& instruction, const Group& group) const;
+  double sent_by_process(const Program& program, const Instruction& instruction, const Group& group) const;
+  double directly(const Program& program, const Instruction& instruction, const Group& group) const;
+  double by_library(const Program& program, const Instruction& instruction, const Group& group) const;
+  /// How many times slower threads run because those of other processes need the same cores.
+  double crowding() const;
+  bool is_gpu() const { return hardware_.device.kind == DeviceKind::kCuda; }
+
+  HardwareOptions hardware_;
+  Placement placement_;
+};
+
+}  // namespace mtf
