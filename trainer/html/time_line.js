@@ -116,8 +116,9 @@ function timeLineDrawing(prediction) {
     }
   };
   row(top, "processor", prediction.spans.filter((span) => !span.network));
-  if (mesh.positions > 1) row(top + rowHeight + 6, "network", prediction.spans.filter((span) => span.network));
-  const bottom = top + (mesh.positions > 1 ? 2 * rowHeight + 6 : rowHeight) + 4;
+  const sends = prediction.sending > 0;
+  if (sends) row(top + rowHeight + 6, "network", prediction.spans.filter((span) => span.network));
+  const bottom = top + (sends ? 2 * rowHeight + 6 : rowHeight) + 4;
   for (let i = 0; i <= 5; ++i) {
     const x = left + (width * i) / 5;
     parts.push(s("line", { x1: x, x2: x, y1: bottom - 4, y2: bottom + 3, class: "axis" }));
@@ -140,7 +141,7 @@ function timeLine() {
       [...kinds].map((kind) => h("li", {}, swatch(kCollectiveColours[kind]), kind))));
     words.replaceChildren(h("strong", {}, `${secondsText(prediction.seconds)} for a step`),
       `: ${secondsText(prediction.computing)} of computing (${shareText(prediction.computing, prediction.seconds)})`,
-      mesh.positions > 1 ? `, ${secondsText(prediction.waiting)} of waiting for collectives (${shareText(prediction.waiting, prediction.seconds)})`
+      prediction.sending > 0 ? `, ${secondsText(prediction.waiting)} of waiting for collectives (${shareText(prediction.waiting, prediction.seconds)})`
         + `; of ${secondsText(prediction.sending)} in which the network is busy, `
         + `${shareText(Math.max(0, prediction.sending - prediction.waiting), prediction.sending)} are hidden behind computing` : "", ".");
   }
@@ -151,7 +152,7 @@ function timeLine() {
     draw();
   } }));
   const fields = [field(speeds.processor)];
-  if (mesh.positions > 1) fields.push(field(speeds.network));
+  if (pageData.prediction.sending > 0) fields.push(field(speeds.network));
   const { hardware } = pageData;
   const about = hardware.given ? `On ${hardware.name || "the hardware given"}.`
     : "On no machine in particular: key hardware names one, and run.mode=calibrate measures this one.";
