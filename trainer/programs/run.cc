@@ -52,17 +52,15 @@ usage: mtf-train FILE.yaml... [key=value...]
        mtf-train --help | --help-config [SECTION] | --list-layers [LAYER] | --version
 
 Files are merged from left to right, then the arguments; the later one wins.
-
   mtf-train configs/models/mnist.yaml                                      one position
   mtf-train configs/models/mnist.yaml configs/layouts/data_parallel.yaml   the same run on eight
   mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
-  mtf-train configs/models/mnist.yaml run.mode=explain hardware=h100_8x_nvlink_400g     and how fast, on that machine
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
             evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
             infer     writes a text, class, number, tags or answer for each line of infer.input to infer.output
             score     log-probabilities of the lines of score.targets, given those of score.inputs
-            explain   prints shapes, memory, work and communication of a training step
+            explain   prints shapes, memory, work and communication of a training step, and its time on `hardware`
             trace     runs one batch from a file, writes loss, gradients and weights to a file
             report    writes report.html, a page with curves, differences and samples of runs, finished or running
             show      writes show.png, images of the first batch as the network is given them, with their labels
