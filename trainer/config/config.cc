@@ -123,20 +123,23 @@ static void evaluate_held_out(Config& config) {
 /// Which process of how many this is, as far as section `cluster` is right.
 static void find_launch(Config& config, Diagnostics& diagnostics) {
   ClusterOptions options = cluster_options(config);
-  const bool names_processes = options.process || options.address || !options.jobs.empty();
-  if (config.run.mode == RunMode::kExplain && options.processes && !names_processes) {
-    // A plan is that of the first process, and nobody is met.
+  try {
+    config.launch = detect_launch(options, environment_of_process());
+  } catch (const Error& error) {
+    const bool is_plan = config.run.mode == RunMode::kExplain && options.processes && !options.process &&
+                         !options.address && options.jobs.empty();
+    if (!is_plan) {
+      diagnostics.add(error);
+      return;
+    }
+    // Only their number is given: the plan is that of the first process, and nobody is met.
     options.launcher = Launcher::kNone;
     options.process = 0;
     options.address = "planned:1";
+    config.launch = detect_launch(options, {});
   }
-  try {
-    config.launch = detect_launch(options, environment_of_process());
-    if (config.machine && config.machine->device.kind == DeviceKind::kCpu)
-      config.launch.local_size = processes_of_machine(*config.machine, config.launch.size);
-  } catch (const Error& error) {
-    diagnostics.add(error);
-  }
+  if (config.machine && config.machine->device.kind == DeviceKind::kCpu)
+    config.launch.local_size = processes_of_machine(*config.machine, config.launch.size);
 }
 
 /// Loads what `hardware` names, for run.mode=explain; other modes run on the hardware that is there. GPUs are planned
