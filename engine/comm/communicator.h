@@ -13,6 +13,8 @@
 
 namespace mtf {
 
+using ProcessGroups = std::vector<std::vector<int>>;
+
 /// A group of a collective between processes, as seen by this process: it has some of the members' inputs,
 /// and needs some of the results.
 struct RemoteGroup {
@@ -21,11 +23,12 @@ struct RemoteGroup {
     int process = 0;
     /// The members whose results it needs, each once, ascending; for kAllReduce any one member.
     std::vector<int64_t> members;
-    /// The process that gives it each member's input (itself, if it has that input).
-    std::vector<int> suppliers;
+    /// The process that gives it each member's input (itself, if it has that input). Consumers with the same suppliers
+    /// share the list, since both lists may be long.
+    std::shared_ptr<const std::vector<int>> suppliers;
   };
   int64_t base = 0;                 ///< first mesh position of the group; all processes order groups by it
-  std::vector<Consumer> consumers;  ///< ascending by process
+  std::shared_ptr<const std::vector<Consumer>> consumers;  ///< ascending by process; equal lists are shared
   std::vector<const std::byte*> inputs;  ///< input of each member; null if this process does not have it
   /// The destinations of each result that this process needs, in the order of Consumer::members. One result
   /// may have several destinations, which get the same bits.
@@ -37,9 +40,9 @@ struct RemotePart {
   Collective collective;
   /// The groups of which this process is a consumer or a supplier, ordered by base.
   std::vector<RemoteGroup> groups;
-  /// The process groups over which the groups are spread evenly (even_process_groups() in remote_groups.h);
-  /// the same in all processes. Empty: the groups are spread in another way.
-  std::vector<std::vector<int>> process_groups;
+  /// The process groups over which the groups are spread evenly (RemoteGroupPlan in remote_groups.h); the same in all
+  /// processes. Null: the groups are spread in another way.
+  std::shared_ptr<const ProcessGroups> process_groups;
   /// A flag in the memory of the device, for communicators on a device: if it is false, the results are not
   /// written. All parts have the same guard.
   const bool* guard = nullptr;

@@ -62,6 +62,13 @@ class HostedMesh {
   /// Returns the same mesh as another process sees it.
   HostedMesh of(int process) const { return {mesh_, {hosting_.processes, process}}; }
   HostedCopies copies(AxisMask mask) const;
+  /// Returns copies(mask).size() without listing them.
+  int64_t size_of(AxisMask mask) const;
+  /// Returns how many of the copies holds_first() is true for.
+  int64_t first_held(AxisMask mask) const;
+  /// True if the processes host equal blocks of the mesh: what holds for the coordinates in one of them then holds in
+  /// all, shifted.
+  bool hosts_blocks() const;
   /// True if every process holds all slices of a value that varies over `mask`.
   bool all_hold(AxisMask mask) const;
   /// True if this process holds the slice of `position`, for a value that varies over `mask`, and no process
@@ -69,8 +76,6 @@ class HostedMesh {
   bool holds_first(int64_t position, AxisMask mask) const {
     return hosts(mesh_.first_position(mesh_.project(position, mask), mask));
   }
-  /// Returns copies(mask).size().
-  int64_t size_of(AxisMask mask) const { return copies(mask).size(); }
 
  private:
   Mesh mesh_;

@@ -100,16 +100,14 @@ AxisMask computed_over(const Program& program, const Instruction& instruction, b
 
 namespace {
 
-/// The groups of input number `i`; the request has no addresses.
+/// The groups of input number `i`.
 RemoteGroupRequest groups_of(const Program& program, const Instruction& instruction, size_t i,
                              bool replicate) {
   const action::Communicate& communicate = communication(instruction);
   return {.kind = described(communicate).kind,
           .axes = communicate.axes,
           .computed = computed_over(program, instruction, replicate),
-          .stored = stored_over(program, instruction.inputs[i], replicate),
-          .input = {},
-          .result = {}};
+          .stored = stored_over(program, instruction.inputs[i], replicate)};
 }
 
 }  // namespace
@@ -151,27 +149,26 @@ bool crosses_processes(const Program& program, const Instruction& instruction, c
 }
 
 std::vector<RemotePart> remote_parts(const Program& program, const Instruction& instruction,
-                                     const HostedMesh& mesh, bool replicate,
+                                     RemoteGroupPlans& plans, bool replicate,
                                      const std::function<std::byte*(ValueId id, int64_t position)>& address) {
   std::vector<RemotePart> parts;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     const ValueId input = instruction.inputs[i], output = instruction.outputs[i];
-    RemoteGroupRequest request = groups_of(program, instruction, i, replicate);
-    request.input = [&](int64_t position) { return address(input, position); };
-    request.result = [&](int64_t position) { return address(output, position); };
+    const RemoteGroupPlan& plan = plans.of(groups_of(program, instruction, i, replicate));
     parts.push_back({.collective = collective_of(program, instruction, input),
-                     .groups = remote_groups(mesh, request),
-                     .process_groups = even_process_groups(mesh, request)});
+                     .groups = plan.groups([&](int64_t position) { return address(input, position); },
+                                           [&](int64_t position) { return address(output, position); }),
+                     .process_groups = plan.process_groups()});
   }
   return parts;
 }
 
 std::vector<RemotePart> planned_parts(const Program& program, const Instruction& instruction,
-                                      const HostedMesh& mesh, bool replicate) {
+                                      RemoteGroupPlans& plans, bool replicate) {
   static std::byte anywhere{};
   static const bool any_guard = true;
   std::vector<RemotePart> parts =
-      remote_parts(program, instruction, mesh, replicate, [](ValueId, int64_t) { return &anywhere; });
+      remote_parts(program, instruction, plans, replicate, [](ValueId, int64_t) { return &anywhere; });
   for (RemotePart& part : parts) part.guard = instruction.guard == kNoValue ? nullptr : &any_guard;
   return parts;
 }

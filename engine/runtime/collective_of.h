@@ -32,11 +32,11 @@ bool crosses_processes(const Program& program, const Instruction& instruction, c
 /// The parts of the request, one for each input of the instruction. `address` gives the slice of a value at a
 /// hosted position.
 std::vector<RemotePart> remote_parts(const Program& program, const Instruction& instruction,
-                                     const HostedMesh& mesh, bool replicate,
+                                     RemoteGroupPlans& plans, bool replicate,
                                      const std::function<std::byte*(ValueId id, int64_t position)>& address);
 /// The same parts with dummy addresses (and a dummy guard, if the instruction has one), for callers that plan
 /// before the values have memory.
 std::vector<RemotePart> planned_parts(const Program& program, const Instruction& instruction,
-                                      const HostedMesh& mesh, bool replicate);
+                                      RemoteGroupPlans& plans, bool replicate);
 
 }  // namespace mtf

@@ -15,7 +15,10 @@ namespace {
 class ScratchCounter {
  public:
   ScratchCounter(const Program& program, const CollectiveScratchOptions& options, BlockPool& pool)
-      : program_(program), options_(options), pool_(pool) {}
+      : program_(program),
+        options_(options),
+        pool_(pool),
+        scratch_({program.mesh, options.hosting}, options.replicate) {}
 
   void run(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
@@ -38,18 +41,10 @@ class ScratchCounter {
     bool is_running = false;
   };
 
-  /// Layers repeat the same collectives, so each distinct request is planned only once.
-  int64_t bytes_of(const Instruction& instruction) {
-    const auto [known, is_new] = known_.try_emplace(request_of(program_, instruction, options_.replicate), 0);
-    if (is_new)
-      known->second = collective_scratch_bytes(program_, instruction, options_.hosting, options_.replicate);
-    return known->second;
-  }
-
   void start(const Instruction& instruction) {
     const auto [known, is_new] = started_.try_emplace(&instruction);
     Started& started = known->second;
-    if (is_new) started.bytes = bytes_of(instruction);
+    if (is_new) started.bytes = scratch_.bytes(program_, instruction);
     started.block = pool_.take(started.bytes, started.block);
     started.is_running = true;
     for (const ValueId id : instruction.outputs) maker_[id] = &started;
@@ -65,20 +60,22 @@ class ScratchCounter {
   const Program& program_;
   const CollectiveScratchOptions& options_;
   BlockPool& pool_;
-  std::map<CollectiveRequest, int64_t> known_;
+  CollectiveScratch scratch_;
   std::map<const Instruction*, Started> started_;
   std::map<ValueId, Started*> maker_;
 };
 
 }  // namespace
 
-int64_t collective_scratch_bytes(const Program& program, const Instruction& instruction, Hosting hosting,
-                                 bool replicate) {
-  const HostedMesh mesh(program.mesh, hosting);
-  if (!crosses_processes(program, instruction, mesh, replicate)) return 0;
-  return plan_on_device(planned_parts(program, instruction, mesh, replicate), mesh.process(),
-                        mesh.processes())
-      .scratch_bytes;
+int64_t CollectiveScratch::bytes(const Program& program, const Instruction& instruction) {
+  const auto [known, is_new] = known_.try_emplace(request_of(program, instruction, replicate_), 0);
+  const HostedMesh& mesh = groups_.hosted();
+  if (is_new && crosses_processes(program, instruction, mesh, replicate_)) {
+    known->second = plan_on_device(planned_parts(program, instruction, groups_, replicate_), mesh.process(),
+                                   mesh.processes())
+                        .scratch_bytes;
+  }
+  return known->second;
 }
 
 int64_t collective_scratch_bytes(std::span<const Program* const> programs,

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 
 #include "engine/core/hosted_mesh.h"
+#include "engine/runtime/collective_of.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -16,9 +19,20 @@ struct CollectiveScratchOptions {
   bool overlap = true;     ///< ExecutorOptions::overlap
 };
 
-/// The scratch bytes that one collective of `program` needs in a process.
-int64_t collective_scratch_bytes(const Program& program, const Instruction& instruction, Hosting hosting,
-                                 bool replicate);
+/// Computes the scratch bytes that single collectives need in a process. Layers repeat the same collectives, so each
+/// distinct request is planned only once.
+class CollectiveScratch {
+ public:
+  CollectiveScratch(HostedMesh mesh, bool replicate) : groups_(std::move(mesh)), replicate_(replicate) {}
+
+  /// `instruction` is a collective of `program`, which runs on this mesh.
+  int64_t bytes(const Program& program, const Instruction& instruction);
+
+ private:
+  RemoteGroupPlans groups_;
+  const bool replicate_;
+  std::map<CollectiveRequest, int64_t> known_;
+};
 
 /// The scratch bytes that the device of one process needs to run the programs one after the other,
 /// repeatedly. A collective holds its block from its start until it is awaited.

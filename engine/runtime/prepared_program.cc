@@ -97,6 +97,7 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
       seed_(seed),
       replicate_(replicate),
       mesh_(program_.mesh, hosting_of(&communicator)),
+      groups_(mesh_),
       memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
   allocate();
   segments_ = prepare(program_.instructions);
@@ -255,7 +256,7 @@ StartStep PreparedProgram::prepare_start(const Instruction& instruction) {
     const bool is_result = std::ranges::find(instruction.outputs, id) != instruction.outputs.end();
     return (is_result ? results : inputs).host(memory, program_.local_bytes(id));
   };
-  std::vector<RemotePart> parts = remote_parts(program_, instruction, mesh_, replicate_, place);
+  std::vector<RemotePart> parts = remote_parts(program_, instruction, groups_, replicate_, place);
   if (communicator_.is_on_device() && !step.guards.empty()) {
     for (RemotePart& part : parts) part.guard = step.guards[0];  // a guard holds at all positions or at none
   }

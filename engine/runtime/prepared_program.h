@@ -142,6 +142,7 @@ class PreparedProgram {
   const uint64_t seed_;
   const bool replicate_;
   const HostedMesh mesh_;
+  RemoteGroupPlans groups_;
   mutable std::map<AxisMask, HostedCopies> copies_;
   MemoryPlan memory_;
   std::map<AxisMask, std::unique_ptr<DeviceMemory>> arenas_;

@@ -12,7 +12,7 @@ namespace {
 class TrafficCounter {
  public:
   TrafficCounter(const Program& program, Hosting hosting, bool replicate, bool on_device)
-      : program_(program), mesh_(program.mesh, hosting), replicate_(replicate), on_device_(on_device) {}
+      : program_(program), groups_({program.mesh, hosting}), replicate_(replicate), on_device_(on_device) {}
 
   double sent(const std::vector<Instruction>& block) {
     double bytes = 0;
@@ -27,16 +27,17 @@ class TrafficCounter {
   /// Layers repeat the same collectives, so each distinct request is examined only once.
   int64_t sent_by(const Instruction& instruction) {
     const auto [known, is_new] = known_.try_emplace(request_of(program_, instruction, replicate_), 0);
-    if (is_new && crosses_processes(program_, instruction, mesh_, replicate_)) {
-      const std::vector<RemotePart> parts = planned_parts(program_, instruction, mesh_, replicate_);
-      known->second = on_device_ ? plan_on_device(parts, mesh_.process(), mesh_.processes()).bytes_sent
-                                 : sent_bytes(parts, mesh_.process(), mesh_.processes());
+    const HostedMesh& mesh = groups_.hosted();
+    if (is_new && crosses_processes(program_, instruction, mesh, replicate_)) {
+      const std::vector<RemotePart> parts = planned_parts(program_, instruction, groups_, replicate_);
+      known->second = on_device_ ? plan_on_device(parts, mesh.process(), mesh.processes()).bytes_sent
+                                 : sent_bytes(parts, mesh.process(), mesh.processes());
     }
     return known->second;
   }
 
   const Program& program_;
-  const HostedMesh mesh_;
+  RemoteGroupPlans groups_;
   const bool replicate_, on_device_;
   std::map<CollectiveRequest, int64_t> known_;
 };

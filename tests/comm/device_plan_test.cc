@@ -37,13 +37,12 @@ DevicePlan plan_of(const Case& c) {
   const RemoteGroupRequest request{.kind = c.kind,
                                    .axes = c.axes,
                                    .computed = mesh.all_axes() & (is_same_for_all ? ~c.axes : ~AxisMask{0}),
-                                   .stored = mesh.all_axes(),
-                                   .input = [&](int64_t position) { return &values[position]; },
-                                   .result = [&](int64_t position) { return &values[1000 + position]; }};
-  const HostedMesh hosted(mesh, {c.processes, 0});
+                                   .stored = mesh.all_axes()};
+  const RemoteGroupPlan plan(HostedMesh(mesh, {c.processes, 0}), request);
   return plan_on_device({{.collective = collective,
-                          .groups = remote_groups(hosted, request),
-                          .process_groups = even_process_groups(hosted, request),
+                          .groups = plan.groups([&](int64_t position) { return &values[position]; },
+                                                [&](int64_t position) { return &values[1000 + position]; }),
+                          .process_groups = plan.process_groups(),
                           .guard = c.is_guarded ? &guard : nullptr}},
                         0, c.processes);
 }
@@ -120,8 +119,13 @@ TEST(OwnedElements, SharesBeginAtMultiplesOfAUnitOfEachGroup) {
   for (const int64_t unit : {1, 64}) {
     const std::vector<int64_t> sizes = {0, 1, 63, 64, 65, 1000, 100'003};
     std::vector<RemotePart> parts;
-    RemoteGroup group{.base = 0, .consumers = {}, .inputs = {}, .results = {}};
-    for (int process = 0; process < 3; ++process) group.consumers.push_back({process, {0}, {0, 1, 2}});
+    std::vector<RemoteGroup::Consumer> consumers;
+    const auto suppliers = std::make_shared<const std::vector<int>>(std::vector<int>{0, 1, 2});
+    for (int process = 0; process < 3; ++process) consumers.push_back({process, {0}, suppliers});
+    const RemoteGroup group{.base = 0,
+                            .consumers = std::make_shared<const std::vector<RemoteGroup::Consumer>>(consumers),
+                            .inputs = {},
+                            .results = {}};
     for (const int64_t size : sizes) {
       Collective collective;
       collective.group = {3};

@@ -153,8 +153,8 @@ TEST(ProcessCommunicator, GatheredBytesTravelOnceToAProcessThatKeepsSeveralCopie
 
 TEST(ProcessCommunicator, CrossesProcessesSaysTheSameInAll) {
   const Mesh mesh(Shape::parse("a:3;b:2"));
-  RemoteGroupRequest over_a{Kind::kAllReduce, 1, 2, 3, {}, {}}, over_b{Kind::kAllReduce, 2, 1, 3, {}, {}};
-  RemoteGroupRequest held_by_all{Kind::kAllReduce, 2, 0, 2, {}, {}};
+  RemoteGroupRequest over_a{Kind::kAllReduce, 1, 2, 3}, over_b{Kind::kAllReduce, 2, 1, 3};
+  RemoteGroupRequest held_by_all{Kind::kAllReduce, 2, 0, 2};
   for (int process = 0; process < 3; ++process) {
     EXPECT_TRUE(crosses_processes(HostedMesh(mesh, {3, process}), over_a));
     EXPECT_FALSE(crosses_processes(HostedMesh(mesh, {3, process}), over_b));

@@ -9,7 +9,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Collective::Kind;
-using ProcessGroups = std::vector<std::vector<int>>;
 
 /// Returns the process groups of a collective over `axes`; checks that all processes compute the same ones.
 ProcessGroups process_groups_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMask varies) {
@@ -18,12 +17,13 @@ ProcessGroups process_groups_of(const char* text, int processes, AxisMask axes, 
   const RemoteGroupRequest request{.kind = kind,
                                    .axes = axes,
                                    .computed = same ? varies & ~axes : varies,
-                                   .stored = varies,
-                                   .input = {},
-                                   .result = {}};
-  const ProcessGroups process_groups = even_process_groups(HostedMesh(mesh, {processes, 0}), request);
-  for (int process = 1; process < processes; ++process)
-    EXPECT_EQ(even_process_groups(HostedMesh(mesh, {processes, process}), request), process_groups);
+                                   .stored = varies};
+  const auto groups_in = [&](int process) {
+    const auto groups = RemoteGroupPlan(HostedMesh(mesh, {processes, process}), request).process_groups();
+    return groups ? *groups : ProcessGroups();
+  };
+  ProcessGroups process_groups = groups_in(0);
+  for (int process = 1; process < processes; ++process) EXPECT_EQ(groups_in(process), process_groups);
   return process_groups;
 }
 
@@ -87,6 +87,43 @@ TEST(EvenProcessGroups, NoneWhereGroupsAreSpreadOtherwise) {
   EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kReduceScatter, kBoth), IsEmpty());
   EXPECT_THAT(process_groups_of("a:3;b:2", 2, kFirst, Kind::kAllGather, kBoth), IsEmpty());
   EXPECT_THAT(process_groups_of("a:2", 2, kFirst, Kind::kExchange, kFirst), IsEmpty());
+}
+
+TEST(RemoteGroupPlan, AllPairsOfThousandsOfProcessesShareOneListOfSuppliers) {
+  const Mesh mesh(Shape::parse("a:16;b:256"));
+  for (const Kind kind : {Kind::kAllGather, Kind::kReduceScatter}) {
+    const AxisMask computed = kind == Kind::kAllGather ? 0 : kBoth;
+    const RemoteGroupPlan plan(HostedMesh(mesh, {4096, 7}), {kind, kBoth, computed, kBoth});
+    const std::vector<RemoteGroup> groups = plan.groups([](int64_t) { return nullptr; },
+                                                        [](int64_t) { return nullptr; });
+    ASSERT_EQ(groups.size(), 1u);
+    ASSERT_EQ(groups[0].consumers->size(), 4096u);
+    for (const RemoteGroup::Consumer& consumer : *groups[0].consumers) {
+      ASSERT_EQ(consumer.suppliers, groups[0].consumers->front().suppliers);
+      ASSERT_EQ(consumer.suppliers->size(), 4096u);
+    }
+    ASSERT_TRUE(plan.process_groups());
+    EXPECT_EQ(plan.process_groups()->size(), 1u);
+  }
+}
+
+TEST(RemoteGroupPlan, HasOnlyTheGroupsOfItsProcess) {
+  const Mesh mesh(Shape::parse("a:64;b:64"));
+  const RemoteGroupPlan plan(HostedMesh(mesh, {4096, 65}), {Kind::kAllReduce, kFirst, kSecond, kBoth});
+  const std::vector<RemoteGroup> groups = plan.groups([](int64_t) { return nullptr; },
+                                                      [](int64_t) { return nullptr; });
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].base, 1);
+  EXPECT_EQ(groups[0].consumers->size(), 64u);
+  ASSERT_TRUE(plan.process_groups());
+  EXPECT_EQ(plan.process_groups()->size(), 64u);
+}
+
+TEST(RemoteGroupPlan, PlansOneOfManyRequests) {
+  RemoteGroupPlans plans(HostedMesh(Mesh(Shape::parse("a:4")), {4, 0}));
+  const RemoteGroupRequest gather{Kind::kAllGather, kFirst, 0, kFirst}, sum{Kind::kAllReduce, kFirst, 0, kFirst};
+  EXPECT_EQ(&plans.of(gather), &plans.of(gather));
+  EXPECT_NE(&plans.of(gather), &plans.of(sum));
 }
 
 }  // namespace

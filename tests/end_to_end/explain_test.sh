@@ -116,3 +116,25 @@ fsdp ${fsdp[*]}
 fsdp_64_processes ${fsdp[*]} ${processes[*]}
 fsdp_64_processes_recompute ${fsdp[*]} ${processes[*]} train.recompute=block
 END
+
+# The time depends on the program, not on the number of positions, nor on the pairs of processes: 16,384 take less than
+# three times as long as 8, in one process, in some, or with a process for each.
+python3 - "$mtf_train" << 'END' || fail "many positions take too long"
+import resource, subprocess, sys
+layout = ["layout=batch:data;vocab:model;d_ff:model;heads:model", "parameter_layout=d_model:data"]
+def seconds(positions, processes):
+    cluster = [f"cluster.processes={processes}", "cluster.process=0", "cluster.address=127.0.0.1:1"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer = subprocess.run(
+        [sys.argv[1], "gpt3.yaml", "run.mode=explain", f"mesh=data:{positions // 4};model:4", "model.num_layers=16",
+         "train.batch_size=4096", *layout, *(cluster if processes > 1 else [])], stdout=subprocess.PIPE, check=True).stdout
+    assert f"{positions:,} positions".encode() in answer, answer[:400]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_maxrss * 1024 < 500e6
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+few = min(seconds(8, 8) for _ in range(2))
+for processes in 1, 64, 16384:
+    many = min(seconds(16384, processes) for _ in range(2))
+    print(f"16,384 positions in {processes} processes: {many / few:.2f} times as long as 8")
+    assert many < 3 * few
+END

@@ -208,7 +208,7 @@ CollectiveSide::CollectiveSide(const MeshCollective& c, Communicator& communicat
       guard_(backend.allocate(1)) {
   const bool holds = options.guard.value_or(true);
   backend.write(guard_->data(), reinterpret_cast<const std::byte*>(&holds), 1);
-  RemoteGroupRequest request{c.parts[0].kind, c.axes, c.computed(), c.stored(), {}, {}};
+  const RemoteGroupPlan plan(hosted_, {c.parts[0].kind, c.axes, c.computed(), c.stored()});
   const HostedCopies inputs = hosted_.copies(c.stored()), results = hosted_.copies(c.computed());
   const auto allocate = [&](int64_t copies, int64_t bytes) {
     std::vector<Memory> memory;
@@ -220,11 +220,12 @@ CollectiveSide::CollectiveSide(const MeshCollective& c, Communicator& communicat
   for (const Collective& collective : c.parts) {
     inputs_.push_back(allocate(inputs.size(), input_bytes(collective)));
     results_.push_back(allocate(results.size(), result_bytes(collective)));
-    request.input = [&](int64_t position) { return inputs_.back()[*inputs.find(position)]->data(); };
-    request.result = [&](int64_t position) { return results_.back()[*results.find(position)]->data(); };
-    parts.push_back({.collective = collective,
-                     .groups = remote_groups(hosted_, request),
-                     .process_groups = even_process_groups(hosted_, request)});
+    parts.push_back(
+        {.collective = collective,
+         .groups = plan.groups(
+             [&](int64_t position) { return inputs_.back()[*inputs.find(position)]->data(); },
+             [&](int64_t position) { return results_.back()[*results.find(position)]->data(); }),
+         .process_groups = plan.process_groups()});
     if (options.guard) parts.back().guard = reinterpret_cast<const bool*>(guard_->data());
   }
   planned_bytes_ = sent_bytes(parts, communicator.process(), communicator.processes());

@@ -37,12 +37,7 @@ class Sum {
 
 /// Returns the bytes of the slices that this process saves: those that no process of a lower rank holds.
 int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
-  const AxisMask varies = v.layout.varies();
-  const HostedCopies copies = hosted.copies(varies);
-  int64_t slices = 0;
-  for (int64_t copy = 0; copy < copies.size(); ++copy)
-    slices += hosted.holds_first(copies.position(copy), varies) ? 1 : 0;
-  return slices * slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
+  return hosted.first_held(v.layout.varies()) * slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
 

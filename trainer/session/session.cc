@@ -463,10 +463,10 @@ PartitionOptions partition_options_of(const Session& session, Hosting hosting) {
   if (!session.backend->is_host() && cluster.collectives != Collectives::kGloo) {
     // All processes plan with the hosting of process 0, since they need the same program. It is made before
     // they know whether they can use NCCL.
-    flights.scratch = [hosting = Hosting{hosting.processes, 0},
-                       replicate = session.config.run.check_replicas](const Program& program,
-                                                                      const Instruction& instruction) {
-      return collective_scratch_bytes(program, instruction, hosting, replicate);
+    const auto scratch = std::make_shared<CollectiveScratch>(
+        HostedMesh(session.layouts.mesh, {hosting.processes, 0}), session.config.run.check_replicas);
+    flights.scratch = [scratch](const Program& program, const Instruction& instruction) {
+      return scratch->bytes(program, instruction);
     };
   }
   return {.keep_gathered = train.keep_gathered,

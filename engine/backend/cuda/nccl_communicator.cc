@@ -33,7 +33,7 @@ std::vector<DeviceCollectives*> NcclCommunicator::all_collectives() {
   return all;
 }
 
-DeviceCollectives& NcclCommunicator::collectives_of(const std::vector<std::vector<int>>& process_groups) {
+DeviceCollectives& NcclCommunicator::collectives_of(const ProcessGroups& process_groups) {
   if (process_groups.size() == 1) return *world_;
   if (const auto found = groups_.find(process_groups); found != groups_.end()) return *found->second;
   const auto own = std::ranges::find_if(process_groups, [&](const std::vector<int>& process_group) {
@@ -48,7 +48,7 @@ DeviceCollectives& NcclCommunicator::collectives_of(const std::vector<std::vecto
 std::unique_ptr<RemoteCollective> NcclCommunicator::prepare(std::vector<RemotePart> parts,
                                                             const std::string&) {
   DevicePlan plan = plan_on_device(parts, process(), processes());
-  DeviceCollectives& library = plan.is_by_library ? collectives_of(parts.front().process_groups) : *world_;
+  DeviceCollectives& library = plan.is_by_library ? collectives_of(*parts.front().process_groups) : *world_;
   return make_planned_collective({.device = device_,
                                   .library = library,
                                   .stream = stream_,

@@ -34,7 +34,7 @@ class NcclCommunicator final : public Communicator {
  private:
   /// The collectives of this process's group. They are created at the first collective of the process groups,
   /// by all processes.
-  DeviceCollectives& collectives_of(const std::vector<std::vector<int>>& process_groups);
+  DeviceCollectives& collectives_of(const ProcessGroups& process_groups);
   std::vector<DeviceCollectives*> all_collectives();
   void look();
   void abort();
@@ -45,8 +45,8 @@ class NcclCommunicator final : public Communicator {
   const Stream stream_;
   ScratchBlocks scratch_;
   std::unique_ptr<DeviceCollectives> world_;
-  std::mutex mutex_;                                                                    ///< guards groups_
-  std::map<std::vector<std::vector<int>>, std::unique_ptr<DeviceCollectives>> groups_;  ///< by process groups
+  std::mutex mutex_;                                                     ///< guards groups_
+  std::map<ProcessGroups, std::unique_ptr<DeviceCollectives>> groups_;  ///< by process groups
   PeerWatch watch_;
 };
 

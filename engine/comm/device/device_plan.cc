@@ -88,10 +88,11 @@ bool library_sums(DType dtype) {
 DevicePlan plan_on_device(const std::vector<RemotePart>& parts, int process, int processes) {
   MTF_CHECK(!parts.empty(), "a collective without parts");
   const Collective& first = parts.front().collective;
-  const bool in_process_groups =
-      !parts.front().process_groups.empty() && std::ranges::all_of(parts, [&](const RemotePart& part) {
-        return part.process_groups == parts.front().process_groups;
-      });
+  const std::shared_ptr<const ProcessGroups>& groups = parts.front().process_groups;
+  const bool in_process_groups = groups && std::ranges::all_of(parts, [&](const RemotePart& part) {
+                                   const std::shared_ptr<const ProcessGroups>& other = part.process_groups;
+                                   return other == groups || (other && *other == *groups);
+                                 });
   if (first.kind == Collective::Kind::kAllReduce || first.kind == Collective::Kind::kReduceScatter) {
     const bool by_library =
         in_process_groups && first.reduction == Reduction::kSum && library_sums(first.dtype);

@@ -12,8 +12,8 @@ namespace mtf {
 namespace {
 
 const RemoteGroup::Consumer& own_consumer(const RemoteGroup& group, int process) {
-  const auto own = std::ranges::find(group.consumers, process, &RemoteGroup::Consumer::process);
-  MTF_CHECK(own != group.consumers.end(), "process {} has no part in a group of its process group", process);
+  const auto own = std::ranges::find(*group.consumers, process, &RemoteGroup::Consumer::process);
+  MTF_CHECK(own != group.consumers->end(), "process {} has no part in a group of its process group", process);
   return *own;
 }
 
@@ -48,11 +48,11 @@ class LibrarySum {
     const DeviceSource own = own_sum(c, group, [&] { return result; });
     round.calls.push_back({c.kind, own, result, bytes / element, c.dtype});
     copy_result(plan_, result, places, bytes, handed_on_);
-    const int64_t size = std::ssize(group.consumers);
+    const int64_t size = std::ssize(*group.consumers);
     for (int64_t rank = 0; rank < size; ++rank) {
       const int64_t share =
           share_begin(bytes / element, size, rank + 1) - share_begin(bytes / element, size, rank);
-      const bool is_own = group.consumers[static_cast<size_t>(rank)].process == process_;
+      const bool is_own = (*group.consumers)[static_cast<size_t>(rank)].process == process_;
       plan_.plan().bytes_sent += share * element * (is_own ? size - 1 : 1);
     }
   }
@@ -69,14 +69,14 @@ class LibrarySum {
         {c.kind, in_order_of_ranks(c, group, own), result, std::ssize(results) * part / element, c.dtype});
     for (size_t i = 0; i < results.size(); ++i)
       copy_result(plan_, result.at(static_cast<int64_t>(i) * part), results[i], part, handed_on_);
-    plan_.plan().bytes_sent += (std::ssize(group.consumers) - 1) * std::ssize(results) * part;
+    plan_.plan().bytes_sent += (std::ssize(*group.consumers) - 1) * std::ssize(results) * part;
   }
 
   /// Returns the sum of this process's members: the input of a single member, or a sum at the place that
   /// `place` returns.
   template <class Place>
   DeviceSource own_sum(const Collective& c, const RemoteGroup& group, const Place& place) {
-    const std::vector<int>& suppliers = own_consumer(group, process_).suppliers;
+    const std::vector<int>& suppliers = *own_consumer(group, process_).suppliers;
     std::vector<DeviceSum::Operand> operands;
     for (size_t member = 0; member < suppliers.size(); ++member)
       if (suppliers[member] == process_) operands.push_back({{group.inputs[member], 0}, 0});
@@ -97,7 +97,7 @@ class LibrarySum {
   /// rank needs.
   DeviceSource in_order_of_ranks(const Collective& c, const RemoteGroup& group, const DeviceSource& sum) {
     std::vector<int64_t> order;
-    for (const RemoteGroup::Consumer& consumer : group.consumers)
+    for (const RemoteGroup::Consumer& consumer : *group.consumers)
       order.insert(order.end(), consumer.members.begin(), consumer.members.end());
     const AxisExtent extent(c.input, c.dimension);
     const int64_t part = extent.size / c.members() * extent.inner * static_cast<int64_t>(size_of(c.dtype));
@@ -149,13 +149,13 @@ class LibraryGather {
     if (!plan_.is_guarded()) one.groups[0].results = {{places.front()}};
     const MovedSegments moved = moved_segments({&one, 1}, process_, processes_);
     std::vector<const Segments*> by_rank;
-    for (const RemoteGroup::Consumer& consumer : group.consumers)
+    for (const RemoteGroup::Consumer& consumer : *group.consumers)
       by_rank.push_back(&moved.from[static_cast<size_t>(consumer.process)]);
     int64_t bytes = 0;
     for (const MovedSegment& segment : *by_rank.front()) bytes += segment.runs.bytes();
     const bool is_in_place = !plan_.is_guarded() && are_in_order(by_rank);
     const DeviceTarget gathered =
-        is_in_place ? DeviceTarget{places.front(), 0} : plan_.reserve(bytes * std::ssize(group.consumers));
+        is_in_place ? DeviceTarget{places.front(), 0} : plan_.reserve(bytes * std::ssize(*group.consumers));
     round.calls.push_back({part.collective.kind, source(moved.from[static_cast<size_t>(process_)], bytes),
                            gathered, bytes / static_cast<int64_t>(size_of(part.collective.dtype)),
                            part.collective.dtype});
@@ -164,7 +164,7 @@ class LibraryGather {
       copy_result(plan_, {places.front(), 0}, places,
                   input_bytes(part.collective) * part.collective.members(), handed_on_);
     }
-    plan_.plan().bytes_sent += bytes * (std::ssize(group.consumers) - 1);
+    plan_.plan().bytes_sent += bytes * (std::ssize(*group.consumers) - 1);
   }
 
   /// True if the data of each rank follows those of the rank before it in the result as well.

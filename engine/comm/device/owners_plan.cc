@@ -47,16 +47,24 @@ class OwnersSum {
     const bool is_consumer = bucket.consumer(process_) != nullptr;
     std::vector<DeviceTarget> results;
     if (is_consumer) results = add_results(bucket);
-    for (size_t c = 0; c < bucket.consumers.size(); ++c) {
-      const RemoteGroup::Consumer& owner = bucket.consumers[c];
+    const std::vector<int>* suppliers = nullptr;
+    std::vector<int> nodes;  // those that this process supplies to owners with these suppliers
+    for (size_t c = 0; c < bucket.consumers->size(); ++c) {
+      const RemoteGroup::Consumer& owner = (*bucket.consumers)[c];
       const std::vector<OwnedElements> owned = owned_elements(bucket, c, kUnitBytes / element_);
       if (owner.process == process_) {
         Share& share = shares_.emplace_back(
-            Share{&bucket, owned, owner_tree(tree, owner.suppliers, owner.process), {}, results});
-        expect(share, tree, owner.suppliers);
+            Share{&bucket, owned, owner_tree(tree, *owner.suppliers, owner.process), {}, results});
+        expect(share, tree, *owner.suppliers);
         if (collects_) hand_out(share);
       } else {
-        contribute(bucket, owner, owned, tree);
+        if (suppliers != owner.suppliers.get()) {
+          suppliers = owner.suppliers.get();
+          const std::map<int, std::vector<int>> supplied = supplied_subtrees(tree, *suppliers);
+          const auto own = supplied.find(process_);
+          nodes = own == supplied.end() ? std::vector<int>() : own->second;
+        }
+        contribute(bucket, owner, owned, tree, nodes);
         if (collects_ && is_consumer) collect(owner.process, owned, results);
       }
     }
@@ -103,11 +111,9 @@ class OwnersSum {
   }
 
   void contribute(const ReduceBucket& bucket, const RemoteGroup::Consumer& owner,
-                  const std::vector<OwnedElements>& owned, const std::vector<TreeNode>& tree) {
-    const std::map<int, std::vector<int>> supplied = supplied_subtrees(tree, owner.suppliers);
-    const auto own = supplied.find(process_);
-    if (own == supplied.end()) return;
-    for (const int node : own->second) {
+                  const std::vector<OwnedElements>& owned, const std::vector<TreeNode>& tree,
+                  const std::vector<int>& nodes) {
+    for (const int node : nodes) {
       auto& blocks = of(contributions_out_, owner.process, tree[node]);
       const bool is_leaf = tree[node].left < 0;
       const size_t order = is_leaf ? 0 : tree_of(tree, node);
@@ -181,7 +187,7 @@ class OwnersSum {
   }
 
   void hand_out(const Share& share) {
-    for (const RemoteGroup::Consumer& consumer : share.bucket->consumers) {
+    for (const RemoteGroup::Consumer& consumer : *share.bucket->consumers) {
       if (consumer.process == process_) continue;
       for (const OwnedElements& e : share.owned) {
         const DeviceSource result = share.results[e.group].at(e.output.begin);

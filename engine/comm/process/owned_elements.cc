@@ -9,7 +9,8 @@ namespace mtf {
 namespace {
 
 bool spread_alike(const RemoteGroup::Consumer& a, const RemoteGroup::Consumer& b) {
-  return a.process == b.process && a.members == b.members && a.suppliers == b.suppliers;
+  return a.process == b.process && a.members == b.members &&
+         (a.suppliers == b.suppliers || *a.suppliers == *b.suppliers);
 }
 
 int64_t elements_of(const Collective& collective) {
@@ -23,7 +24,7 @@ std::vector<OwnedElements> owned_share(const ReduceBucket& bucket, int64_t consu
   };
   int64_t units = 0;
   for (const ReducedGroup& group : bucket.groups) units += units_of(group);
-  const auto shares = static_cast<int64_t>(bucket.consumers.size());
+  const auto shares = static_cast<int64_t>(bucket.consumers->size());
   const int64_t begin = share_begin(units, shares, consumer), end = share_begin(units, shares, consumer + 1);
   std::vector<OwnedElements> owned;
   int64_t first = 0;  // number of units in the groups before
@@ -45,7 +46,7 @@ std::vector<OwnedElements> owned_share(const ReduceBucket& bucket, int64_t consu
 /// For reduce_scatter: returns the parts of the members whose results the consumer needs.
 std::vector<OwnedElements> owned_parts(const ReduceBucket& bucket, size_t consumer) {
   std::vector<OwnedElements> owned;
-  const std::vector<int64_t>& members = bucket.consumers[consumer].members;
+  const std::vector<int64_t>& members = (*bucket.consumers)[consumer].members;
   for (size_t g = 0; g < bucket.groups.size(); ++g) {
     const Collective& collective = *bucket.groups[g].collective;
     const AxisExtent extent(collective.input, collective.dimension);
@@ -62,9 +63,8 @@ std::vector<OwnedElements> owned_parts(const ReduceBucket& bucket, size_t consum
 }  // namespace
 
 const RemoteGroup::Consumer* ReduceBucket::consumer(int process) const {
-  const auto found = std::find_if(consumers.begin(), consumers.end(),
-                                  [&](const auto& consumer) { return consumer.process == process; });
-  return found == consumers.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(*consumers, process, &RemoteGroup::Consumer::process);
+  return found == consumers->end() ? nullptr : &*found;
 }
 
 std::vector<ReduceBucket> reduce_buckets(const std::vector<RemotePart>& parts) {
@@ -73,8 +73,8 @@ std::vector<ReduceBucket> reduce_buckets(const std::vector<RemotePart>& parts) {
     for (const RemoteGroup& group : part.groups) {
       const auto fits = [&](const ReduceBucket& bucket) {
         return bucket.groups[0].collective->group == part.collective.group &&
-               std::equal(bucket.consumers.begin(), bucket.consumers.end(), group.consumers.begin(),
-                          group.consumers.end(), spread_alike);
+               (bucket.consumers == group.consumers ||
+                std::ranges::equal(*bucket.consumers, *group.consumers, spread_alike));
       };
       auto bucket = std::find_if(buckets.begin(), buckets.end(), fits);
       if (bucket == buckets.end()) bucket = buckets.insert(buckets.end(), {group.consumers, {}});
@@ -94,6 +94,23 @@ std::vector<OwnedElements> owned_elements(const ReduceBucket& bucket, size_t con
   return bucket.groups[0].collective->kind == Collective::Kind::kAllReduce
              ? owned_share(bucket, static_cast<int64_t>(consumer), unit)
              : owned_parts(bucket, consumer);
+}
+
+std::vector<int64_t> owned_bytes(const ReduceBucket& bucket) {
+  const auto element = static_cast<int64_t>(size_of(bucket.groups[0].collective->dtype));
+  const bool shares = bucket.groups[0].collective->kind == Collective::Kind::kAllReduce;
+  int64_t elements = 0;  // of all groups; without shares, of one member's results
+  for (const ReducedGroup& group : bucket.groups)
+    elements += elements_of(*group.collective) / (shares ? 1 : group.collective->members());
+  const int64_t consumers = std::ssize(*bucket.consumers);
+  std::vector<int64_t> bytes;
+  for (int64_t c = 0; c < consumers; ++c) {
+    const int64_t owned =
+        shares ? share_begin(elements, consumers, c + 1) - share_begin(elements, consumers, c)
+               : elements * std::ssize((*bucket.consumers)[static_cast<size_t>(c)].members);
+    bytes.push_back(owned * element);
+  }
+  return bytes;
 }
 
 }  // namespace mtf

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct ReducedGroup {
 
 /// Groups whose members and results are spread over the processes in the same way: they are reduced together.
 struct ReduceBucket {
-  std::vector<RemoteGroup::Consumer> consumers;
+  std::shared_ptr<const std::vector<RemoteGroup::Consumer>> consumers;
   std::vector<ReducedGroup> groups;
 
   /// Returns the consumer that is `process`, or null if that process has no result.
@@ -43,5 +44,8 @@ struct OwnedElements {
 /// Returns the elements that a consumer owns. For all_reduce these are an equal share of the elements of all
 /// groups; within a group a share begins and ends at multiples of `unit` elements, or at the group's end.
 std::vector<OwnedElements> owned_elements(const ReduceBucket& bucket, size_t consumer, int64_t unit = 1);
+
+/// Returns the bytes of the elements that each consumer owns, with a unit of one element.
+std::vector<int64_t> owned_bytes(const ReduceBucket& bucket);
 
 }  // namespace mtf

@@ -117,7 +117,7 @@ class ReduceJob final : public RemoteJob {
     const TreeReduction& whole = keep(prepare_reduction(tree, collective.dtype, collective.reduction));
     std::vector<Owner> owners;
     size_t rounds = 0;
-    for (size_t c = 0; c < bucket.consumers.size(); ++c) {
+    for (size_t c = 0; c < bucket.consumers->size(); ++c) {
       owners.push_back(make_owner(bucket, c, tree));
       rounds = std::max(rounds, owners.back().messages.size());
     }
@@ -141,10 +141,10 @@ class ReduceJob final : public RemoteJob {
 
   Owner make_owner(const ReduceBucket& bucket, size_t c, const std::vector<TreeNode>& tree) {
     const Collective& collective = *bucket.groups[0].collective;
-    const RemoteGroup::Consumer& consumer = bucket.consumers[c];
-    Owner owner{consumer.process, supplied_subtrees(tree, consumer.suppliers), {}, {}, nullptr};
+    const RemoteGroup::Consumer& consumer = (*bucket.consumers)[c];
+    Owner owner{consumer.process, supplied_subtrees(tree, *consumer.suppliers), {}, {}, nullptr};
     owner.supplied.erase(owner.process);
-    owner.tree = owner_tree(tree, consumer.suppliers, consumer.process);
+    owner.tree = owner_tree(tree, *consumer.suppliers, consumer.process);
     if (consumer.process == process()) {
       owner.reduction = &keep(prepare_reduction(owner.tree.tree, collective.dtype, collective.reduction));
     }
@@ -250,7 +250,7 @@ class ReduceJob final : public RemoteJob {
       round.results_in.push_back(in);
       return;
     }
-    for (const RemoteGroup::Consumer& consumer : elements.bucket->consumers) {
+    for (const RemoteGroup::Consumer& consumer : *elements.bucket->consumers) {
       if (consumer.process == process()) continue;
       ResultMessage out{next_sent(consumer.process, MessagePhase::kResult, elements.bytes()), &elements};
       if (piece) {

@@ -13,25 +13,24 @@ int64_t sent_in_sum(const ReduceBucket& bucket, int process) {
   const Collective& collective = *bucket.groups[0].collective;
   const std::vector<TreeNode> tree = reduction_tree(collective.group);
   const auto element = static_cast<int64_t>(size_of(collective.dtype));
-  const auto others = static_cast<int64_t>(bucket.consumers.size()) - 1;
+  const std::vector<int64_t> owned = owned_bytes(bucket);
+  const int64_t others = std::ssize(owned) - 1;
   const std::vector<int>* suppliers = nullptr;
   int64_t given = 0;  // bytes of one element
   int64_t sent = 0;
-  for (size_t c = 0; c < bucket.consumers.size(); ++c) {
-    const RemoteGroup::Consumer& owner = bucket.consumers[c];
-    int64_t bytes = 0;
-    for (const OwnedElements& owned : owned_elements(bucket, c)) bytes += owned.runs.bytes();
+  for (size_t c = 0; c < owned.size(); ++c) {
+    const RemoteGroup::Consumer& owner = (*bucket.consumers)[c];
     if (owner.process == process) {
-      if (collective.kind == Collective::Kind::kAllReduce) sent += bytes * others;
+      if (collective.kind == Collective::Kind::kAllReduce) sent += owned[c] * others;
       continue;
     }
-    if (!suppliers || *suppliers != owner.suppliers) {
-      suppliers = &owner.suppliers;
+    if (suppliers != owner.suppliers.get()) {
+      suppliers = owner.suppliers.get();
       const std::map<int, std::vector<int>> supplied = supplied_subtrees(tree, *suppliers);
       const auto own = supplied.find(process);
       given = own == supplied.end() ? 0 : element_bytes(tree, own->second, collective.dtype);
     }
-    sent += bytes / element * given;
+    sent += owned[c] / element * given;
   }
   return sent;
 }
