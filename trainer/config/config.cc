@@ -196,7 +196,10 @@ Hosting hosting_of(const Config& config) {
 }
 
 Layouts make_layouts(const Config& config) {
-  const Mesh mesh = resolve_mesh(config);
+  return make_layouts(config, resolve_mesh(config));
+}
+
+Layouts make_layouts(const Config& config, const Mesh& mesh) {
   Layouts layouts = Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
   if (config.distill) {
     const DistillOptions& distill = *config.distill;
@@ -204,6 +207,11 @@ Layouts make_layouts(const Config& config) {
                                 distill.layout.value_or(layouts.parameter).plus(distill.parameter_layout)};
   }
   return layouts;
+}
+
+bool searches_layout(const Config& config) {
+  return (config.mesh && config.mesh->is_auto) || config.layout.is_auto || config.parameter_layout.is_auto ||
+         config.optimizer_layout.is_auto;
 }
 
 int64_t longest_row(const Config& config) {
@@ -242,7 +250,7 @@ Config resolved(const Config& config) {
   const Layouts layouts = make_layouts(config);
   resolved.train.batch_size = train_batch_size(config, layouts);
   resolved.evaluate.batch_size = evaluate_batch_size(config, layouts);
-  if (resolved.mesh) {
+  if (resolved.mesh && !resolved.mesh->is_auto) {
     for (int axis = 0; axis < layouts.mesh.rank(); ++axis)
       resolved.mesh->axes[axis].size = layouts.mesh.size(axis);
   }

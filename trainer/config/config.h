@@ -22,6 +22,7 @@
 #include "engine/spmd/partition/partition.h"
 #include "layers/context.h"
 #include "models/distillation.h"
+#include "trainer/config/auto_layout.h"
 #include "trainer/config/cluster_config.h"
 #include "trainer/config/hardware.h"
 #include "trainer/config/infer_options.h"
@@ -169,6 +170,14 @@ struct CalibrateOptions {
   int rounds = 5;
 };
 
+/// The search for what `auto` stands for in `mesh` and the layouts (trainer/plan/choose_layout.h).
+struct LayoutSearchOptions {
+  config::Duration time_limit{5};
+  int64_t mesh_dimensions = 3;
+  config::Auto<config::Bytes> memory_limit;  ///< of a position
+  int64_t runners_up = 5;
+};
+
 struct TraceOptions {
   config::Path input;
   config::Path output;
@@ -188,11 +197,12 @@ struct ProfileOptions {
 
 struct Config {
   RunOptions run;
-  std::optional<config::MeshSizes> mesh;
+  std::optional<AutoMesh> mesh;
   std::vector<std::string> devices = {"cpu"};
-  LayoutRules layout;
-  LayoutRules parameter_layout;
-  LayoutRules optimizer_layout;
+  AutoLayout layout;
+  AutoLayout parameter_layout;
+  AutoLayout optimizer_layout;
+  LayoutSearchOptions layout_search;
   std::vector<std::string> shared_layout;  ///< dimensions of rules that a model may lack
   PrecisionOptions precision;
   DataOptions data;
@@ -232,6 +242,7 @@ void describe(config::Visitor& visit, InitOptions& options);
 void describe(config::Visitor& visit, CheckpointOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, CalibrateOptions& options);
+void describe(config::Visitor& visit, LayoutSearchOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, ReportOptions& options);
 void describe(config::Visitor& visit, ProfileOptions& options);
@@ -316,8 +327,13 @@ Config load_resolved(const std::string& text, const std::string& name, Diagnosti
 
 /// How many processes share the mesh, and which of them this is.
 Hosting hosting_of(const Config& config);
-/// The mesh and the three sets of layout rules of the configuration, with `auto` sizes resolved.
+/// The mesh and the three sets of layout rules of the configuration, with `auto` sizes resolved. What is still to be
+/// found (searches_layout) is left out: the positions then form a mesh of one dimension, `all`.
 Layouts make_layouts(const Config& config);
+/// The same on this mesh.
+Layouts make_layouts(const Config& config, const Mesh& mesh);
+/// True if the mesh or rules of a layout are still to be found.
+bool searches_layout(const Config& config);
 /// Tokens of a row of the longest feature; `data.sequence_length` is given.
 int64_t longest_row(const Config& config);
 /// Examples in a training batch over all positions, and in a batch of evaluation.

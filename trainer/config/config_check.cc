@@ -85,6 +85,7 @@ class ConfigCheck {
     if (sound_.contains({"evaluate"})) check_size("evaluate.batch_size", config_.evaluate.batch_size);
     if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
     if (sound_.contains({"mesh", "devices"})) check_mesh();
+    if (sound_.contains({"mesh", "layout", "parameter_layout", "optimizer_layout"})) check_found_mesh();
     if (sound_.contains({"data"})) check_sources();
     if (sound_.contains({"data", "evaluate"})) check_held_out();
     if (sound_.contains({"run", "trace"})) check_trace();
@@ -236,6 +237,20 @@ class ConfigCheck {
       error(key, "the schedule depends on the length of the run, which `train.time` does not give in steps",
             "`total_steps` in the schedule, or `train.steps`");
     }
+  }
+
+  /// Rules cannot name the dimensions of a mesh that is still to be found.
+  void check_found_mesh() {
+    if (!config_.mesh || !config_.mesh->is_auto) return;
+    for (const auto& [section, layout] : {std::pair("layout", &config_.layout),
+                                          std::pair("parameter_layout", &config_.parameter_layout),
+                                          std::pair("optimizer_layout", &config_.optimizer_layout)}) {
+      if (layout->empty()) continue;
+      error(section, fmt::format("`{}` has rules over dimensions of the mesh, which `mesh: auto` is still to find", section),
+            "names and sizes in `mesh`, or no rules");
+    }
+    if (!config_.layout.is_auto)
+      error("mesh", "`mesh: auto` is found together with the layout", "`layout: auto` beside it");
   }
 
   void check_mesh() {

@@ -60,6 +60,16 @@ Mesh resolve_mesh(const Config& config) {
     }
     return Mesh();
   }
+  if (config.mesh->is_auto) {
+    const int64_t counted = devices.value_or(1) * processes;
+    if (!config.mesh->positions && !devices && processes == 1) {
+      throw Error(ErrorKind::kConfig, config.mark("mesh"), "`mesh: auto` does not say for how many positions",
+                  "`mesh: {auto: 8}`, `devices: cpu*8`, or several processes");
+    }
+    const Mesh mesh(Shape{{"all", config.mesh->positions.value_or(counted)}});
+    check_processes(config, mesh, choice, processes);
+    return mesh;
+  }
   int64_t given = 1;
   for (const auto& axis : config.mesh->axes) given *= axis.size.value_or(1);
   const int64_t positions = devices.value_or(1) * processes;  // one per process unless `devices` says more

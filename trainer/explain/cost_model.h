@@ -51,6 +51,8 @@ class CostModel {
 
   /// The seconds of one execution on one core, where `active` cores are busy.
   double seconds(const Work& work, int active = 1) const;
+  /// Seconds that a process needs at least for this work, however it is cut into pieces and shared by its threads.
+  double least_seconds(const Work& work) const;
   /// The time of a stretch of local instructions that a process runs once for each of `coordinates`. The work of each
   /// is in `works`, its time is written to `times`.
   void segment(const std::vector<Work>& works, int64_t coordinates, std::vector<double>& times) const;

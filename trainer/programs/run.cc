@@ -12,6 +12,7 @@
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
 #include "engine/base/process.h"
+#include "engine/base/signals.h"
 #include "engine/comm/process/process_group.h"
 #include "layers/registry.h"
 #include "models/model.h"
@@ -24,6 +25,7 @@
 #include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
 #include "trainer/predict/predict.h"
+#include "trainer/plan/choose_layout.h"
 #include "trainer/programs/launch/launcher.h"
 #include "trainer/programs/report/report.h"
 #include "trainer/session/device_notes.h"
@@ -140,6 +142,15 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
              const std::shared_ptr<Profile>& profile, Diagnostics& diagnostics) {
   Session session = open_session(std::move(config), processes, diagnostics, check_before_texts);
   session.profile = profile;
+  const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);
+  if (plan && session.config.run.mode == RunMode::kExplain && hosting_of(session.config).process == 0) {
+    const ExplainOptions& options = session.config.explain;
+    fmt::print(options.format == ExplainFormat::kText ? stdout : stderr, "{}",
+               to_string(*plan, session.config.layout_search.runners_up));
+  }
+  if (const int signal = plan && plan->is_stopped && session.config.run.mode != RunMode::kExplain
+                             ? StopSignals::received() : 0)
+    return 128 + signal;
   switch (session.config.run.mode) {
     case RunMode::kTrain:
       return train_in_role(session, diagnostics);

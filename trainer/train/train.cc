@@ -290,6 +290,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
   for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
   for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);
+  for (const std::string& note : diagnostics.notes()) log_->info(note);
   for (const std::string& note : notes_) log_->info(note);
   if (!plan_.microbatches.empty()) log_->info(plan_.microbatches);
   for (const std::string& note : plan_.step.notes) log_->info(note);

@@ -1,0 +1,170 @@
+// Tests the search for layouts: it finds what trying all of them finds, and its bounds are below all costs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "trainer/plan/costs.h"
+#include "trainer/plan/mesh_shapes.h"
+#include "trainer/plan/rules.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using Sizes = std::vector<int64_t>;
+
+const std::vector<std::string> kPerceptron = {"run.mode=explain", "train.batch_size=48", "run.model_dir=never_written",
+                                              "vars.hidden_size=24", "vars.more_pairs=1"};
+const std::vector<std::string> kTransformer = {
+    "vars={num_layers: 2, d_model: 32, d_ff: 64, num_heads: 4, d_kv: 8, max_length: 16}",
+    "data={train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 256}, sequence_length: 16}",
+    "run.mode=explain", "train.batch_size=16", "run.model_dir=never_written"};
+
+Session open(const std::string& model, std::vector<std::string> arguments, const std::string& mesh, int processes) {
+  arguments.push_back("mesh=" + mesh);
+  // Slow links, so that layouts differ by what they send as well as by what they compute.
+  arguments.push_back("hardware={device: {flops: 1e10, bandwidth: 1e10}, links: [{bandwidth: 1e9, latency: 1e-6}]}");
+  arguments.push_back("cluster.processes=" + std::to_string(processes));
+  Diagnostics diagnostics;
+  Session session = open_session({MTF_SOURCE_DIR "/configs/models/" + model + ".yaml"}, arguments, diagnostics);
+  diagnostics.throw_if_errors();
+  return session;
+}
+
+/// The search for the layout of a session's step on its mesh.
+struct Searched {
+  Searched(Session opened, StepMemory memory)
+      : session(std::move(opened)), costs(session, std::move(memory)), dimensions(costs.graphs()), bounds(make_bounds()) {
+    for (int axis = 0; axis < session.layouts.mesh.rank(); ++axis) {
+      names.push_back(session.layouts.mesh.name(axis));
+      sizes.push_back(session.layouts.mesh.size(axis));
+    }
+  }
+  LayoutBounds make_bounds() const {
+    std::set<std::string> weights;
+    for (const auto& variable : costs.step().variables()) {
+      if (variable->kind == Variable::Kind::kWeight) weights.insert(variable->name);
+    }
+    return {dimensions, costs.step(), costs.on_one_position(), weights, costs.rates(session.layouts.mesh), {}};
+  }
+  LayoutCost cost(const SplitChoice& chosen) {
+    return costs(Layouts::make(session.layouts.mesh, rules_of(dimensions, chosen, names, {})));
+  }
+  LayoutSearchResult run(const LayoutSearchLimits& limits = {}) {
+    const LayoutSearch search{.dimensions = dimensions,
+                              .meshes = {sizes},
+                              .bound = [this](const std::vector<SearchAxis>& axes) { return bounds.seconds(axes); },
+                              .evaluate = [this](const LayoutCandidate& c) { return cost(c.chosen); }};
+    return search.run(limits);
+  }
+
+  /// Calls `visit` with all choices for the dimensions that are left from (axis, i) on.
+  void for_each_choice(SplitChoice& chosen, size_t axis, size_t i, const std::function<void()>& visit) const {
+    if (axis == sizes.size()) return visit();
+    if (i == dimensions.size()) return for_each_choice(chosen, axis + 1, 0, visit);
+    for_each_choice(chosen, axis, i + 1, visit);
+    if ((dimensions[i].conflicts & chosen[axis]).any()) return;
+    chosen[axis].set(i);
+    for_each_choice(chosen, axis, i + 1, visit);
+    chosen[axis].reset(i);
+  }
+
+  Session session;
+  LayoutCosts costs;
+  SplittableDimensions dimensions;
+  LayoutBounds bounds;
+  std::vector<std::string> names;
+  Sizes sizes;
+};
+
+/// The search finds the best one of all layouts, all of which cost at least what the bounds say.
+void expect_best_of_all(Session session, StepMemory memory = {}) {
+  Searched searched(std::move(session), std::move(memory));
+  const LayoutSearchResult found = searched.run();
+  ASSERT_FALSE(found.evaluated.empty());
+  EXPECT_TRUE(found.is_proven());
+  SplitChoice chosen(searched.sizes.size());
+  std::optional<EvaluatedLayout> best;
+  int64_t legal = 0;
+  searched.for_each_choice(chosen, 0, 0, [&] {
+    const EvaluatedLayout evaluated{{0, chosen}, searched.cost(chosen)};
+    if (!evaluated.cost.is_legal) return;
+    ++legal;
+    if (!best || is_better(evaluated, *best)) best = evaluated;
+    std::vector<SearchAxis> axes;
+    for (size_t a = 0; a < chosen.size(); ++a) axes.push_back({searched.sizes[a], chosen[a], chosen[a]});
+    EXPECT_LE(searched.bounds.seconds(axes), evaluated.cost.seconds * (1 + 1e-9));
+    EXPECT_LE(searched.bounds.variable_bytes(axes), static_cast<double>(evaluated.cost.bytes));
+  });
+  EXPECT_DOUBLE_EQ(found.best().cost.seconds, best->cost.seconds);
+  EXPECT_EQ(found.best().cost.fits, best->cost.fits);
+  EXPECT_LT(found.evaluations, legal) << "as many as there are layouts";
+  fmt::print("{} evaluated of {} layouts, {} nodes\n", found.evaluations, legal, found.nodes);
+}
+
+TEST(LayoutSearch, FindsTheBestLayoutOfAPerceptron) {
+  expect_best_of_all(open("toy", kPerceptron, "all:8", 8));
+  expect_best_of_all(open("toy", kPerceptron, "rows:2;cols:2", 4));
+  expect_best_of_all(open("toy", kPerceptron, "rows:4;cols:2", 8));
+}
+
+TEST(LayoutSearch, FindsTheBestLayoutOfATransformer) {
+  expect_best_of_all(open("lm_base", kTransformer, "all:8", 8));
+  expect_best_of_all(open("lm_base", kTransformer, "rows:2;cols:2", 4));
+}
+
+TEST(LayoutSearch, FindsTheBestLayoutOfProcessesWithSeveralPositions) {
+  expect_best_of_all(open("toy", kPerceptron, "rows:2;cols:4", 2));
+  expect_best_of_all(open("toy", kPerceptron, "rows:4;cols:2", 1));
+  expect_best_of_all(open("lm_base", kTransformer, "rows:2;cols:2", 2));
+}
+
+TEST(LayoutSearch, FindsTheBestLayoutThatFitsIntoMemory) {
+  const LayoutCost free = Searched(open("lm_base", kTransformer, "all:4", 4), {}).run().best().cost;
+  const StepMemory tight{.position = free.bytes - 1, .process = {}, .source = "test"};
+  expect_best_of_all(open("lm_base", kTransformer, "all:4", 4), tight);
+}
+
+TEST(LayoutSearch, StopsWithTheBestSoFar) {
+  Searched searched(open("lm_base", kTransformer, "rows:2;cols:2", 4), {});
+  const LayoutSearchResult all = searched.run();
+  int asked = 0;
+  const LayoutSearchResult some = searched.run({.stop = [&] { return ++asked > 30; }});
+  ASSERT_FALSE(some.evaluated.empty());
+  EXPECT_LT(some.evaluations, all.evaluations);
+  EXPECT_GT(some.gap(), 0);
+  EXPECT_LE(some.lower_bound, all.best().cost.seconds);
+  EXPECT_EQ(searched.run({.seconds = 0}).evaluations, 1) << "that of the given rules";
+}
+
+TEST(LayoutSearch, GivenRulesStay) {
+  Searched searched(open("toy", kPerceptron, "rows:2;cols:2", 4), {});
+  const size_t io = searched.dimensions.find("io").value();
+  LayoutSearch search{.dimensions = searched.dimensions,
+                      .meshes = {searched.sizes},
+                      .bound = [&](const std::vector<SearchAxis>& axes) { return searched.bounds.seconds(axes); },
+                      .evaluate = [&](const LayoutCandidate& c) { return searched.cost(c.chosen); },
+                      .fixed = SplitChoice(2)};
+  search.fixed[1].set(io);
+  search.decided.set(io);
+  for (const EvaluatedLayout& evaluated : search.run({}).evaluated) {
+    EXPECT_TRUE(evaluated.layout.chosen[1][io]);
+    EXPECT_FALSE(evaluated.layout.chosen[0][io]);
+  }
+}
+
+TEST(MeshShapes, AreAllThatTheMostDimensionsAllow) {
+  EXPECT_THAT(mesh_shapes(1, 3), ElementsAre(Sizes{1}));
+  EXPECT_THAT(mesh_shapes(8, 3), ElementsAre(Sizes{8}, Sizes{4, 2}, Sizes{2, 2, 2}));
+  EXPECT_THAT(mesh_shapes(12, 2), ElementsAre(Sizes{12}, Sizes{6, 2}, Sizes{4, 3}));
+  EXPECT_THAT(mesh_shapes(512, 2),
+              ElementsAre(Sizes{512}, Sizes{256, 2}, Sizes{128, 4}, Sizes{64, 8}, Sizes{32, 16}));
+  EXPECT_THAT(mesh_shapes(12, 2, true),
+              ElementsAre(Sizes{12}, Sizes{6, 2}, Sizes{4, 3}, Sizes{2, 6}, Sizes{3, 4}));
+  EXPECT_EQ(mesh_shapes(512, 9).size(), 30u);  // as Mesh TensorFlow has
+}
+
+}  // namespace
+}  // namespace mtf::testing

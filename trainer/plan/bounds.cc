@@ -1,0 +1,181 @@
+#include "trainer/plan/bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+#include "engine/graph/structural.h"
+
+namespace mtf {
+namespace {
+
+/// Operations whose gradient by an operand is the sum over the dimensions that this operand lacks.
+bool sums_gradient(std::string_view operation) {
+  constexpr std::array<std::string_view, 5> names{"einsum", "gather", "add", "multiply", "subtract"};
+  return std::ranges::find(names, operation) != names.end();
+}
+
+DimensionSet all_of(const SplittableDimensions& dimensions, const Operation& operation) {
+  DimensionSet set;
+  for (const Tensor& input : operation.inputs()) set |= dimensions.of(input.shape());
+  for (const OutputInfo& output : operation.outputs()) set |= dimensions.of(output.shape);
+  return set;
+}
+
+/// The positions among which work with these dimensions is divided at best.
+double parts(const std::vector<SearchAxis>& axes, const DimensionSet& dimensions, bool is_free) {
+  double n = 1;
+  for (const SearchAxis& axis : axes) {
+    if (is_free || (axis.possible & dimensions).any()) n *= static_cast<double>(axis.size);
+  }
+  return n;
+}
+
+/// Processes that meet along a mesh dimension whose neighbours are `stride` positions apart.
+double processes_along(int64_t size, int64_t stride, int64_t hosted) {
+  return static_cast<double>(std::clamp<int64_t>((size * stride + hosted - 1) / hosted, 1, size));
+}
+
+}  // namespace
+
+LayoutBounds::LayoutBounds(const SplittableDimensions& dimensions, const Graph& step, const Program& program,
+                           const std::set<std::string>& trained, const BoundRates& rates, const OpenRules& open)
+    : hosted_(rates.hosted),
+      step_(rates.step),
+      link_(rates.link),
+      links_(rates.links),
+      sends_(open.parameter || open.optimizer ? 1 : 2) {
+  add_work(dimensions, program, program.instructions, 1, rates, open);
+  for (const ProgramVariable& v : program.variables) {
+    const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
+    add(variables_, {dimensions.of(v.variable.shape),
+                     static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype)),
+                     open.parameter || (is_slot && open.optimizer)});
+  }
+  add_gradients(dimensions, step, trained);
+}
+
+void LayoutBounds::add(std::vector<Item>& items, const Item& item) {
+  for (Item& other : items) {
+    if (other.dimensions == item.dimensions && other.is_free == item.is_free) {
+      other.amount += item.amount;
+      return;
+    }
+  }
+  items.push_back(item);
+}
+
+void LayoutBounds::add_work(const SplittableDimensions& dimensions, const Program& program,
+                            const std::vector<Instruction>& block, double times, const BoundRates& rates,
+                            const OpenRules& open) {
+  for (const Instruction& instruction : block) {
+    add_work(dimensions, program, instruction.body(), times * static_cast<double>(instruction.count()), rates, open);
+    if (instruction.is_collective()) continue;
+    const std::optional<Work> work = work_of(program, instruction);
+    if (!work) continue;
+    DimensionSet set;
+    for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (const ValueId id : *ids) {
+        if (id != kNoValue) set |= dimensions.of(program.values[static_cast<size_t>(id)].shape);
+      }
+    }
+    const bool is_update = instruction.provenance.phase == Phase::kUpdate;
+    add(work_, {set, times * rates.seconds(*work), is_update && (open.parameter || open.optimizer)});
+  }
+}
+
+void LayoutBounds::add_gradients(const SplittableDimensions& dimensions, const Graph& step,
+                                 const std::set<std::string>& trained) {
+  /// What has been found of a weight: the dimensions over which all contributions to its gradient are summed.
+  struct Found {
+    const Variable* variable = nullptr;
+    DimensionSet summed;
+    bool is_used = false;
+  };
+  std::map<std::string, Found> weights;
+  std::unordered_map<const Operation*, std::string> same;  ///< makers of a weight's value, perhaps of another type
+  for_each_live_operation(step, [&](const Operation& operation) {
+    if (const auto* read = dynamic_cast<const ReadVariable*>(&operation)) {
+      if (!trained.contains(read->variable->name)) return;
+      weights[read->variable->name].variable = read->variable;
+      same[&operation] = read->variable->name;
+      return;
+    }
+    if (operation.provenance().phase != Phase::kForward || operation.hints().domain != Domain::kActivation) return;
+    for (const Tensor& input : operation.inputs()) {
+      const auto maker = same.find(&input.operation());
+      if (maker == same.end()) continue;
+      Found& weight = weights[maker->second];
+      if (operation.name() == "cast") {
+        same[&operation] = maker->second;
+        continue;
+      }
+      const DimensionSet summed = sums_gradient(operation.name())
+                                      ? all_of(dimensions, operation) & ~dimensions.of(weight.variable->shape)
+                                      : DimensionSet();
+      weight.summed = weight.is_used ? weight.summed & summed : summed;
+      weight.is_used = true;
+    }
+  });
+  for (const auto& [name, weight] : weights) {
+    if (!weight.is_used || weight.summed.none()) continue;
+    constexpr double kSmallestElement = 2;  // gradients may be bfloat16
+    const auto bytes = static_cast<double>(weight.variable->shape.size()) * kSmallestElement;
+    const DimensionSet set = dimensions.of(weight.variable->shape);
+    const auto equal = std::ranges::find_if(
+        gradients_, [&](const Gradient& g) { return g.dimensions == set && g.summed == weight.summed; });
+    if (equal != gradients_.end()) {
+      equal->bytes += bytes;
+    } else {
+      gradients_.push_back({set, weight.summed, bytes});
+    }
+  }
+}
+
+double LayoutBounds::processes(const std::vector<SearchAxis>& axes, const DimensionSet& dimensions,
+                               bool is_free) const {
+  double n = 1;
+  int64_t stride = 1;  // positions between neighbours along a mesh dimension
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (is_free || (axes[i].possible & dimensions).any()) n *= processes_along(axes[i].size, stride, hosted_);
+    stride *= axes[i].size;
+  }
+  return n;
+}
+
+double LayoutBounds::seconds(const std::vector<SearchAxis>& axes) const {
+  double computing = 0;
+  for (const Item& item : work_) computing += item.amount / processes(axes, item.dimensions, item.is_free);
+  double sent = 0;
+  for (const Gradient& gradient : gradients_) {
+    double members = 1;
+    int64_t stride = 1;
+    for (size_t i = axes.size(); i-- > 0;) {
+      if ((axes[i].chosen & gradient.summed).any()) members *= processes_along(axes[i].size, stride, hosted_);
+      stride *= axes[i].size;
+    }
+    if (members <= 1) continue;
+    // Sums over several levels of links send at least half of the bytes over each.
+    const double share = links_ > 1 ? 0.5 : (members - 1) / members;
+    sent += sends_ * share * gradient.bytes / processes(axes, gradient.dimensions, false);
+  }
+  return step_ + std::max(computing, link_ > 0 ? sent / link_ : 0);
+}
+
+double LayoutBounds::variable_bytes(const std::vector<SearchAxis>& axes) const {
+  double bytes = 0;
+  for (const Item& item : variables_) bytes += item.amount / parts(axes, item.dimensions, item.is_free);
+  return bytes;
+}
+
+std::vector<bool> LayoutBounds::sums_gradients(const SplitChoice& chosen) const {
+  std::vector<bool> sums(chosen.size());
+  for (size_t axis = 0; axis < chosen.size(); ++axis)
+    sums[axis] = std::ranges::any_of(
+        gradients_, [&](const Gradient& gradient) { return (chosen[axis] & gradient.summed).any(); });
+  return sums;
+}
+
+}  // namespace mtf

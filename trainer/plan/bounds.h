@@ -1,0 +1,72 @@
+// Lower bounds of what every completion of an unfinished layout costs, from the step on one position: an operation is
+// at best divided among all processes along whose mesh dimensions one of its dimensions is split, or still may be (the
+// positions of a process share its cores); the gradient of a weight is reduced over the mesh dimensions that split what
+// it is summed over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/spmd/program.h"
+#include "engine/spmd/work.h"
+#include "trainer/plan/dimensions.h"
+#include "trainer/plan/search.h"
+
+namespace mtf {
+
+struct BoundRates {
+  std::function<double(const Work& work)> seconds;  ///< that a process needs at least for one execution
+  int64_t hosted = 1;                               ///< positions of a process, which are consecutive
+  double step = 0;                                  ///< seconds of each step besides
+  double link = 0;                                  ///< bytes that a process sends in a second, at most
+  int links = 1;                                    ///< levels of links between processes
+};
+
+/// The rules of variables at rest that are still to be found, besides the layout.
+struct OpenRules {
+  bool parameter = false, optimizer = false;
+};
+
+class LayoutBounds {
+ public:
+  /// `step` on one position is `program`. `trained` are the names of weights that have gradients.
+  LayoutBounds(const SplittableDimensions& dimensions, const Graph& step, const Program& program,
+               const std::set<std::string>& trained, const BoundRates& rates, const OpenRules& open);
+
+  /// Seconds of a step.
+  double seconds(const std::vector<SearchAxis>& axes) const;
+  /// Bytes of the variables on one position.
+  double variable_bytes(const std::vector<SearchAxis>& axes) const;
+  /// Mesh dimensions over which the gradients of some weights are summed.
+  std::vector<bool> sums_gradients(const SplitChoice& chosen) const;
+
+ private:
+  struct Item {
+    DimensionSet dimensions;
+    double amount = 0;      ///< seconds, or bytes
+    bool is_free = false;  ///< rules that are still to be found may split it over any mesh dimension
+  };
+  struct Gradient {
+    DimensionSet dimensions, summed;
+    double bytes = 0;
+  };
+  void add_work(const SplittableDimensions& dimensions, const Program& program,
+                const std::vector<Instruction>& block, double times, const BoundRates& rates, const OpenRules& open);
+  void add_gradients(const SplittableDimensions& dimensions, const Graph& step, const std::set<std::string>& trained);
+  static void add(std::vector<Item>& items, const Item& item);
+
+  /// The processes among which work with these dimensions is divided at best.
+  double processes(const std::vector<SearchAxis>& axes, const DimensionSet& dimensions, bool is_free) const;
+
+  std::vector<Item> work_, variables_;
+  std::vector<Gradient> gradients_;
+  int64_t hosted_ = 1;
+  double step_ = 0, link_ = 0;
+  int links_ = 1;
+  double sends_ = 1;  ///< times that a reduced gradient is sent, as a share of its bytes: an all-reduce sends twice
+};
+
+}  // namespace mtf

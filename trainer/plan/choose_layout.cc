@@ -1,0 +1,362 @@
+#include "trainer/plan/choose_layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "engine/base/signals.h"
+#include "trainer/memory/memory_check.h"
+#include "trainer/plan/bounds.h"
+#include "trainer/plan/mesh_shapes.h"
+#include "trainer/plan/rules.h"
+#include "trainer/report/progress.h"
+#include "trainer/session/model_dir.h"
+
+namespace mtf {
+namespace {
+
+/// The layouts of variables at rest that are tried with each layout.
+enum Variant { kAsLaidOut, kOptimizerSplit, kParametersSplit };
+
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
+}
+
+/// Memory that limits the search: what is given, and in training what is free.
+StepMemory step_memory(const Session& session) {
+  const Config& config = session.config;
+  if (const auto& limit = config.layout_search.memory_limit.value)
+    return {.position = limit->value, .process = {}, .source = "layout_search.memory_limit"};
+  const bool is_host = session.backend->is_host();
+  const auto& given = is_host ? config.run.memory_limit : config.run.device_memory_limit;
+  if (given.value)
+    return {.position = {},
+            .process = given.value->value,
+            .source = is_host ? "run.memory_limit" : "run.device_memory_limit"};
+  if (config.run.mode != RunMode::kTrain) return {};
+  const MemoryLimits limits = memory_limits(session);
+  if (is_host) return {.position = {}, .process = limits.host.bytes, .source = limits.host.source};
+  if (limits.device) return {.position = {}, .process = limits.device->bytes, .source = limits.device->source};
+  return {};
+}
+
+std::set<std::string> trained_weights(const Graph& step, const Config& config) {
+  std::set<std::string> names;
+  for (const auto& variable : step.variables()) {
+    if (variable->kind == Variable::Kind::kWeight && is_trained(variable->name, config)) names.insert(variable->name);
+  }
+  return names;
+}
+
+class Planner {
+ public:
+  explicit Planner(const Session& session)
+      : session_(session),
+        config_(session.config),
+        costs_(session, step_memory(session)),
+        dimensions_(costs_.graphs()),
+        open_{config_.parameter_layout.is_auto, config_.optimizer_layout.is_auto},
+        finds_mesh_(config_.mesh && config_.mesh->is_auto),
+        meshes_(meshes()),
+        bounds_(dimensions_, costs_.step(), costs_.on_one_position(), trained_weights(costs_.step(), config_),
+                costs_.rates(session.layouts.mesh), open_) {}
+
+  LayoutPlan plan(const LayoutSearchLimits& limits) {
+    LayoutSearch search{.dimensions = dimensions_,
+                        .meshes = meshes_,
+                        .bound = [this](const std::vector<SearchAxis>& axes) { return bound(axes); },
+                        .evaluate = [this](const LayoutCandidate& c) { return evaluate(c); },
+                        .merges_equal = finds_mesh_,
+                        .first = {std::string(kBatch)}};
+    if (!finds_mesh_) {
+      take_given(search);
+    } else if (!costs_.are_dimensions_alike()) {
+      for (int axis = 0; axis < config_.layout_search.mesh_dimensions; ++axis) search.kinds.push_back(axis);
+    }
+    LayoutPlan plan{.layouts = {},
+                    .meshes = search.meshes.size(),
+                    .memory = costs_.memory(),
+                    .are_cut = dimensions_.are_cut(),
+                    .is_stopped = false,
+                    .search = search.run(limits)};
+    plan.is_stopped = limits.stop && limits.stop();
+    for (const EvaluatedLayout& evaluated : plan.search.evaluated)
+      plan.layouts.push_back({found(evaluated.layout, evaluated.cost.variant), evaluated.cost});
+    return plan;
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> meshes() const {
+    const Mesh& mesh = session_.layouts.mesh;
+    if (finds_mesh_)
+      return mesh_shapes(mesh.size(), config_.layout_search.mesh_dimensions, !costs_.are_dimensions_alike());
+    std::vector<int64_t> sizes;
+    for (int axis = 0; axis < mesh.rank(); ++axis) sizes.push_back(mesh.size(axis));
+    return {sizes};
+  }
+
+  /// Takes over the rules that the configuration gives, and which mesh dimensions may be exchanged.
+  void take_given(LayoutSearch& search) {
+    const Mesh& mesh = session_.layouts.mesh;
+    const auto rank = static_cast<size_t>(mesh.rank());
+    search.fixed.resize(rank);
+    std::set<std::string> named;
+    std::vector<const LayoutRules*> all{&config_.layout, &config_.parameter_layout, &config_.optimizer_layout};
+    if (session_.layouts.part) all.insert(all.end(), {&session_.layouts.part->activation, &session_.layouts.part->parameter});
+    for (const LayoutRules* rules : all) {
+      for (const LayoutRule& rule : rules->rules()) named.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
+    }
+    for (const LayoutRule& rule : config_.layout.rules()) {
+      const std::optional<size_t> i = dimensions_.find(rule.dimension);
+      if (!i) continue;
+      search.decided.set(*i);
+      for (const std::string& name : rule.mesh_dimensions) {
+        if (const std::optional<int> axis = mesh.shape().find(name)) search.fixed[static_cast<size_t>(*axis)].set(*i);
+      }
+    }
+    if (!config_.layout.is_auto) {
+      for (size_t i = 0; i < dimensions_.size(); ++i) search.decided.set(i);
+    }
+    const bool are_alike = costs_.are_dimensions_alike();
+    for (int axis = 0; axis < mesh.rank(); ++axis) {
+      int kind = axis;
+      for (int other = 0; other < axis; ++other) {
+        if (are_alike && mesh.size(other) == mesh.size(axis) &&
+            !named.contains(mesh.name(axis)) && !named.contains(mesh.name(other)))
+          kind = search.kinds[static_cast<size_t>(other)];
+      }
+      search.kinds.push_back(kind);
+    }
+    decided_ = search.decided;
+  }
+
+  double bound(const std::vector<SearchAxis>& axes) const {
+    if (costs_.memory().position &&
+        bounds_.variable_bytes(axes) > static_cast<double>(*costs_.memory().position))
+      return std::numeric_limits<double>::max();  // does not fit, but is not infinite: one of these is the least evil
+    return bounds_.seconds(axes);
+  }
+
+  Mesh mesh_of(const LayoutCandidate& candidate) const {
+    if (!finds_mesh_) return session_.layouts.mesh;
+    const std::vector<std::string> names = mesh_names(dimensions_, candidate.chosen);
+    const std::vector<int64_t>& sizes = meshes_[candidate.mesh];
+    std::vector<Dimension> shape;
+    for (size_t axis = 0; axis < sizes.size(); ++axis) shape.push_back({names[axis], sizes[axis]});
+    return Mesh(Shape(std::move(shape)));
+  }
+
+  FoundLayout found(const LayoutCandidate& candidate, int variant) const {
+    const Mesh mesh = mesh_of(candidate);
+    FoundLayout result{.mesh = {}, .layout = config_.layout, .parameter_layout = config_.parameter_layout,
+                       .optimizer_layout = config_.optimizer_layout};
+    std::vector<std::string> names;
+    for (int axis = 0; axis < mesh.rank(); ++axis) {
+      names.push_back(mesh.name(axis));
+      result.mesh.axes.push_back({mesh.name(axis), mesh.size(axis)});
+    }
+    std::vector<LayoutRule> rules = config_.layout.rules();
+    const LayoutRules more = rules_of(dimensions_, candidate.chosen, names, decided_);
+    rules.insert(rules.end(), more.rules().begin(), more.rules().end());
+    result.layout = LayoutRules(std::move(rules));
+    if (variant == kAsLaidOut) return result;
+    const std::vector<bool> sums = bounds_.sums_gradients(candidate.chosen);
+    std::vector<int> axes;
+    for (int axis = 0; axis < mesh.rank(); ++axis) {
+      if (sums[static_cast<size_t>(axis)] && mesh.size(axis) > 1) axes.push_back(axis);
+    }
+    LayoutRules& of = variant == kParametersSplit ? result.parameter_layout : result.optimizer_layout;
+    const LayoutRules base = result.layout.plus(result.parameter_layout).plus(of);
+    const LayoutRules more_at_rest = rest_rules(dimensions_, costs_.step(), mesh, base, of, axes);
+    of = of.plus(more_at_rest);
+    return result;
+  }
+
+  Layouts layouts_of(const FoundLayout& found) const {
+    Config trial = config_;
+    trial.layout = found.layout;
+    trial.parameter_layout = found.parameter_layout;
+    trial.optimizer_layout = found.optimizer_layout;
+    return make_layouts(trial, found.mesh.resolve(1));
+  }
+
+  LayoutCost evaluate(const LayoutCandidate& candidate) {
+    LayoutCost best;
+    for (const int variant : {kAsLaidOut, kOptimizerSplit, kParametersSplit}) {
+      if ((variant == kOptimizerSplit && !open_.optimizer) || (variant == kParametersSplit && !open_.parameter))
+        continue;
+      const FoundLayout tried = found(candidate, variant);
+      if (variant != kAsLaidOut) {
+        const LayoutRules& given = variant == kParametersSplit ? static_cast<const LayoutRules&>(config_.parameter_layout)
+                                                               : config_.optimizer_layout;
+        const LayoutRules& now = variant == kParametersSplit ? tried.parameter_layout : tried.optimizer_layout;
+        if (now.rules().size() == given.rules().size()) continue;  // nothing more can be split
+      }
+      LayoutCost cost = costs_(layouts_of(tried));
+      cost.variant = variant;
+      if (is_better({candidate, cost}, {candidate, best})) best = cost;
+    }
+    return best;
+  }
+
+  const Session& session_;
+  const Config& config_;
+  LayoutCosts costs_;
+  const SplittableDimensions dimensions_;
+  const OpenRules open_;
+  const bool finds_mesh_;
+  const std::vector<std::vector<int64_t>> meshes_;
+  const LayoutBounds bounds_;
+  DimensionSet decided_;
+};
+
+/// `layout: auto is {batch: data} on mesh {data: 8}`: what is set.
+std::string found_text(const FoundLayout& found) {
+  const config::Node tree = config::dump(found);
+  std::string text = config::to_flow_yaml(tree);
+  return text.substr(1, text.size() - 2);
+}
+
+std::vector<std::string> auto_sections(const Config& config) {
+  std::vector<std::string> sections;
+  if (config.mesh && config.mesh->is_auto) sections.push_back("mesh");
+  if (config.layout.is_auto) sections.push_back("layout");
+  if (config.parameter_layout.is_auto) sections.push_back("parameter_layout");
+  if (config.optimizer_layout.is_auto) sections.push_back("optimizer_layout");
+  return sections;
+}
+
+/// The rules, with the place of the section in which `auto` stands.
+LayoutRules with_mark(const LayoutRules& rules, const Mark& mark) {
+  std::vector<LayoutRule> result = rules.rules();
+  for (LayoutRule& rule : result) {
+    if (!rule.mark.known()) rule.mark = mark;
+  }
+  return LayoutRules(std::move(result));
+}
+
+void apply(const FoundLayout& found, Session& session) {
+  Config& config = session.config;
+  if (config.mesh || !found.mesh.axes.empty()) config.mesh = found.mesh;
+  config.layout = with_mark(found.layout, config.mark("layout"));
+  config.parameter_layout = with_mark(found.parameter_layout, config.mark("parameter_layout"));
+  config.optimizer_layout = with_mark(found.optimizer_layout, config.mark("optimizer_layout"));
+  session.layouts = make_layouts(config);
+}
+
+bool includes(const LayoutRules& rules, const LayoutRules& given) {
+  return std::ranges::all_of(given.rules(), [&](const LayoutRule& rule) {
+    const LayoutRule* other = rules.find(rule.dimension);
+    return other && other->mesh_dimensions == rule.mesh_dimensions;
+  });
+}
+
+/// What the run in run.model_dir has found before, if it fits what is given now.
+std::optional<FoundLayout> kept_layout(const Session& session) {
+  const Config& config = session.config;
+  const std::string path = in_model_dir(config, "config.yaml"), text = read_text(path);
+  if (text.empty()) return std::nullopt;
+  Diagnostics of_file;  // of a damaged file the run speaks when it goes on
+  const Config old = load_resolved(text, path, of_file);
+  if (of_file.has_errors() || searches_layout(old)) return std::nullopt;
+  const Mesh& mesh = session.layouts.mesh;
+  int64_t positions = 1;
+  if (old.mesh) {
+    for (const auto& axis : old.mesh->axes) positions *= axis.size.value_or(1);
+  }
+  if (positions != mesh.size()) return std::nullopt;
+  if (!config.mesh || !config.mesh->is_auto) {
+    std::vector<Dimension> sizes;
+    if (old.mesh) {
+      for (const auto& axis : old.mesh->axes) sizes.push_back({axis.name, axis.size.value_or(1)});
+    }
+    if (Shape(std::move(sizes)) != mesh.shape()) return std::nullopt;
+  }
+  FoundLayout found{.mesh = old.mesh.value_or(config::MeshSizes()), .layout = old.layout,
+                    .parameter_layout = old.parameter_layout, .optimizer_layout = old.optimizer_layout};
+  const auto keeps = [](const AutoLayout& now, LayoutRules& kept) {
+    if (now.is_auto) return includes(kept, now);
+    kept = now;
+    return true;
+  };
+  if (!keeps(config.layout, found.layout) || !keeps(config.parameter_layout, found.parameter_layout) ||
+      !keeps(config.optimizer_layout, found.optimizer_layout))
+    return std::nullopt;
+  return found;
+}
+
+/// The batch must be known before the layout.
+void check_batch_size(const Config& config, Diagnostics& diagnostics) {
+  const auto* relative = std::get_if<RelativeBatchSize>(&config.train.batch_size);
+  if (relative == nullptr || relative->tokens || !config.layout.is_auto || config.layout.find(kBatch)) return;
+  diagnostics.error(config.mark("train.batch_size"),
+                    fmt::format("`train.batch_size` in {} per replica depends on `layout`, which is still to be found",
+                                relative->per_replica ? "examples" : "tokens"),
+                    relative->per_replica ? "the number of examples in all" : "`{tokens: N}`, of the whole batch");
+}
+
+}  // namespace
+
+void describe(config::Visitor& visit, FoundLayout& found) {
+  visit("mesh", found.mesh, "");
+  visit("layout", found.layout, "");
+  visit("parameter_layout", found.parameter_layout, "");
+  visit("optimizer_layout", found.optimizer_layout, "");
+}
+
+LayoutPlan plan_layout(const Session& session, const LayoutSearchLimits& limits) {
+  return Planner(session).plan(limits);
+}
+
+std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  if (!searches_layout(config)) return std::nullopt;
+  const std::string sections = fmt::format("{}", fmt::join(auto_sections(config), ", "));
+  check_batch_size(config, diagnostics);
+  diagnostics.throw_if_errors();
+  if (config.run.mode != RunMode::kExplain) {
+    if (const std::optional<FoundLayout> kept = kept_layout(session)) {
+      diagnostics.note(fmt::format("{} auto: as the run has it, {}", sections, found_text(*kept)));
+      apply(*kept, session);
+      return std::nullopt;
+    }
+  }
+  if (!has_training_step(config.run.mode)) {
+    throw Error(ErrorKind::kConfig, config.mark(auto_sections(config).front()),
+                fmt::format("`auto` is found by the training step, and {} holds no run of {} positions",
+                            config.run.model_dir.text, session.layouts.mesh.size()),
+                "the run's config.yaml, or rules");
+  }
+  std::optional<LayoutPlan> plan;
+  const std::string text = session.processes->made_once("layout", [&] {
+    const StopSignals signals;
+    plan = plan_layout(session, {.seconds = config.layout_search.time_limit.seconds,
+                                 .stop = [] { return StopSignals::received() != 0; }});
+    return config::to_yaml(config::dump(plan->layouts.empty() ? FoundLayout() : plan->layouts.front().found));
+  });
+  if (plan && plan->layouts.empty()) {
+    check_layouts(LayoutCosts(session, {}).step(), session.layouts, diagnostics);
+    diagnostics.throw_if_errors();
+    throw Error(ErrorKind::kConfig, config.mark("layout"), "no layout of the step is legal with the rules that are given",
+                "leave some of them out");
+  }
+  Diagnostics of_text;
+  const auto found = config::parse<FoundLayout>(config::load_text(text, "layout", {}, of_text), of_text);
+  of_text.throw_if_errors();
+  apply(found, session);
+  std::string note = fmt::format("{} auto: {}", sections, found_text(found));
+  if (plan) {
+    const LayoutCost& cost = plan->layouts.front().cost;
+    note += fmt::format("; {} a step predicted, {} of memory for a position; {} layouts evaluated in {}{}",
+                        duration_text(cost.seconds), bytes_text(static_cast<double>(cost.bytes)),
+                        plan->search.evaluations, duration_text(plan->search.seconds),
+                        plan->search.is_proven() && !plan->are_cut ? ", none is faster" : "");
+  }
+  diagnostics.note(note);
+  return plan;
+}
+
+}  // namespace mtf

@@ -1,0 +1,52 @@
+// Finds what `auto` stands for in `mesh`, `layout`, `parameter_layout` and `optimizer_layout`: the mesh and the rules with
+// which a training step is predicted to take the shortest time within the limit of memory.
+//
+//   const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);   // sets session.config and .layouts
+//   if (plan) fmt::print("{}", to_string(*plan, options));
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/plan/costs.h"
+#include "trainer/plan/search.h"
+#include "trainer/session/session.h"
+
+namespace mtf {
+
+/// A mesh and complete rules, as a configuration gives them.
+struct FoundLayout {
+  config::MeshSizes mesh;
+  LayoutRules layout, parameter_layout, optimizer_layout;
+};
+void describe(config::Visitor& visit, FoundLayout& found);
+
+struct PlannedLayout {
+  FoundLayout found;
+  LayoutCost cost;
+};
+
+struct LayoutPlan {
+  std::vector<PlannedLayout> layouts;  ///< those that were evaluated, the best first
+  size_t meshes = 1;                   ///< that were searched
+  StepMemory memory;
+  bool are_cut = false;  ///< dimensions were left out: nothing is proven
+  bool is_stopped = false;
+  LayoutSearchResult search;
+};
+
+/// Replaces what is `auto` in session.config, and session.layouts. A run that goes on keeps what it had found; of several
+/// processes one searches. Returns the search, or nothing where there was none; notes in `diagnostics` say what was
+/// found. Throws Error (kConfig) if the rules that are given are illegal, or if the run's mode has no training step and
+/// its directory has no layout.
+std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnostics);
+
+/// Searches without changing the session. `limits`: in place of layout_search.time_limit.
+LayoutPlan plan_layout(const Session& session, const LayoutSearchLimits& limits);
+
+/// The YAML of the best layout, and a table with `most` others and why each loses.
+std::string to_string(const LayoutPlan& plan, int64_t most);
+
+}  // namespace mtf

@@ -1,0 +1,27 @@
+// From the choices of the search to layout rules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/spmd/partition/partition.h"
+#include "trainer/plan/bounds.h"
+#include "trainer/plan/search.h"
+
+namespace mtf {
+
+/// The names of the dimensions of a mesh that the search makes: `data` for those that split the batch, `model` for the
+/// others; a second one of a kind is `data_2`.
+std::vector<std::string> mesh_names(const SplittableDimensions& dimensions, const SplitChoice& chosen);
+
+/// The rules of a choice, in the order of the dimensions; each lists its mesh dimensions in the order of the mesh. Those
+/// of `decided` are left out.
+LayoutRules rules_of(const SplittableDimensions& dimensions, const SplitChoice& chosen,
+                     const std::vector<std::string>& names, const DimensionSet& decided);
+
+/// Rules that split most weights over mesh dimensions `axes` as well, between steps: each weight along at most one of the
+/// dimensions that are chosen, the ones of the most bytes first. `fixed` rules of these variables stay as they are.
+LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step, const Mesh& mesh,
+                       const LayoutRules& layout, const LayoutRules& fixed, const std::vector<int>& axes);
+
+}  // namespace mtf

@@ -1,0 +1,263 @@
+#include "trainer/plan/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <queue>
+#include <tuple>
+
+namespace mtf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Bounds are sums in another order than the costs that they bound.
+constexpr double kRounding = 1e-9;
+/// Unfinished layouts that are kept; a search that has more is no longer a proof.
+constexpr size_t kMostOpen = 2'000'000;
+/// Nodes without an evaluation after which the most promising one is completed at once.
+constexpr int64_t kPatience = 4000;
+
+/// The total order of two sets, by which one of several exchangeable choices is kept.
+bool precedes(const DimensionSet& a, const DimensionSet& b) {
+  for (size_t i = 0; i < kMostDimensions; ++i) {
+    if (a[i] != b[i]) return a[i];
+  }
+  return false;
+}
+
+struct Node {
+  double bound = 0;
+  int64_t depth = 0;
+  int64_t number = 0;
+  size_t mesh = 0;
+  size_t axis = 0, next = 0;  ///< dimension `next` of mesh dimension `axis` is decided next
+  SplitChoice chosen = {};
+};
+
+struct ComesLater {
+  bool operator()(const Node& a, const Node& b) const {
+    return std::tuple(a.bound, -a.depth, a.number) > std::tuple(b.bound, -b.depth, b.number);
+  }
+};
+
+class Run {
+ public:
+  Run(const LayoutSearch& search, const LayoutSearchLimits& limits)
+      : search_(search), limits_(limits), begin_(Clock::now()) {}
+
+  LayoutSearchResult run() {
+    evaluate_first();
+    for (size_t mesh = 0; mesh < search_.meshes.size(); ++mesh) {
+      Node root{.mesh = mesh, .chosen = given(mesh)};
+      push(std::move(root));
+    }
+    int64_t idle = 0;
+    while (!open_.empty() && open_.top().bound < limit() && !is_over()) {
+      Node node = open_.top();
+      open_.pop();
+      idle = is_leaf(node) ? 0 : idle + 1;
+      if (is_leaf(node)) {
+        evaluate({node.mesh, std::move(node.chosen)});
+      } else if (idle > kPatience) {
+        idle = 0;
+        dive(std::move(node));
+      } else {
+        for (Node& child : expand(node)) push(std::move(child));
+      }
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  size_t rank(const Node& node) const { return search_.meshes[node.mesh].size(); }
+  bool is_leaf(const Node& node) const { return node.axis == rank(node); }
+  SplitChoice given(size_t mesh) const {
+    SplitChoice chosen = search_.fixed;
+    chosen.resize(search_.meshes[mesh].size());
+    return chosen;
+  }
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  bool is_over() {
+    if (!stopped_) stopped_ = elapsed() > limits_.seconds || (limits_.stop && limits_.stop());
+    return stopped_;
+  }
+  /// Seconds from which on a layout is not better than the best one.
+  double limit() const {
+    if (result_.evaluated.empty() || !best_.cost.fits) return std::numeric_limits<double>::infinity();
+    return best_.cost.seconds * (1 - kRounding);
+  }
+
+  /// The number of parts into which the mesh dimensions before `axis` cut dimension `i`.
+  int64_t parts(const Node& node, size_t axis, size_t i) const {
+    int64_t n = 1;
+    for (size_t a = 0; a < axis; ++a) {
+      if (node.chosen[a][i]) n *= search_.meshes[node.mesh][a];
+    }
+    return n;
+  }
+  bool may_add(const Node& node, size_t axis, size_t i) const {
+    const SplittableDimension& d = search_.dimensions[i];
+    return !search_.decided[i] && (d.conflicts & node.chosen[axis]).none() &&
+           d.divisor % (parts(node, axis, i) * search_.meshes[node.mesh][axis]) == 0;
+  }
+
+  std::vector<SearchAxis> axes_of(const Node& node) const {
+    std::vector<SearchAxis> axes;
+    for (size_t a = 0; a < rank(node); ++a) {
+      SearchAxis axis{search_.meshes[node.mesh][a], node.chosen[a], node.chosen[a]};
+      if (a >= node.axis) {
+        for (size_t i = a == node.axis ? node.next : 0; i < search_.dimensions.size(); ++i) {
+          if (may_add(node, a, i)) axis.possible.set(i);
+        }
+      }
+      axes.push_back(axis);
+    }
+    return axes;
+  }
+
+  /// Moves on to the next decision. False if the layout is the same as another one that is looked at.
+  bool advance(Node& node) const {
+    while (node.axis < rank(node)) {
+      while (node.next < search_.dimensions.size() && !may_add(node, node.axis, node.next)) ++node.next;
+      if (node.next < search_.dimensions.size()) return true;
+      if (!is_representative(node)) return false;
+      ++node.axis;
+      node.next = 0;
+    }
+    return true;
+  }
+
+  /// True unless the choice for node.axis, which is complete, belongs before that of a mesh dimension before it.
+  bool is_representative(const Node& node) const {
+    const std::vector<int64_t>& sizes = search_.meshes[node.mesh];
+    for (size_t a = 0; a < node.axis; ++a) {
+      if (search_.merges_equal && node.chosen[a] == node.chosen[node.axis]) return false;
+      const bool exchangeable =
+          sizes[a] == sizes[node.axis] &&
+          (search_.kinds.empty() || search_.kinds[a] == search_.kinds[node.axis]);
+      if (exchangeable && precedes(node.chosen[node.axis], node.chosen[a])) return false;
+    }
+    return true;
+  }
+
+  void push(Node node) {
+    if (!advance(node)) return;
+    ++result_.nodes;
+    node.bound = std::max(node.bound, search_.bound(axes_of(node)));
+    if (node.bound >= limit()) return;
+    if (open_.size() >= kMostOpen) {
+      dropped_ = std::min(dropped_, node.bound);
+      return;
+    }
+    node.number = ++numbers_;
+    open_.push(std::move(node));
+  }
+
+  std::vector<Node> expand(const Node& node) const {
+    Node with = node, without = node;
+    with.chosen[node.axis].set(node.next);
+    for (Node* child : {&with, &without}) {
+      ++child->next;
+      ++child->depth;
+    }
+    return {std::move(with), std::move(without)};
+  }
+
+  /// Completes the node by the better child each time, and evaluates what it gets.
+  void dive(Node node) {
+    while (!is_leaf(node)) {
+      std::vector<Node> children;
+      for (Node& child : expand(node)) {
+        if (!advance(child)) continue;
+        ++result_.nodes;
+        child.bound = std::max(child.bound, search_.bound(axes_of(child)));
+        children.push_back(std::move(child));
+      }
+      if (children.empty()) return;
+      const bool second = children.size() == 2 && children[1].bound < children[0].bound;
+      if (children.size() == 2) push(std::move(children[second ? 0 : 1]));
+      node = std::move(children[second ? 1 : 0]);
+    }
+    evaluate({node.mesh, std::move(node.chosen)});
+  }
+
+  void evaluate_first() {
+    evaluate({0, given(0)});
+    for (size_t mesh = 0; mesh < search_.meshes.size(); ++mesh) {
+      for (const std::string& name : search_.first) {
+        const std::optional<size_t> i = search_.dimensions.find(name);
+        if (!i) continue;
+        Node node{.mesh = mesh, .chosen = given(mesh)};
+        if (search_.merges_equal && rank(node) > 1) continue;
+        bool all = true;
+        for (size_t a = 0; a < rank(node); ++a) {
+          all &= may_add(node, a, *i);
+          if (all) node.chosen[a].set(*i);
+        }
+        if (all && !is_over()) evaluate({mesh, std::move(node.chosen)});
+      }
+    }
+  }
+
+  void evaluate(LayoutCandidate candidate) {
+    std::vector<std::string> key;
+    key.push_back(std::to_string(candidate.mesh));
+    for (const DimensionSet& set : candidate.chosen) key.push_back(set.to_string());
+    if (!seen_.emplace(std::move(key), true).second) return;
+    ++result_.evaluations;
+    EvaluatedLayout evaluated{std::move(candidate), {}};
+    evaluated.cost = search_.evaluate(evaluated.layout);
+    if (!evaluated.cost.is_legal) return;
+    if (result_.evaluated.empty() || is_better(evaluated, best_)) best_ = evaluated;
+    result_.evaluated.push_back(std::move(evaluated));
+  }
+
+  void finish() {
+    std::ranges::stable_sort(result_.evaluated, is_better);
+    double bound = dropped_;
+    if (!open_.empty()) bound = std::min(bound, open_.top().bound);
+    const bool found = !result_.evaluated.empty() && best_.cost.fits;
+    if (found && bound >= limit()) bound = best_.cost.seconds;
+    result_.lower_bound = bound;
+    result_.seconds = elapsed();
+  }
+
+  const LayoutSearch& search_;
+  const LayoutSearchLimits& limits_;
+  const Clock::time_point begin_;
+  std::priority_queue<Node, std::vector<Node>, ComesLater> open_;
+  std::map<std::vector<std::string>, bool> seen_;
+  LayoutSearchResult result_;
+  EvaluatedLayout best_;
+  double dropped_ = std::numeric_limits<double>::infinity();  ///< the smallest bound of nodes that were not kept
+  int64_t numbers_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+LayoutSearchResult LayoutSearch::run(const LayoutSearchLimits& limits) const { return Run(*this, limits).run(); }
+
+size_t LayoutCandidate::rules() const {
+  DimensionSet all;
+  for (const DimensionSet& set : chosen) all |= set;
+  return all.count();
+}
+
+bool is_better(const EvaluatedLayout& a, const EvaluatedLayout& b) {
+  const auto rank = [](const EvaluatedLayout& e) {
+    const LayoutCost& c = e.cost;
+    return std::tuple(!c.is_legal, !c.fits, c.fits ? c.seconds : static_cast<double>(c.bytes), c.bytes, c.bytes_sent,
+                      e.layout.rules());
+  };
+  return rank(a) < rank(b);
+}
+
+double LayoutSearchResult::gap() const {
+  if (evaluated.empty() || !best().cost.fits) return lower_bound < std::numeric_limits<double>::infinity() ? 1 : 0;
+  return std::max(0.0, 1 - lower_bound / best().cost.seconds);
+}
+
+}  // namespace mtf
