@@ -27,7 +27,7 @@ struct RemoteGroup {
     /// share the list, since both lists may be long.
     std::shared_ptr<const std::vector<int>> suppliers;
   };
-  int64_t base = 0;                 ///< first mesh position of the group; all processes order groups by it
+  int64_t base = 0;  ///< first mesh position of the group; all processes order groups by it
   std::shared_ptr<const std::vector<Consumer>> consumers;  ///< ascending by process; equal lists are shared
   std::vector<const std::byte*> inputs;  ///< input of each member; null if this process does not have it
   /// The destinations of each result that this process needs, in the order of Consumer::members. One result

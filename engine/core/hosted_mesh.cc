@@ -29,7 +29,8 @@ class CoordinateCount {
     first %= size;
     last %= size;
     if (low == high) return range(first, last, axis + 1);
-    if (has(axis)) return range(first, size - 1, axis + 1) + (high - low - 1) * all + range(0, last, axis + 1);
+    if (has(axis))
+      return range(first, size - 1, axis + 1) + (high - low - 1) * all + range(0, last, axis + 1);
     return high - low > 1 ? all : ends(last, first, axis + 1);
   }
 
@@ -37,7 +38,8 @@ class CoordinateCount {
   int64_t first_positions(int64_t end, int axis = 0) const {
     if (axis == mesh_.rank()) return end;
     const int64_t size = below(axis + 1).positions, all = below(axis + 1).coordinates, digit = end / size;
-    if (has(axis)) return digit * all + (digit < mesh_.size(axis) ? first_positions(end % size, axis + 1) : 0);
+    if (has(axis))
+      return digit * all + (digit < mesh_.size(axis) ? first_positions(end % size, axis + 1) : 0);
     return digit > 0 ? all : first_positions(end, axis + 1);
   }
 
@@ -69,7 +71,8 @@ class CoordinateCount {
 
   const Mesh& mesh_;
   const AxisMask mask_;
-  std::vector<Below> below_;  ///< by dimension: positions and coordinates of a mesh of this dimension and those after it
+  std::vector<Below>
+      below_;  ///< by dimension: positions and coordinates of a mesh of this dimension and those after it
 };
 
 }  // namespace

@@ -122,10 +122,11 @@ TEST(OwnedElements, SharesBeginAtMultiplesOfAUnitOfEachGroup) {
     std::vector<RemoteGroup::Consumer> consumers;
     const auto suppliers = std::make_shared<const std::vector<int>>(std::vector<int>{0, 1, 2});
     for (int process = 0; process < 3; ++process) consumers.push_back({process, {0}, suppliers});
-    const RemoteGroup group{.base = 0,
-                            .consumers = std::make_shared<const std::vector<RemoteGroup::Consumer>>(consumers),
-                            .inputs = {},
-                            .results = {}};
+    const RemoteGroup group{
+        .base = 0,
+        .consumers = std::make_shared<const std::vector<RemoteGroup::Consumer>>(consumers),
+        .inputs = {},
+        .results = {}};
     for (const int64_t size : sizes) {
       Collective collective;
       collective.group = {3};

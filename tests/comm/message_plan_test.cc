@@ -118,9 +118,12 @@ RemotePart part_of(Collective::Kind kind, std::vector<int64_t> input,
                    const std::vector<std::vector<int64_t>>& members) {
   RemotePart part;
   part.collective = {kind, Reduction::kSum, DType::kFloat32, {2}, std::move(input), 1, -1, {}};
+  const auto suppliers = std::make_shared<const std::vector<int>>(std::vector<int>{0, 1});
+  std::vector<RemoteGroup::Consumer> consumers;
+  for (size_t process = 0; process < members.size(); ++process)
+    consumers.push_back({static_cast<int>(process), members[process], suppliers});
   RemoteGroup group;
-  for (int process = 0; process < 2; ++process)
-    group.consumers.push_back({process, members[process], {0, 1}});
+  group.consumers = std::make_shared<const std::vector<RemoteGroup::Consumer>>(std::move(consumers));
   group.inputs.resize(2);
   part.groups = {group};
   return part;
@@ -154,8 +157,7 @@ TEST(OwnedElements, ReduceScatterGivesEachMemberItsPart) {
 }
 
 TEST(OwnedElements, GroupsThatAreSpreadDifferentlyAreReducedApart) {
-  RemotePart other = part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}, {0}});
-  other.groups[0].consumers.pop_back();
+  const RemotePart other = part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}});
   EXPECT_EQ(reduce_buckets({part_of(Collective::Kind::kAllReduce, {1, 3}, {{0}, {0}}), other}).size(), 2u);
 }
 

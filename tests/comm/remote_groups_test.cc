@@ -14,10 +14,8 @@ using Kind = Collective::Kind;
 ProcessGroups process_groups_of(const char* text, int processes, AxisMask axes, Kind kind, AxisMask varies) {
   const Mesh mesh(Shape::parse(text));
   const bool same = kind == Kind::kAllReduce || kind == Kind::kAllGather;
-  const RemoteGroupRequest request{.kind = kind,
-                                   .axes = axes,
-                                   .computed = same ? varies & ~axes : varies,
-                                   .stored = varies};
+  const RemoteGroupRequest request{
+      .kind = kind, .axes = axes, .computed = same ? varies & ~axes : varies, .stored = varies};
   const auto groups_in = [&](int process) {
     const auto groups = RemoteGroupPlan(HostedMesh(mesh, {processes, process}), request).process_groups();
     return groups ? *groups : ProcessGroups();
@@ -94,8 +92,8 @@ TEST(RemoteGroupPlan, AllPairsOfThousandsOfProcessesShareOneListOfSuppliers) {
   for (const Kind kind : {Kind::kAllGather, Kind::kReduceScatter}) {
     const AxisMask computed = kind == Kind::kAllGather ? 0 : kBoth;
     const RemoteGroupPlan plan(HostedMesh(mesh, {4096, 7}), {kind, kBoth, computed, kBoth});
-    const std::vector<RemoteGroup> groups = plan.groups([](int64_t) { return nullptr; },
-                                                        [](int64_t) { return nullptr; });
+    const std::vector<RemoteGroup> groups =
+        plan.groups([](int64_t) { return nullptr; }, [](int64_t) { return nullptr; });
     ASSERT_EQ(groups.size(), 1u);
     ASSERT_EQ(groups[0].consumers->size(), 4096u);
     for (const RemoteGroup::Consumer& consumer : *groups[0].consumers) {
@@ -110,8 +108,8 @@ TEST(RemoteGroupPlan, AllPairsOfThousandsOfProcessesShareOneListOfSuppliers) {
 TEST(RemoteGroupPlan, HasOnlyTheGroupsOfItsProcess) {
   const Mesh mesh(Shape::parse("a:64;b:64"));
   const RemoteGroupPlan plan(HostedMesh(mesh, {4096, 65}), {Kind::kAllReduce, kFirst, kSecond, kBoth});
-  const std::vector<RemoteGroup> groups = plan.groups([](int64_t) { return nullptr; },
-                                                      [](int64_t) { return nullptr; });
+  const std::vector<RemoteGroup> groups =
+      plan.groups([](int64_t) { return nullptr; }, [](int64_t) { return nullptr; });
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].base, 1);
   EXPECT_EQ(groups[0].consumers->size(), 64u);
@@ -121,7 +119,8 @@ TEST(RemoteGroupPlan, HasOnlyTheGroupsOfItsProcess) {
 
 TEST(RemoteGroupPlan, PlansOneOfManyRequests) {
   RemoteGroupPlans plans(HostedMesh(Mesh(Shape::parse("a:4")), {4, 0}));
-  const RemoteGroupRequest gather{Kind::kAllGather, kFirst, 0, kFirst}, sum{Kind::kAllReduce, kFirst, 0, kFirst};
+  const RemoteGroupRequest gather{Kind::kAllGather, kFirst, 0, kFirst},
+      sum{Kind::kAllReduce, kFirst, 0, kFirst};
   EXPECT_EQ(&plans.of(gather), &plans.of(gather));
   EXPECT_NE(&plans.of(gather), &plans.of(sum));
 }

@@ -175,9 +175,12 @@ done << 'END'
 1,476,689,920 paper_tr_3
 2,885,976,064 paper_tr_4
 END
-# Models with experts have as many as their published weights.
+# Models have as many as their published weights.
 explain_config " 46,702,792,704 elements" models/mixtral_8x7b.yaml -- data.vocabulary.size=32000
 explain_config " 16,375,728,128 elements" models/deepseek_moe_16b.yaml -- data.vocabulary.size=102400
+explain_config " 8,030,261,248 elements" models/llama3_8b.yaml -- data.vocabulary.size=128256
+explain_config " 70,553,706,496 elements" models/llama3_70b.yaml -- data.vocabulary.size=128256
+explain_config " 405,853,388,800 elements" models/llama3_405b.yaml -- data.vocabulary.size=128256
 explain_config " 4,653,696 elements" models/lm_base.yaml models/tiny.yaml -- data.vocabulary.size=32768
 
 # Networks of images have as many weights as their papers or torchvision's; running means and variances are not counted.

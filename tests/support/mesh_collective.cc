@@ -220,12 +220,11 @@ CollectiveSide::CollectiveSide(const MeshCollective& c, Communicator& communicat
   for (const Collective& collective : c.parts) {
     inputs_.push_back(allocate(inputs.size(), input_bytes(collective)));
     results_.push_back(allocate(results.size(), result_bytes(collective)));
-    parts.push_back(
-        {.collective = collective,
-         .groups = plan.groups(
-             [&](int64_t position) { return inputs_.back()[*inputs.find(position)]->data(); },
-             [&](int64_t position) { return results_.back()[*results.find(position)]->data(); }),
-         .process_groups = plan.process_groups()});
+    parts.push_back({.collective = collective,
+                     .groups = plan.groups(
+                         [&](int64_t position) { return inputs_.back()[*inputs.find(position)]->data(); },
+                         [&](int64_t position) { return results_.back()[*results.find(position)]->data(); }),
+                     .process_groups = plan.process_groups()});
     if (options.guard) parts.back().guard = reinterpret_cast<const bool*>(guard_->data());
   }
   planned_bytes_ = sent_bytes(parts, communicator.process(), communicator.processes());

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 Explanation explanation_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> all = arguments;
-  all.emplace_back("run.model_dir=never/written");
+  all.insert(all.end(), {"run.model_dir=never/written", "run.mode=explain"});
   Diagnostics diagnostics;
   const Session session = open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml"}, all, diagnostics);
   diagnostics.throw_if_errors();

@@ -19,8 +19,8 @@ namespace {
 /// A variable of ours and of the original.
 using Names = std::vector<std::pair<std::string, std::string>>;
 
-struct Recorded {
-  explicit Recorded(const std::string& name, const Names& names)
+struct RecordedRows {
+  explicit RecordedRows(const std::string& name, const Names& names)
       : golden(std::string(MTF_SOURCE_DIR "/tests/golden/") + name), names(names) {
     const std::map<std::string, std::pair<std::string, int64_t>> inputs = {
         {"input_ids", {"inputs", 100}},
@@ -63,7 +63,7 @@ const std::vector<std::pair<std::string, std::string>> kMeshes = {
     {"x:8", "vocab:x;d_ff:x"},
 };
 
-void expect_gradients(const Model& model, const Recorded& recorded) {
+void expect_gradients(const Model& model, const RecordedRows& recorded) {
   TrainStepOptions options;
   options.batch_size = recorded.batch_size();
   options.keep_prediction = true;
@@ -84,7 +84,7 @@ void expect_gradients(const Model& model, const Recorded& recorded) {
   }
 }
 
-void expect_steps(const Model& model, const Recorded& recorded) {
+void expect_steps(const Model& model, const RecordedRows& recorded) {
   TrainStepOptions options;
   options.batch_size = recorded.batch_size();
   options.update =
@@ -156,7 +156,7 @@ TEST(GoldenBert, NormBeforeEachLayerAndRelativePositions) {
              {{"rms_norm/scale", "layer_norm/scale"},
               {"DenseReluDense/wi/kernel", "dense_1/kernel"},
               {"DenseReluDense/wo/kernel", "dense_2/kernel"}});
-  const Recorded recorded("12_bert_direct_relative", names);
+  const RecordedRows recorded("12_bert_direct_relative", names);
   const auto model = parse_model(fmt::format(
       R"({{type: masked_lm, loss_denominator: {}, layers: [
            embedding: {{output: {{d_model: 32}}, embedding: {{type: vocab, scale_logits: false}}}}, token_types, rms_norm,
@@ -200,7 +200,7 @@ TEST(GoldenBert, NormAfterEachLayerBiasesAndLearnedPositions) {
       feed_forward.emplace_back("DenseReluDense/" + ours + part, original + part);
   }
   add_blocks(names, attention, feed_forward);
-  const Recorded recorded("12_bert_original", names);
+  const RecordedRows recorded("12_bert_original", names);
   const auto model = parse_model(fmt::format(
       R"({{type: masked_lm, loss_denominator: {}, layers: [
            embedding: {{output: {{d_model: 32}}, embedding: {{type: vocab, scale_logits: false}}}}, token_types,

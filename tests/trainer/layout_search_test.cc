@@ -15,20 +15,25 @@ namespace {
 using ::testing::ElementsAre;
 using Sizes = std::vector<int64_t>;
 
-const std::vector<std::string> kPerceptron = {"run.mode=explain", "train.batch_size=48", "run.model_dir=never_written",
-                                              "vars.hidden_size=24", "vars.more_pairs=1"};
+const std::vector<std::string> kPerceptron = {"run.mode=explain", "train.batch_size=48",
+                                              "run.model_dir=never_written", "vars.hidden_size=24",
+                                              "vars.more_pairs=1"};
 const std::vector<std::string> kTransformer = {
     "vars={num_layers: 2, d_model: 32, d_ff: 64, num_heads: 4, d_kv: 8, max_length: 16}",
-    "data={train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 256}, sequence_length: 16}",
+    "data={train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 256}, "
+    "sequence_length: 16}",
     "run.mode=explain", "train.batch_size=16", "run.model_dir=never_written"};
 
-Session open(const std::string& model, std::vector<std::string> arguments, const std::string& mesh, int processes) {
+Session open(const std::string& model, std::vector<std::string> arguments, const std::string& mesh,
+             int processes) {
   arguments.push_back("mesh=" + mesh);
   // Slow links, so that layouts differ by what they send as well as by what they compute.
-  arguments.push_back("hardware={device: {flops: 1e10, bandwidth: 1e10}, links: [{bandwidth: 1e9, latency: 1e-6}]}");
+  arguments.push_back(
+      "hardware={device: {flops: 1e10, bandwidth: 1e10}, links: [{bandwidth: 1e9, latency: 1e-6}]}");
   arguments.push_back("cluster.processes=" + std::to_string(processes));
   Diagnostics diagnostics;
-  Session session = open_session({MTF_SOURCE_DIR "/configs/models/" + model + ".yaml"}, arguments, diagnostics);
+  Session session =
+      open_session({MTF_SOURCE_DIR "/configs/models/" + model + ".yaml"}, arguments, diagnostics);
   diagnostics.throw_if_errors();
   return session;
 }
@@ -36,7 +41,10 @@ Session open(const std::string& model, std::vector<std::string> arguments, const
 /// The search for the layout of a session's step on its mesh.
 struct Searched {
   Searched(Session opened, StepMemory memory)
-      : session(std::move(opened)), costs(session, std::move(memory)), dimensions(costs.graphs()), bounds(make_bounds()) {
+      : session(std::move(opened)),
+        costs(session, std::move(memory)),
+        dimensions(costs.graphs()),
+        bounds(make_bounds()) {
     for (int axis = 0; axis < session.layouts.mesh.rank(); ++axis) {
       names.push_back(session.layouts.mesh.name(axis));
       sizes.push_back(session.layouts.mesh.size(axis));
@@ -47,16 +55,18 @@ struct Searched {
     for (const auto& variable : costs.step().variables()) {
       if (variable->kind == Variable::Kind::kWeight) weights.insert(variable->name);
     }
-    return {dimensions, costs.step(), costs.on_one_position(), weights, costs.rates(session.layouts.mesh), {}};
+    return {dimensions, costs.step(), costs.on_one_position(), weights, costs.rates(session.layouts.mesh),
+            {}};
   }
   LayoutCost cost(const SplitChoice& chosen) {
     return costs(Layouts::make(session.layouts.mesh, rules_of(dimensions, chosen, names, {})));
   }
   LayoutSearchResult run(const LayoutSearchLimits& limits = {}) {
-    const LayoutSearch search{.dimensions = dimensions,
-                              .meshes = {sizes},
-                              .bound = [this](const std::vector<SearchAxis>& axes) { return bounds.seconds(axes); },
-                              .evaluate = [this](const LayoutCandidate& c) { return cost(c.chosen); }};
+    const LayoutSearch search{
+        .dimensions = dimensions,
+        .meshes = {sizes},
+        .bound = [this](const std::vector<SearchAxis>& axes) { return bounds.seconds(axes); },
+        .evaluate = [this](const LayoutCandidate& c) { return cost(c.chosen); }};
     return search.run(limits);
   }
 
@@ -81,6 +91,7 @@ struct Searched {
 
 /// The search finds the best one of all layouts, all of which cost at least what the bounds say.
 void expect_best_of_all(Session session, StepMemory memory = {}) {
+  const bool is_limited = memory.position.has_value();  // layouts that do not fit prove nothing about others
   Searched searched(std::move(session), std::move(memory));
   const LayoutSearchResult found = searched.run();
   ASSERT_FALSE(found.evaluated.empty());
@@ -100,7 +111,9 @@ void expect_best_of_all(Session session, StepMemory memory = {}) {
   });
   EXPECT_DOUBLE_EQ(found.best().cost.seconds, best->cost.seconds);
   EXPECT_EQ(found.best().cost.fits, best->cost.fits);
-  EXPECT_LT(found.evaluations, legal) << "as many as there are layouts";
+  if (!is_limited) {
+    EXPECT_LT(found.evaluations, legal) << "as many as there are layouts";
+  }
   fmt::print("{} evaluated of {} layouts, {} nodes\n", found.evaluations, legal, found.nodes);
 }
 
@@ -142,11 +155,12 @@ TEST(LayoutSearch, StopsWithTheBestSoFar) {
 TEST(LayoutSearch, GivenRulesStay) {
   Searched searched(open("toy", kPerceptron, "rows:2;cols:2", 4), {});
   const size_t io = searched.dimensions.find("io").value();
-  LayoutSearch search{.dimensions = searched.dimensions,
-                      .meshes = {searched.sizes},
-                      .bound = [&](const std::vector<SearchAxis>& axes) { return searched.bounds.seconds(axes); },
-                      .evaluate = [&](const LayoutCandidate& c) { return searched.cost(c.chosen); },
-                      .fixed = SplitChoice(2)};
+  LayoutSearch search{
+      .dimensions = searched.dimensions,
+      .meshes = {searched.sizes},
+      .bound = [&](const std::vector<SearchAxis>& axes) { return searched.bounds.seconds(axes); },
+      .evaluate = [&](const LayoutCandidate& c) { return searched.cost(c.chosen); },
+      .fixed = SplitChoice(2)};
   search.fixed[1].set(io);
   search.decided.set(io);
   for (const EvaluatedLayout& evaluated : search.run({}).evaluated) {

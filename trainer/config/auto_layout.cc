@@ -29,7 +29,8 @@ class AutoMeshType final : public Type {
     for (const Entry& entry : node.entries()) {
       if (entry.key == kAuto || entry.value.is_null()) continue;
       return place.diagnostics.error(
-          entry.mark, fmt::format("{} has names beside `auto`, for which names are still to be found", place.name()),
+          entry.mark,
+          fmt::format("{} has names beside `auto`, for which names are still to be found", place.name()),
           fmt::format("`{{auto: 8}}` alone, or `{{{}: auto}}` for one size", entry.key));
     }
     mesh.is_auto = true;

@@ -195,9 +195,7 @@ Hosting hosting_of(const Config& config) {
   return {config.launch.size, config.launch.rank};
 }
 
-Layouts make_layouts(const Config& config) {
-  return make_layouts(config, resolve_mesh(config));
-}
+Layouts make_layouts(const Config& config) { return make_layouts(config, resolve_mesh(config)); }
 
 Layouts make_layouts(const Config& config, const Mesh& mesh) {
   Layouts layouts = Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);

@@ -242,11 +242,13 @@ class ConfigCheck {
   /// Rules cannot name the dimensions of a mesh that is still to be found.
   void check_found_mesh() {
     if (!config_.mesh || !config_.mesh->is_auto) return;
-    for (const auto& [section, layout] : {std::pair("layout", &config_.layout),
-                                          std::pair("parameter_layout", &config_.parameter_layout),
-                                          std::pair("optimizer_layout", &config_.optimizer_layout)}) {
+    for (const auto& [section, layout] :
+         {std::pair("layout", &config_.layout), std::pair("parameter_layout", &config_.parameter_layout),
+          std::pair("optimizer_layout", &config_.optimizer_layout)}) {
       if (layout->empty()) continue;
-      error(section, fmt::format("`{}` has rules over dimensions of the mesh, which `mesh: auto` is still to find", section),
+      error(section,
+            fmt::format("`{}` has rules over dimensions of the mesh, which `mesh: auto` is still to find",
+                        section),
             "names and sizes in `mesh`, or no rules");
     }
     if (!config_.layout.is_auto)

@@ -235,12 +235,15 @@ void describe(config::Visitor& visit, CalibrateOptions& options) {
 
 void describe(config::Visitor& visit, LayoutSearchOptions& options) {
   visit("time_limit", options.time_limit, "after it, or Ctrl-C, the best layout so far is taken");
-  visit("mesh_dimensions", options.mesh_dimensions, "of `mesh: auto`, at most", config::Bounds{0.0, 6.0, true});
+  visit("mesh_dimensions", options.mesh_dimensions, "of `mesh: auto`, at most",
+        config::Bounds{0.0, 6.0, true});
   visit("memory_limit", options.memory_limit,
-        "memory that a position may use, such as 80GB; auto: what `run.device_memory_limit` or `run.memory_limit` "
+        "memory that a position may use, such as 80GB; auto: what `run.device_memory_limit` or "
+        "`run.memory_limit` "
         "leaves each position of a process, in training what is free",
         free_on_resume);
-  visit("runners_up", options.runners_up, "layouts that run.mode=explain shows beside the best one", non_negative);
+  visit("runners_up", options.runners_up, "layouts that run.mode=explain shows beside the best one",
+        non_negative);
 }
 
 void describe(config::Visitor& visit, TraceOptions& options) {
@@ -268,18 +271,22 @@ void describe(config::Visitor& visit, ProfileOptions& options) {
 
 void describe(config::Visitor& visit, Config& config) {
   visit("run", config.run, "what to do, and where");
-  visit("mesh", config.mesh, "names and sizes of the array of processors, such as {rows: 2, cols: 4}; auto: found with the layout, "
-        "for the positions of `devices` and the processes, or {auto: 8}",
-        free_on_resume);
+  visit(
+      "mesh", config.mesh,
+      "names and sizes of the array of processors, such as {rows: 2, cols: 4}; auto: found with the layout, "
+      "for the positions of `devices` and the processes, or {auto: 8}",
+      free_on_resume);
   visit("devices", config.devices,
         "processors, in mesh order: cpu, cpu*N for N positions; cuda for as many GPUs as the mesh needs, "
         "[cuda:0, "
         "cuda:1], cuda:0*N for N positions on one",
         free_on_resume);
-  visit("layout", config.layout, "tensor dimension: mesh dimension that splits it; auto, or {batch: rows, auto: true}: the "
-        "(other) rules with which a training step is predicted to take the shortest time", free_on_resume);
-  visit("parameter_layout", config.parameter_layout, "variables at rest: layout plus these rules (FSDP), or auto",
+  visit("layout", config.layout,
+        "tensor dimension: mesh dimension that splits it; auto, or {batch: rows, auto: true}: the "
+        "(other) rules with which a training step is predicted to take the shortest time",
         free_on_resume);
+  visit("parameter_layout", config.parameter_layout,
+        "variables at rest: layout plus these rules (FSDP), or auto", free_on_resume);
   visit("optimizer_layout", config.optimizer_layout,
         "optimizer slots: parameter_layout plus these rules (ZeRO-1), or auto", free_on_resume);
   visit("layout_search", config.layout_search, "the search for what is `auto` in `mesh` and the layouts",

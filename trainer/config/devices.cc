@@ -117,7 +117,8 @@ Devices any_gpus(const Config& config, const Entry& entry) {
   if (config.mesh) {
     for (const auto& axis : config.mesh->axes) needed *= axis.size.value_or(1);
     needed *= config.mesh->positions.value_or(1);
-    if (config.mesh->has_auto() || (config.mesh->is_auto && !config.mesh->positions)) needed = gpus_of_auto(config, entry);
+    if (config.mesh->has_auto() || (config.mesh->is_auto && !config.mesh->positions))
+      needed = gpus_of_auto(config, entry);
   }
   if (needed > visible) {
     throw Error(ErrorKind::kConfig, entry.mark,

@@ -106,6 +106,8 @@ void describe(config::Visitor& visit, DeviceOptions& options) {
   visit("kind", options.kind,
         "cpu: a machine, whose cores a process shares out among its positions; cuda: a GPU");
   visit("memory", options.memory, "bytes, such as 80GB; null: as this machine or its GPU has");
+  visit("host_memory", options.host_memory,
+        "bytes of a GPU's machine for each of its GPUs, such as 250GB; null: not checked");
   visit("cores", options.cores, "cores of the machine; 1 for a GPU, on which positions take turns", kCount);
   visit("flops", options.flops, "FLOPs of products that a core can do in a second, a number or by type");
   visit("products", options.products, "what products reach of this, by their shape");

@@ -65,7 +65,8 @@ struct DeviceOptions {
   std::string name;
   DeviceKind kind = DeviceKind::kCpu;
   std::optional<config::Bytes> memory;
-  int64_t cores = 1;  ///< of which each has the rates below
+  std::optional<config::Bytes> host_memory;  ///< of a GPU's machine, for each of its GPUs
+  int64_t cores = 1;                         ///< of which each has the rates below
   PeakFlops flops;
   ProductRates products;
   AttentionRates attention;

@@ -116,7 +116,8 @@ double CostModel::least_seconds(const Work& work) const {
   const MemoryRate memory = memory_rate(work.kind);
   const double rate = device.cache.size.value > 0 ? std::max(memory.cache, memory.memory) : memory.memory;
   double flops = 0;
-  if (work.kind == WorkKind::kProduct) flops = work.flops / (this->rate(work.factors) * device.products.share);
+  if (work.kind == WorkKind::kProduct)
+    flops = work.flops / (this->rate(work.factors) * device.products.share);
   if (work.kind == WorkKind::kAttention) flops = attention_seconds(work);
   const int threads = is_gpu() ? 1 : placement_.threads;
   return crowding() * std::max(flops, work.bytes / rate) / threads;

@@ -237,7 +237,7 @@ Json memory_json(const ExplainedMemory& memory) {
   };
   Json result{{"position", parts_json(memory.position, memory.position_bytes, memory.position_fits())},
               {"process", parts_json(memory.process.parts, memory.process.total(), memory.process_fits())},
-              {"limit", limit_json(memory.limit)},
+              {"limit", memory.limit.is_known() ? limit_json(memory.limit) : Json()},
               {"device", Json()},
               {"device_limit", memory.device_limit ? limit_json(*memory.device_limit) : Json()}};
   if (memory.on_device)

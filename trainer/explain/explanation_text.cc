@@ -338,7 +338,8 @@ std::string memory_lines(const ExplainedMemory& memory, const std::string& proce
     }
   }
   table.row({"         " + process, bytes_text(memory.process.total()), verdict(memory.process_fits())});
-  table.row({"         limit", bytes_text(memory.limit.bytes), memory.limit.source});
+  table.row(
+      {"         limit", memory.limit.is_known() ? bytes_text(memory.limit.bytes) : "", memory.limit.source});
   return table.to_string();
 }
 

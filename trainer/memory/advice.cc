@@ -107,7 +107,8 @@ class Search {
         Diagnostics diagnostics;
         check_layouts(*graph, change.layouts, diagnostics);
         if (diagnostics.has_errors()) return std::nullopt;
-        programs.push_back(partition(*graph, change.layouts, partition_options_of(session_, change.hosting)));
+        programs.push_back(partition(*graph, change.layouts,
+                                     partition_options_of(session_, change.layouts.mesh, change.hosting)));
       }
       std::vector<const Program*> pointers;
       for (const Program& program : programs) pointers.push_back(&program);

@@ -7,15 +7,18 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 namespace mtf {
 
 struct MemoryLimit {
-  int64_t bytes = 0;
+  int64_t bytes = 0;  ///< the largest number where there is none
   /// The origin of the limit: "run.memory_limit", "control group /sys/fs/cgroup/..." or "free memory of the
   /// machine".
   std::string source;
+
+  bool is_known() const { return bytes < std::numeric_limits<int64_t>::max(); }
 };
 
 /// Returns this process's share of the memory if `processes` processes, including this one, share it. /proc

@@ -147,13 +147,9 @@ MemoryUse memory_use(const Session& session, bool snapshot, std::span<const Eval
 
 namespace {
 
-/// The share of `processes` processes in the memory of the device in section `hardware`; nothing where it is of another
-/// kind, or its memory is not given.
-std::optional<MemoryLimit> planned_limit(const Config& config, DeviceKind kind, int processes) {
-  if (!config.machine || config.machine->device.kind != kind || !config.machine->device.memory)
-    return std::nullopt;
-  const DeviceOptions& device = config.machine->device;
-  MemoryLimit limit{device.memory->value / processes,
+/// A process's share of `memory` of the device in section `hardware`.
+MemoryLimit planned_limit(const DeviceOptions& device, config::Bytes memory, int processes) {
+  MemoryLimit limit{memory.value / processes,
                     device.name.empty() ? "`hardware`" : fmt::format("`hardware`: {}", device.name)};
   if (processes > 1) limit.source += fmt::format(", shared by {} processes", processes);
   return limit;
@@ -162,11 +158,14 @@ std::optional<MemoryLimit> planned_limit(const Config& config, DeviceKind kind, 
 }  // namespace
 
 MemoryLimit memory_limit(const Config& config) {
-  const auto& given = config.run.memory_limit.value;
-  if (const auto planned = planned_limit(config, DeviceKind::kCpu, config.launch.local_size);
-      planned && !given)
-    return *planned;
-  return given ? MemoryLimit{given->value, "run.memory_limit"} : available_memory(config.launch.local_size);
+  const int processes = config.launch.local_size;
+  if (const auto& given = config.run.memory_limit.value) return {given->value, "run.memory_limit"};
+  if (!config.machine) return available_memory(processes);
+  const DeviceOptions& device = config.machine->device;
+  if (device.kind == DeviceKind::kCpu)
+    return device.memory ? planned_limit(device, *device.memory, processes) : available_memory(processes);
+  if (device.host_memory) return planned_limit(device, *device.host_memory, 1);
+  return {std::numeric_limits<int64_t>::max(), "not checked: `hardware` has no host_memory"};
 }
 
 MemoryLimits memory_limits(const Session& session) {
@@ -174,8 +173,8 @@ MemoryLimits memory_limits(const Session& session) {
   if (session.backend->is_host()) return limits;
   if (const auto& given = session.config.run.device_memory_limit.value) {
     limits.device = {given->value, "run.device_memory_limit"};
-  } else if (auto planned = planned_limit(session.config, DeviceKind::kCuda, 1)) {
-    limits.device = std::move(planned);
+  } else if (const auto& machine = session.config.machine; machine && machine->device.memory) {
+    limits.device = planned_limit(machine->device, *machine->device.memory, 1);
   } else if (session.device_budget) {
     const DeviceBudget& budget = *session.device_budget;
     limits.device = {budget.state.free / budget.processes, "free memory of " + budget.gpu};

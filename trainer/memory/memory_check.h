@@ -33,10 +33,11 @@ struct MemoryLimits {
 MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
                      const DecodingBytes& decoding);
 
-/// Returns run.memory_limit, the memory of the machine in `hardware`, or the memory that is available to this process if the run's processes on this
-/// machine share it.
+/// Returns run.memory_limit, the memory of the machine in `hardware`, or the memory that is available to this process
+/// if the run's processes on this machine share it.
 MemoryLimit memory_limit(const Config& config);
-/// Returns memory_limit(), and run.device_memory_limit, the memory of the GPU in `hardware`, or this process's share of what its GPU has free.
+/// Returns memory_limit(), and run.device_memory_limit, the memory of the GPU in `hardware`, or this process's share of
+/// what its GPU has free.
 MemoryLimits memory_limits(const Session& session);
 
 bool fits(const RunMemory& need, const MemoryLimits& limits);

@@ -37,7 +37,8 @@ class Sum {
 
 /// Returns the bytes of the slices that this process saves: those that no process of a lower rank holds.
 int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
-  return hosted.first_held(v.layout.varies()) * slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
+  return hosted.first_held(v.layout.varies()) *
+         slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
 

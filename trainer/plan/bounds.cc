@@ -41,7 +41,8 @@ double processes_along(int64_t size, int64_t stride, int64_t hosted) {
 }  // namespace
 
 LayoutBounds::LayoutBounds(const SplittableDimensions& dimensions, const Graph& step, const Program& program,
-                           const std::set<std::string>& trained, const BoundRates& rates, const OpenRules& open)
+                           const std::set<std::string>& trained, const BoundRates& rates,
+                           const OpenRules& open)
     : hosted_(rates.hosted),
       step_(rates.step),
       link_(rates.link),
@@ -50,9 +51,10 @@ LayoutBounds::LayoutBounds(const SplittableDimensions& dimensions, const Graph& 
   add_work(dimensions, program, program.instructions, 1, rates, open);
   for (const ProgramVariable& v : program.variables) {
     const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
-    add(variables_, {dimensions.of(v.variable.shape),
-                     static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype)),
-                     open.parameter || (is_slot && open.optimizer)});
+    add(variables_,
+        {dimensions.of(v.variable.shape),
+         static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype)),
+         open.parameter || (is_slot && open.optimizer)});
   }
   add_gradients(dimensions, step, trained);
 }
@@ -71,7 +73,8 @@ void LayoutBounds::add_work(const SplittableDimensions& dimensions, const Progra
                             const std::vector<Instruction>& block, double times, const BoundRates& rates,
                             const OpenRules& open) {
   for (const Instruction& instruction : block) {
-    add_work(dimensions, program, instruction.body(), times * static_cast<double>(instruction.count()), rates, open);
+    add_work(dimensions, program, instruction.body(), times * static_cast<double>(instruction.count()), rates,
+             open);
     if (instruction.is_collective()) continue;
     const std::optional<Work> work = work_of(program, instruction);
     if (!work) continue;
@@ -95,7 +98,8 @@ void LayoutBounds::add_gradients(const SplittableDimensions& dimensions, const G
     bool is_used = false;
   };
   std::map<std::string, Found> weights;
-  std::unordered_map<const Operation*, std::string> same;  ///< makers of a weight's value, perhaps of another type
+  std::unordered_map<const Operation*, std::string>
+      same;  ///< makers of a weight's value, perhaps of another type
   for_each_live_operation(step, [&](const Operation& operation) {
     if (const auto* read = dynamic_cast<const ReadVariable*>(&operation)) {
       if (!trained.contains(read->variable->name)) return;
@@ -103,15 +107,17 @@ void LayoutBounds::add_gradients(const SplittableDimensions& dimensions, const G
       same[&operation] = read->variable->name;
       return;
     }
-    if (operation.provenance().phase != Phase::kForward || operation.hints().domain != Domain::kActivation) return;
+    if (operation.provenance().phase != Phase::kForward) return;
+    if (operation.name() == "cast") {
+      if (const auto maker = same.find(&operation.inputs()[0].operation()); maker != same.end())
+        same.emplace(&operation, maker->second);
+      return;
+    }
+    if (operation.hints().domain != Domain::kActivation) return;
     for (const Tensor& input : operation.inputs()) {
       const auto maker = same.find(&input.operation());
       if (maker == same.end()) continue;
       Found& weight = weights[maker->second];
-      if (operation.name() == "cast") {
-        same[&operation] = maker->second;
-        continue;
-      }
       const DimensionSet summed = sums_gradient(operation.name())
                                       ? all_of(dimensions, operation) & ~dimensions.of(weight.variable->shape)
                                       : DimensionSet();

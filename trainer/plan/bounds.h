@@ -46,7 +46,7 @@ class LayoutBounds {
  private:
   struct Item {
     DimensionSet dimensions;
-    double amount = 0;      ///< seconds, or bytes
+    double amount = 0;     ///< seconds, or bytes
     bool is_free = false;  ///< rules that are still to be found may split it over any mesh dimension
   };
   struct Gradient {
@@ -54,8 +54,10 @@ class LayoutBounds {
     double bytes = 0;
   };
   void add_work(const SplittableDimensions& dimensions, const Program& program,
-                const std::vector<Instruction>& block, double times, const BoundRates& rates, const OpenRules& open);
-  void add_gradients(const SplittableDimensions& dimensions, const Graph& step, const std::set<std::string>& trained);
+                const std::vector<Instruction>& block, double times, const BoundRates& rates,
+                const OpenRules& open);
+  void add_gradients(const SplittableDimensions& dimensions, const Graph& step,
+                     const std::set<std::string>& trained);
   static void add(std::vector<Item>& items, const Item& item);
 
   /// The processes among which work with these dimensions is divided at best.
@@ -66,7 +68,8 @@ class LayoutBounds {
   int64_t hosted_ = 1;
   double step_ = 0, link_ = 0;
   int links_ = 1;
-  double sends_ = 1;  ///< times that a reduced gradient is sent, as a share of its bytes: an all-reduce sends twice
+  double sends_ =
+      1;  ///< times that a reduced gradient is sent, as a share of its bytes: an all-reduce sends twice
 };
 
 }  // namespace mtf

@@ -25,7 +25,7 @@ bool has_training_step(RunMode mode) {
   return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
 }
 
-/// Memory that limits the search: what is given, and in training what is free.
+/// Memory that limits the search: what is given, that of `hardware`, and in training what is free.
 StepMemory step_memory(const Session& session) {
   const Config& config = session.config;
   if (const auto& limit = config.layout_search.memory_limit.value)
@@ -36,17 +36,19 @@ StepMemory step_memory(const Session& session) {
     return {.position = {},
             .process = given.value->value,
             .source = is_host ? "run.memory_limit" : "run.device_memory_limit"};
-  if (config.run.mode != RunMode::kTrain) return {};
+  if (config.run.mode != RunMode::kTrain && !(config.machine && config.machine->device.memory)) return {};
   const MemoryLimits limits = memory_limits(session);
   if (is_host) return {.position = {}, .process = limits.host.bytes, .source = limits.host.source};
-  if (limits.device) return {.position = {}, .process = limits.device->bytes, .source = limits.device->source};
+  if (limits.device)
+    return {.position = {}, .process = limits.device->bytes, .source = limits.device->source};
   return {};
 }
 
 std::set<std::string> trained_weights(const Graph& step, const Config& config) {
   std::set<std::string> names;
   for (const auto& variable : step.variables()) {
-    if (variable->kind == Variable::Kind::kWeight && is_trained(variable->name, config)) names.insert(variable->name);
+    if (variable->kind == Variable::Kind::kWeight && is_trained(variable->name, config))
+      names.insert(variable->name);
   }
   return names;
 }
@@ -62,13 +64,15 @@ class Planner {
         finds_mesh_(config_.mesh && config_.mesh->is_auto),
         meshes_(meshes()),
         bounds_(dimensions_, costs_.step(), costs_.on_one_position(), trained_weights(costs_.step(), config_),
-                costs_.rates(session.layouts.mesh), open_) {}
+                costs_.rates(session.layouts.mesh), open_),
+        pool_(thread_count(session.config), [] {}) {}
 
   LayoutPlan plan(const LayoutSearchLimits& limits) {
     LayoutSearch search{.dimensions = dimensions_,
                         .meshes = meshes_,
                         .bound = [this](const std::vector<SearchAxis>& axes) { return bound(axes); },
                         .evaluate = [this](const LayoutCandidate& c) { return evaluate(c); },
+                        .pool = &pool_,
                         .merges_equal = finds_mesh_,
                         .first = {std::string(kBatch)}};
     if (!finds_mesh_) {
@@ -104,17 +108,21 @@ class Planner {
     const auto rank = static_cast<size_t>(mesh.rank());
     search.fixed.resize(rank);
     std::set<std::string> named;
-    std::vector<const LayoutRules*> all{&config_.layout, &config_.parameter_layout, &config_.optimizer_layout};
-    if (session_.layouts.part) all.insert(all.end(), {&session_.layouts.part->activation, &session_.layouts.part->parameter});
+    std::vector<const LayoutRules*> all{&config_.layout, &config_.parameter_layout,
+                                        &config_.optimizer_layout};
+    if (session_.layouts.part)
+      all.insert(all.end(), {&session_.layouts.part->activation, &session_.layouts.part->parameter});
     for (const LayoutRules* rules : all) {
-      for (const LayoutRule& rule : rules->rules()) named.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
+      for (const LayoutRule& rule : rules->rules())
+        named.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
     }
     for (const LayoutRule& rule : config_.layout.rules()) {
       const std::optional<size_t> i = dimensions_.find(rule.dimension);
       if (!i) continue;
       search.decided.set(*i);
       for (const std::string& name : rule.mesh_dimensions) {
-        if (const std::optional<int> axis = mesh.shape().find(name)) search.fixed[static_cast<size_t>(*axis)].set(*i);
+        if (const std::optional<int> axis = mesh.shape().find(name))
+          search.fixed[static_cast<size_t>(*axis)].set(*i);
       }
     }
     if (!config_.layout.is_auto) {
@@ -124,8 +132,8 @@ class Planner {
     for (int axis = 0; axis < mesh.rank(); ++axis) {
       int kind = axis;
       for (int other = 0; other < axis; ++other) {
-        if (are_alike && mesh.size(other) == mesh.size(axis) &&
-            !named.contains(mesh.name(axis)) && !named.contains(mesh.name(other)))
+        if (are_alike && mesh.size(other) == mesh.size(axis) && !named.contains(mesh.name(axis)) &&
+            !named.contains(mesh.name(other)))
           kind = search.kinds[static_cast<size_t>(other)];
       }
       search.kinds.push_back(kind);
@@ -136,7 +144,8 @@ class Planner {
   double bound(const std::vector<SearchAxis>& axes) const {
     if (costs_.memory().position &&
         bounds_.variable_bytes(axes) > static_cast<double>(*costs_.memory().position))
-      return std::numeric_limits<double>::max();  // does not fit, but is not infinite: one of these is the least evil
+      return std::numeric_limits<
+          double>::max();  // does not fit, but is not infinite: one of these is the least evil
     return bounds_.seconds(axes);
   }
 
@@ -151,7 +160,9 @@ class Planner {
 
   FoundLayout found(const LayoutCandidate& candidate, int variant) const {
     const Mesh mesh = mesh_of(candidate);
-    FoundLayout result{.mesh = {}, .layout = config_.layout, .parameter_layout = config_.parameter_layout,
+    FoundLayout result{.mesh = {},
+                       .layout = config_.layout,
+                       .parameter_layout = config_.parameter_layout,
                        .optimizer_layout = config_.optimizer_layout};
     std::vector<std::string> names;
     for (int axis = 0; axis < mesh.rank(); ++axis) {
@@ -186,13 +197,16 @@ class Planner {
   LayoutCost evaluate(const LayoutCandidate& candidate) {
     LayoutCost best;
     for (const int variant : {kAsLaidOut, kOptimizerSplit, kParametersSplit}) {
-      if ((variant == kOptimizerSplit && !open_.optimizer) || (variant == kParametersSplit && !open_.parameter))
+      if ((variant == kOptimizerSplit && !open_.optimizer) ||
+          (variant == kParametersSplit && !open_.parameter))
         continue;
       const FoundLayout tried = found(candidate, variant);
       if (variant != kAsLaidOut) {
-        const LayoutRules& given = variant == kParametersSplit ? static_cast<const LayoutRules&>(config_.parameter_layout)
-                                                               : config_.optimizer_layout;
-        const LayoutRules& now = variant == kParametersSplit ? tried.parameter_layout : tried.optimizer_layout;
+        const LayoutRules& given = variant == kParametersSplit
+                                       ? static_cast<const LayoutRules&>(config_.parameter_layout)
+                                       : config_.optimizer_layout;
+        const LayoutRules& now =
+            variant == kParametersSplit ? tried.parameter_layout : tried.optimizer_layout;
         if (now.rules().size() == given.rules().size()) continue;  // nothing more can be split
       }
       LayoutCost cost = costs_(layouts_of(tried));
@@ -211,6 +225,7 @@ class Planner {
   const std::vector<std::vector<int64_t>> meshes_;
   const LayoutBounds bounds_;
   DimensionSet decided_;
+  ThreadPool pool_;
 };
 
 /// `layout: auto is {batch: data} on mesh {data: 8}`: what is set.
@@ -275,8 +290,10 @@ std::optional<FoundLayout> kept_layout(const Session& session) {
     }
     if (Shape(std::move(sizes)) != mesh.shape()) return std::nullopt;
   }
-  FoundLayout found{.mesh = old.mesh.value_or(config::MeshSizes()), .layout = old.layout,
-                    .parameter_layout = old.parameter_layout, .optimizer_layout = old.optimizer_layout};
+  FoundLayout found{.mesh = old.mesh.value_or(config::MeshSizes()),
+                    .layout = old.layout,
+                    .parameter_layout = old.parameter_layout,
+                    .optimizer_layout = old.optimizer_layout};
   const auto keeps = [](const AutoLayout& now, LayoutRules& kept) {
     if (now.is_auto) return includes(kept, now);
     kept = now;
@@ -292,10 +309,11 @@ std::optional<FoundLayout> kept_layout(const Session& session) {
 void check_batch_size(const Config& config, Diagnostics& diagnostics) {
   const auto* relative = std::get_if<RelativeBatchSize>(&config.train.batch_size);
   if (relative == nullptr || relative->tokens || !config.layout.is_auto || config.layout.find(kBatch)) return;
-  diagnostics.error(config.mark("train.batch_size"),
-                    fmt::format("`train.batch_size` in {} per replica depends on `layout`, which is still to be found",
-                                relative->per_replica ? "examples" : "tokens"),
-                    relative->per_replica ? "the number of examples in all" : "`{tokens: N}`, of the whole batch");
+  diagnostics.error(
+      config.mark("train.batch_size"),
+      fmt::format("`train.batch_size` in {} per replica depends on `layout`, which is still to be found",
+                  relative->per_replica ? "examples" : "tokens"),
+      relative->per_replica ? "the number of examples in all" : "`{tokens: N}`, of the whole batch");
 }
 
 }  // namespace
@@ -340,8 +358,8 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
   if (plan && plan->layouts.empty()) {
     check_layouts(LayoutCosts(session, {}).step(), session.layouts, diagnostics);
     diagnostics.throw_if_errors();
-    throw Error(ErrorKind::kConfig, config.mark("layout"), "no layout of the step is legal with the rules that are given",
-                "leave some of them out");
+    throw Error(ErrorKind::kConfig, config.mark("layout"),
+                "no layout of the step is legal with the rules that are given", "leave some of them out");
   }
   Diagnostics of_text;
   const auto found = config::parse<FoundLayout>(config::load_text(text, "layout", {}, of_text), of_text);

@@ -41,6 +41,7 @@ LayoutCosts::LayoutCosts(const Session& session, StepMemory memory)
 
 const Graph& LayoutCosts::step_for(const Layouts& layouts) {
   const int64_t parts = expert_parts(layouts);
+  const std::lock_guard lock(mutex_);
   std::unique_ptr<Graph>& graph = steps_[parts];
   if (!graph) {
     TrainStepOptions options = options_;
@@ -56,7 +57,10 @@ std::vector<const Graph*> LayoutCosts::graphs() const {
   return graphs;
 }
 
-Program LayoutCosts::on_one_position() const { return compile(session_, step(), Layouts::single()); }
+Program LayoutCosts::on_one_position() const {
+  const Layouts single = Layouts::single();
+  return partition(step(), single, partition_options_of(session_, single.mesh, {}));
+}
 
 BoundRates LayoutCosts::rates(const Mesh& mesh) const {
   const CostModel model = model_of(session_, mesh);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -26,7 +27,7 @@ class LayoutCosts {
   /// The session's model and data are open. Throws Error (kConfig) if the step cannot be built.
   LayoutCosts(const Session& session, StepMemory memory);
 
-  /// An illegal layout costs nothing but LayoutCost::is_legal.
+  /// An illegal layout costs nothing but LayoutCost::is_legal. May be called by several threads at a time.
   LayoutCost operator()(const Layouts& layouts);
 
   /// The training step, and the evaluation if there is one, where nothing depends on the layout.
@@ -47,6 +48,7 @@ class LayoutCosts {
   const Session& session_;
   const StepMemory memory_;
   TrainStepOptions options_;
+  std::mutex mutex_;                                 ///< guards steps_
   std::map<int64_t, std::unique_ptr<Graph>> steps_;  ///< by TrainStepOptions::expert_parts
   std::unique_ptr<Graph> evaluation_;                ///< null: the run has none
 };

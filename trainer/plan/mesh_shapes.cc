@@ -5,7 +5,8 @@
 namespace mtf {
 namespace {
 
-void extend(std::vector<int64_t>& sizes, int64_t left, int64_t most, std::vector<std::vector<int64_t>>& shapes) {
+void extend(std::vector<int64_t>& sizes, int64_t left, int64_t most,
+            std::vector<std::vector<int64_t>>& shapes) {
   if (left == 1) {
     shapes.push_back(sizes);
     return;

@@ -39,25 +39,28 @@ std::string why_not(const LayoutPlan& plan, const LayoutCost& cost) {
 std::string proof_text(const LayoutPlan& plan) {
   const LayoutSearchResult& search = plan.search;
   if (!search.best().cost.fits)
-    return fmt::format("none of the {} fits into {}: this one takes the least memory",
-                       search.evaluations, plan.memory.source);
-  if (search.is_proven() && !plan.are_cut) return "no other layout of these dimensions is predicted to be faster";
+    return fmt::format("none of the {} fits into {}: this one takes the least memory", search.evaluations,
+                       plan.memory.source);
+  if (search.is_proven() && !plan.are_cut)
+    return "no other layout of these dimensions is predicted to be faster";
   return fmt::format("{}: another one may be faster by {:.1f} %",
-                     plan.is_stopped ? "stopped" : "the time was up (layout_search.time_limit)", 100 * search.gap());
+                     plan.is_stopped ? "stopped" : "the time was up (layout_search.time_limit)",
+                     100 * search.gap());
 }
 
 }  // namespace
 
 std::string to_string(const LayoutPlan& plan, int64_t most) {
   const LayoutSearchResult& search = plan.search;
-  std::string text = fmt::format("layout search: {} layouts evaluated on {} mesh{}, {} branches, {}\n  {}\n\n",
-                                 search.evaluations, plan.meshes, plan.meshes == 1 ? "" : "es", search.nodes,
-                                 time_text(search.seconds), proof_text(plan));
+  std::string text = fmt::format(
+      "layout search: {} layouts evaluated on {} mesh{}, {} branches, {}\n  {}\n\n", search.evaluations,
+      plan.meshes, plan.meshes == 1 ? "" : "es", search.nodes, time_text(search.seconds), proof_text(plan));
   const FoundLayout& best = plan.layouts.front().found;
-  if (!best.mesh.axes.empty()) text += fmt::format("mesh: {}\n", config::to_flow_yaml(config::dump(best.mesh)));
-  for (const auto& [section, rules] : {std::pair("layout", &best.layout),
-                                       std::pair("parameter_layout", &best.parameter_layout),
-                                       std::pair("optimizer_layout", &best.optimizer_layout)}) {
+  if (!best.mesh.axes.empty())
+    text += fmt::format("mesh: {}\n", config::to_flow_yaml(config::dump(best.mesh)));
+  for (const auto& [section, rules] :
+       {std::pair("layout", &best.layout), std::pair("parameter_layout", &best.parameter_layout),
+        std::pair("optimizer_layout", &best.optimizer_layout)}) {
     if (!rules->empty()) text += fmt::format("{}: {}\n", section, config::to_flow_yaml(config::dump(*rules)));
   }
   TextTable table({{"layout"},
@@ -70,8 +73,9 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
   const size_t shown = std::min(plan.layouts.size(), static_cast<size_t>(most) + 1);
   for (size_t i = 0; i < shown; ++i) {
     const LayoutCost& cost = plan.layouts[i].cost;
-    table.row({rules_text(plan.layouts[i], plan.meshes > 1), time_text(cost.seconds), time_text(cost.computing),
-               time_text(cost.waiting), bytes_text(static_cast<double>(cost.bytes)), bytes_text(cost.bytes_sent),
+    table.row({rules_text(plan.layouts[i], plan.meshes > 1), time_text(cost.seconds),
+               time_text(cost.computing), time_text(cost.waiting),
+               bytes_text(static_cast<double>(cost.bytes)), bytes_text(cost.bytes_sent),
                i == 0 ? "" : why_not(plan, cost)});
   }
   return text + "\n" + table.to_string() + "\n";

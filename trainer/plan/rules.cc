@@ -51,7 +51,8 @@ LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step
       Known& k = known[d.name];
       k.divisor = std::gcd(k.divisor, d.size);
       if (variable->kind == Variable::Kind::kWeight)
-        k.bytes += static_cast<double>(variable->shape.size()) * static_cast<double>(size_of(variable->dtype));
+        k.bytes +=
+            static_cast<double>(variable->shape.size()) * static_cast<double>(size_of(variable->dtype));
       for (const Dimension& other : variable->shape) k.companions.insert(other.name);
     }
   }
@@ -59,7 +60,8 @@ LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step
   for (const auto& [name, k] : known) {
     if (k.bytes > 0 && dimensions.find(name)) names.push_back(name);
   }
-  std::ranges::stable_sort(names, std::greater<>(), [&](const std::string& name) { return known[name].bytes; });
+  std::ranges::stable_sort(names, std::greater<>(),
+                           [&](const std::string& name) { return known[name].bytes; });
   std::vector<LayoutRule> rules;
   for (const std::string& name : names) {
     if (fixed.find(name)) continue;
@@ -75,7 +77,8 @@ LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step
       parts *= mesh.size(axis);
       for (const std::string& companion : k.companions) {
         const LayoutRule* other = layout.find(companion);
-        is_split |= other && std::ranges::find(other->mesh_dimensions, mesh.name(axis)) != other->mesh_dimensions.end();
+        is_split |= other && std::ranges::find(other->mesh_dimensions, mesh.name(axis)) !=
+                                 other->mesh_dimensions.end();
       }
       rule.mesh_dimensions.push_back(mesh.name(axis));
     }

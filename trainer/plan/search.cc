@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 namespace mtf {
@@ -52,13 +52,20 @@ class Run {
       Node root{.mesh = mesh, .chosen = given(mesh)};
       push(std::move(root));
     }
+    const size_t workers = search_.pool ? static_cast<size_t>(search_.pool->threads()) : 1;
     int64_t idle = 0;
-    while (!open_.empty() && open_.top().bound < limit() && !is_over()) {
+    while (!is_over()) {
+      const bool has_more = !open_.empty() && open_.top().bound < limit();
+      if (leaves_.size() == workers || (!has_more && !leaves_.empty())) {
+        evaluate_leaves();
+        continue;
+      }
+      if (!has_more) break;
       Node node = open_.top();
       open_.pop();
       idle = is_leaf(node) ? 0 : idle + 1;
       if (is_leaf(node)) {
-        evaluate({node.mesh, std::move(node.chosen)});
+        leaves_.push_back(std::move(node));
       } else if (idle > kPatience) {
         idle = 0;
         dive(std::move(node));
@@ -134,9 +141,8 @@ class Run {
     const std::vector<int64_t>& sizes = search_.meshes[node.mesh];
     for (size_t a = 0; a < node.axis; ++a) {
       if (search_.merges_equal && node.chosen[a] == node.chosen[node.axis]) return false;
-      const bool exchangeable =
-          sizes[a] == sizes[node.axis] &&
-          (search_.kinds.empty() || search_.kinds[a] == search_.kinds[node.axis]);
+      const bool exchangeable = sizes[a] == sizes[node.axis] &&
+                                (search_.kinds.empty() || search_.kinds[a] == search_.kinds[node.axis]);
       if (exchangeable && precedes(node.chosen[node.axis], node.chosen[a])) return false;
     }
     return true;
@@ -165,7 +171,7 @@ class Run {
     return {std::move(with), std::move(without)};
   }
 
-  /// Completes the node by the better child each time, and evaluates what it gets.
+  /// Completes the node by the better child each time.
   void dive(Node node) {
     while (!is_leaf(node)) {
       std::vector<Node> children;
@@ -180,11 +186,19 @@ class Run {
       if (children.size() == 2) push(std::move(children[second ? 0 : 1]));
       node = std::move(children[second ? 1 : 0]);
     }
-    evaluate({node.mesh, std::move(node.chosen)});
+    leaves_.push_back(std::move(node));
+  }
+
+  void evaluate_leaves() {
+    std::vector<LayoutCandidate> candidates;
+    for (Node& leaf : leaves_) candidates.push_back({leaf.mesh, std::move(leaf.chosen)});
+    leaves_.clear();
+    evaluate(std::move(candidates));
   }
 
   void evaluate_first() {
-    evaluate({0, given(0)});
+    evaluate({{0, given(0)}});
+    std::vector<LayoutCandidate> candidates;
     for (size_t mesh = 0; mesh < search_.meshes.size(); ++mesh) {
       for (const std::string& name : search_.first) {
         const std::optional<size_t> i = search_.dimensions.find(name);
@@ -196,28 +210,45 @@ class Run {
           all &= may_add(node, a, *i);
           if (all) node.chosen[a].set(*i);
         }
-        if (all && !is_over()) evaluate({mesh, std::move(node.chosen)});
+        if (all) candidates.push_back({mesh, std::move(node.chosen)});
       }
     }
+    if (!is_over()) evaluate(std::move(candidates));
   }
 
-  void evaluate(LayoutCandidate candidate) {
-    std::vector<std::string> key;
-    key.push_back(std::to_string(candidate.mesh));
-    for (const DimensionSet& set : candidate.chosen) key.push_back(set.to_string());
-    if (!seen_.emplace(std::move(key), true).second) return;
-    ++result_.evaluations;
-    EvaluatedLayout evaluated{std::move(candidate), {}};
-    evaluated.cost = search_.evaluate(evaluated.layout);
-    if (!evaluated.cost.is_legal) return;
-    if (result_.evaluated.empty() || is_better(evaluated, best_)) best_ = evaluated;
-    result_.evaluated.push_back(std::move(evaluated));
+  bool is_new(const LayoutCandidate& candidate) {
+    std::string key = std::to_string(candidate.mesh);
+    for (const DimensionSet& set : candidate.chosen) key += ' ' + set.to_string();
+    return seen_.insert(std::move(key)).second;
+  }
+
+  void evaluate(std::vector<LayoutCandidate> candidates) {
+    std::vector<EvaluatedLayout> results;
+    for (LayoutCandidate& candidate : candidates) {
+      if (is_new(candidate)) results.push_back({std::move(candidate), {}});
+    }
+    auto evaluate_one = [&](int64_t i, int /*worker*/) {
+      EvaluatedLayout& result = results[static_cast<size_t>(i)];
+      result.cost = search_.evaluate(result.layout);
+    };
+    if (search_.pool) {
+      search_.pool->run(std::ssize(results), evaluate_one);
+    } else {
+      for (int64_t i = 0; i < std::ssize(results); ++i) evaluate_one(i, 0);
+    }
+    result_.evaluations += std::ssize(results);
+    for (EvaluatedLayout& evaluated : results) {
+      if (!evaluated.cost.is_legal) continue;
+      if (result_.evaluated.empty() || is_better(evaluated, best_)) best_ = evaluated;
+      result_.evaluated.push_back(std::move(evaluated));
+    }
   }
 
   void finish() {
     std::ranges::stable_sort(result_.evaluated, is_better);
     double bound = dropped_;
     if (!open_.empty()) bound = std::min(bound, open_.top().bound);
+    for (const Node& leaf : leaves_) bound = std::min(bound, leaf.bound);
     const bool found = !result_.evaluated.empty() && best_.cost.fits;
     if (found && bound >= limit()) bound = best_.cost.seconds;
     result_.lower_bound = bound;
@@ -228,17 +259,21 @@ class Run {
   const LayoutSearchLimits& limits_;
   const Clock::time_point begin_;
   std::priority_queue<Node, std::vector<Node>, ComesLater> open_;
-  std::map<std::vector<std::string>, bool> seen_;
+  std::vector<Node> leaves_;  ///< that are evaluated next, together
+  std::set<std::string> seen_;
   LayoutSearchResult result_;
   EvaluatedLayout best_;
-  double dropped_ = std::numeric_limits<double>::infinity();  ///< the smallest bound of nodes that were not kept
+  double dropped_ =
+      std::numeric_limits<double>::infinity();  ///< the smallest bound of nodes that were not kept
   int64_t numbers_ = 0;
   bool stopped_ = false;
 };
 
 }  // namespace
 
-LayoutSearchResult LayoutSearch::run(const LayoutSearchLimits& limits) const { return Run(*this, limits).run(); }
+LayoutSearchResult LayoutSearch::run(const LayoutSearchLimits& limits) const {
+  return Run(*this, limits).run();
+}
 
 size_t LayoutCandidate::rules() const {
   DimensionSet all;
@@ -249,14 +284,15 @@ size_t LayoutCandidate::rules() const {
 bool is_better(const EvaluatedLayout& a, const EvaluatedLayout& b) {
   const auto rank = [](const EvaluatedLayout& e) {
     const LayoutCost& c = e.cost;
-    return std::tuple(!c.is_legal, !c.fits, c.fits ? c.seconds : static_cast<double>(c.bytes), c.bytes, c.bytes_sent,
-                      e.layout.rules());
+    return std::tuple(!c.is_legal, !c.fits, c.fits ? c.seconds : static_cast<double>(c.bytes), c.bytes,
+                      c.bytes_sent, e.layout.rules());
   };
   return rank(a) < rank(b);
 }
 
 double LayoutSearchResult::gap() const {
-  if (evaluated.empty() || !best().cost.fits) return lower_bound < std::numeric_limits<double>::infinity() ? 1 : 0;
+  if (evaluated.empty() || !best().cost.fits)
+    return lower_bound < std::numeric_limits<double>::infinity() ? 1 : 0;
   return std::max(0.0, 1 - lower_bound / best().cost.seconds);
 }
 

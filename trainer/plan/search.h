@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/runtime/thread_pool.h"
 #include "trainer/plan/dimensions.h"
 
 namespace mtf {
@@ -39,8 +40,8 @@ struct LayoutCandidate {
 /// ones that with fewer bytes, bytes sent and rules.
 struct LayoutCost {
   bool is_legal = false;
-  bool fits = true;     ///< within the limit of memory
-  double seconds = 0;   ///< of a step: what is minimised
+  bool fits = true;    ///< within the limit of memory
+  double seconds = 0;  ///< of a step: what is minimised
   double computing = 0, waiting = 0;
   int64_t bytes = 0;      ///< memory of a position
   double bytes_sent = 0;  ///< by a position in a step
@@ -76,7 +77,9 @@ struct LayoutSearch {
   std::vector<std::vector<int64_t>> meshes;  ///< the sizes of each
   /// Seconds that every completion takes at least.
   std::function<double(const std::vector<SearchAxis>&)> bound;
-  std::function<LayoutCost(const LayoutCandidate&)> evaluate;
+  std::function<LayoutCost(const LayoutCandidate&)>
+      evaluate;  ///< by several threads at a time if there is a pool
+  ThreadPool* pool = nullptr;
   /// Rules that are given, by mesh dimension; their dimensions are split over no others. Only with one mesh.
   SplitChoice fixed = {};
   DimensionSet decided = {};  ///< dimensions of the given rules

@@ -24,8 +24,8 @@
 #include "trainer/explain/explain.h"
 #include "trainer/parameter_server/server.h"
 #include "trainer/parameter_server/worker.h"
-#include "trainer/predict/predict.h"
 #include "trainer/plan/choose_layout.h"
+#include "trainer/predict/predict.h"
 #include "trainer/programs/launch/launcher.h"
 #include "trainer/programs/report/report.h"
 #include "trainer/session/device_notes.h"
@@ -149,7 +149,8 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
                to_string(*plan, session.config.layout_search.runners_up));
   }
   if (const int signal = plan && plan->is_stopped && session.config.run.mode != RunMode::kExplain
-                             ? StopSignals::received() : 0)
+                             ? StopSignals::received()
+                             : 0)
     return 128 + signal;
   switch (session.config.run.mode) {
     case RunMode::kTrain:

@@ -99,8 +99,10 @@ std::string machine_id() {
 bool expects_nccl(const Session& session) {
   if (!session.collective_backend.description.empty())
     return session.collective_backend.communicator != nullptr;
-  return hosting_of(session.config).processes > 1 && !session.backend->is_host() &&
-         own_facts(session).obstacle.empty();
+  if (hosting_of(session.config).processes == 1 || session.backend->is_host()) return false;
+  if (session.config.machine)
+    return session.config.cluster.collectives != Collectives::kGloo;  // its GPUs need not be here
+  return own_facts(session).obstacle.empty();
 }
 
 CollectiveBackend choose_collective_backend(const Session& session) {

@@ -448,14 +448,14 @@ Program compile(const Session& session, const Graph& graph) {
 }
 
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts) {
-  return partition(graph, layouts, partition_options_of(session));
+  return partition(graph, layouts, partition_options_of(session, layouts.mesh, hosting_of(session.config)));
 }
 
 PartitionOptions partition_options_of(const Session& session) {
-  return partition_options_of(session, hosting_of(session.config));
+  return partition_options_of(session, session.layouts.mesh, hosting_of(session.config));
 }
 
-PartitionOptions partition_options_of(const Session& session, Hosting hosting) {
+PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, Hosting hosting) {
   const TrainOptions& train = session.config.train;
   const ClusterConfig& cluster = session.config.cluster;
   FlightOptions flights;
@@ -463,8 +463,8 @@ PartitionOptions partition_options_of(const Session& session, Hosting hosting) {
   if (!session.backend->is_host() && cluster.collectives != Collectives::kGloo) {
     // All processes plan with the hosting of process 0, since they need the same program. It is made before
     // they know whether they can use NCCL.
-    const auto scratch = std::make_shared<CollectiveScratch>(
-        HostedMesh(session.layouts.mesh, {hosting.processes, 0}), session.config.run.check_replicas);
+    const auto scratch = std::make_shared<CollectiveScratch>(HostedMesh(mesh, {hosting.processes, 0}),
+                                                             session.config.run.check_replicas);
     flights.scratch = [scratch](const Program& program, const Instruction& instruction) {
       return scratch->bytes(program, instruction);
     };

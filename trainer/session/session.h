@@ -110,7 +110,7 @@ Program compile(const Session& session, const Graph& graph);
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts);
 PartitionOptions partition_options_of(const Session& session);
 /// Returns the options for other processes than those of the run.
-PartitionOptions partition_options_of(const Session& session, Hosting hosting);
+PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, Hosting hosting);
 /// With several processes it must be called after check_same_run().
 ExecutorOptions executor_options(const Session& session);
 /// Variables that `shared` has are shared with it.

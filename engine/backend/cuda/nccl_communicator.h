@@ -45,7 +45,7 @@ class NcclCommunicator final : public Communicator {
   const Stream stream_;
   ScratchBlocks scratch_;
   std::unique_ptr<DeviceCollectives> world_;
-  std::mutex mutex_;                                                     ///< guards groups_
+  std::mutex mutex_;                                                    ///< guards groups_
   std::map<ProcessGroups, std::unique_ptr<DeviceCollectives>> groups_;  ///< by process groups
   PeerWatch watch_;
 };

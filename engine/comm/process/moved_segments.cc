@@ -63,8 +63,8 @@ class Collector {
 
   /// The pieces of a member's result that this process supplies. Where all members get the same pieces, all consumers
   /// with these suppliers do.
-  const std::vector<const StridedCopy*>& own_pieces(const MovePlan& plan, const RemoteGroup::Consumer& consumer,
-                                                    int64_t member) {
+  const std::vector<const StridedCopy*>& own_pieces(const MovePlan& plan,
+                                                    const RemoteGroup::Consumer& consumer, int64_t member) {
     if (plan.pieces.size() > 1) sources_.clear();
     if (sources_.empty()) {
       for (const StridedCopy& piece : plan.of(member))

@@ -105,9 +105,9 @@ std::vector<int64_t> owned_bytes(const ReduceBucket& bucket) {
   const int64_t consumers = std::ssize(*bucket.consumers);
   std::vector<int64_t> bytes;
   for (int64_t c = 0; c < consumers; ++c) {
-    const int64_t owned =
-        shares ? share_begin(elements, consumers, c + 1) - share_begin(elements, consumers, c)
-               : elements * std::ssize((*bucket.consumers)[static_cast<size_t>(c)].members);
+    const int64_t owned = shares
+                              ? share_begin(elements, consumers, c + 1) - share_begin(elements, consumers, c)
+                              : elements * std::ssize((*bucket.consumers)[static_cast<size_t>(c)].members);
     bytes.push_back(owned * element);
   }
   return bytes;
