@@ -144,6 +144,10 @@ def records(path):
 def close(what, a, b, tolerance, least=1e-6):
     if a == b:
         return
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            close(f"{what}[{i}]", x, y, tolerance, least)
+        return
     if not all(isinstance(x, (int, float)) for x in (a, b)):
         raise Difference(f"{what}: {a} and {b}")
     size = max(abs(a), abs(b))
@@ -166,7 +170,9 @@ def compare_records(case, path, one, other):
             if key in ("report/router/max_logit", "report/router/min_gap") and case.fixed_microbatches is None:
                 continue
             tolerance = 1e-3 if key in ("report/gradient_noise_scale", "report/router/min_gap") else case.loss
-            close(f"{path}, step {step}: {key}", value, found[key], tolerance)
+            # One token in a thousand may go to an expert that is as good as another, but for rounding.
+            least = 1e-3 if key.endswith("/load") else 1e-6
+            close(f"{path}, step {step}: {key}", value, found[key], tolerance, least)
 
 
 def compare_weights(case, runner, one, other):

@@ -44,19 +44,11 @@ struct Searched {
       : session(std::move(opened)),
         costs(session, std::move(memory)),
         dimensions(costs.graphs()),
-        bounds(make_bounds()) {
+        bounds(costs.bounds(dimensions, {})) {
     for (int axis = 0; axis < session.layouts.mesh.rank(); ++axis) {
       names.push_back(session.layouts.mesh.name(axis));
       sizes.push_back(session.layouts.mesh.size(axis));
     }
-  }
-  LayoutBounds make_bounds() const {
-    std::set<std::string> weights;
-    for (const auto& variable : costs.step().variables()) {
-      if (variable->kind == Variable::Kind::kWeight) weights.insert(variable->name);
-    }
-    return {dimensions, costs.step(), costs.on_one_position(), weights, costs.rates(session.layouts.mesh),
-            {}};
   }
   LayoutCost cost(const SplitChoice& chosen) {
     return costs(Layouts::make(session.layouts.mesh, rules_of(dimensions, chosen, names, {})));
@@ -147,7 +139,7 @@ TEST(LayoutSearch, StopsWithTheBestSoFar) {
   const LayoutSearchResult some = searched.run({.stop = [&] { return ++asked > 30; }});
   ASSERT_FALSE(some.evaluated.empty());
   EXPECT_LT(some.evaluations, all.evaluations);
-  EXPECT_GT(some.gap(), 0);
+  EXPECT_GT(some.gap, 0);
   EXPECT_LE(some.lower_bound, all.best().cost.seconds);
   EXPECT_EQ(searched.run({.seconds = 0}).evaluations, 1) << "that of the given rules";
 }

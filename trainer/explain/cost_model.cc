@@ -152,7 +152,13 @@ void CostModel::segment(const std::vector<Work>& works, int64_t coordinates,
   }
 }
 
-CostModel::Group CostModel::group_of(AxisMask axes, AxisMask varies) const {
+const CostModel::Group& CostModel::group_of(AxisMask axes, AxisMask varies) const {
+  const auto known = groups_.find({axes, varies});
+  if (known != groups_.end()) return known->second;
+  return groups_.emplace(std::pair(axes, varies), make_group(axes, varies)).first->second;
+}
+
+CostModel::Group CostModel::make_group(AxisMask axes, AxisMask varies) const {
   const Mesh& mesh = placement_.mesh.mesh();
   const int64_t hosted = placement_.mesh.positions();
   Group group{.members = mesh.size_of(axes), .processes = 1, .groups = 1, .blocks = {}};
@@ -179,7 +185,7 @@ CostModel::Group CostModel::group_of(AxisMask axes, AxisMask varies) const {
 CollectiveTime CostModel::collective(const Program& program, const Instruction& instruction) const {
   const AxisMask axes = instruction.as<action::Communicate>()->axes;
   const AxisMask varies = stored_over(program, instruction.inputs[0], placement_.replicates);
-  const Group group = group_of(axes, varies);
+  const Group& group = group_of(axes, varies);
   if (!crosses_processes(program, instruction, placement_.mesh, placement_.replicates))
     return {0, within_process(program, instruction, group)};
   CollectiveTime time{

@@ -17,7 +17,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/core/hosted_mesh.h"
@@ -42,6 +44,7 @@ struct CollectiveTime {
   double processor = 0;  ///< seconds that it keeps the processor of computation from its work
 };
 
+/// collective() must not be called by several threads at a time.
 class CostModel {
  public:
   CostModel(HardwareOptions hardware, Placement placement);
@@ -71,7 +74,8 @@ class CostModel {
     /// By link: how many processes or blocks of processes meet over it.
     std::vector<int64_t> blocks;
   };
-  Group group_of(AxisMask axes, AxisMask varies) const;
+  const Group& group_of(AxisMask axes, AxisMask varies) const;
+  Group make_group(AxisMask axes, AxisMask varies) const;
   double rate(FactorType factors) const;
   double product_seconds(const Work& work) const;
   double attention_seconds(const Work& work) const;
@@ -87,6 +91,7 @@ class CostModel {
 
   HardwareOptions hardware_;
   Placement placement_;
+  mutable std::map<std::pair<AxisMask, AxisMask>, Group> groups_;  ///< that collective() has met
 };
 
 }  // namespace mtf

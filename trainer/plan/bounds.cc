@@ -40,23 +40,17 @@ double processes_along(int64_t size, int64_t stride, int64_t hosted) {
 
 }  // namespace
 
-LayoutBounds::LayoutBounds(const SplittableDimensions& dimensions, const Graph& step, const Program& program,
-                           const std::set<std::string>& trained, const BoundRates& rates,
-                           const OpenRules& open)
-    : hosted_(rates.hosted),
-      step_(rates.step),
-      link_(rates.link),
-      links_(rates.links),
-      sends_(open.parameter || open.optimizer ? 1 : 2) {
-  add_work(dimensions, program, program.instructions, 1, rates, open);
+void LayoutBounds::add(const Graph& step, const Program& program, const std::set<std::string>& trained,
+                       double weight) {
+  add_work(program, program.instructions, weight);
   for (const ProgramVariable& v : program.variables) {
     const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
+    const auto bytes =
+        static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype));
     add(variables_,
-        {dimensions.of(v.variable.shape),
-         static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype)),
-         open.parameter || (is_slot && open.optimizer)});
+        {dimensions_.of(v.variable.shape), weight * bytes, open_.parameter || (is_slot && open_.optimizer)});
   }
-  add_gradients(dimensions, step, trained);
+  add_gradients(step, trained, weight);
 }
 
 void LayoutBounds::add(std::vector<Item>& items, const Item& item) {
@@ -69,28 +63,24 @@ void LayoutBounds::add(std::vector<Item>& items, const Item& item) {
   items.push_back(item);
 }
 
-void LayoutBounds::add_work(const SplittableDimensions& dimensions, const Program& program,
-                            const std::vector<Instruction>& block, double times, const BoundRates& rates,
-                            const OpenRules& open) {
+void LayoutBounds::add_work(const Program& program, const std::vector<Instruction>& block, double times) {
   for (const Instruction& instruction : block) {
-    add_work(dimensions, program, instruction.body(), times * static_cast<double>(instruction.count()), rates,
-             open);
+    add_work(program, instruction.body(), times * static_cast<double>(instruction.count()));
     if (instruction.is_collective()) continue;
     const std::optional<Work> work = work_of(program, instruction);
     if (!work) continue;
     DimensionSet set;
     for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const ValueId id : *ids) {
-        if (id != kNoValue) set |= dimensions.of(program.values[static_cast<size_t>(id)].shape);
+        if (id != kNoValue) set |= dimensions_.of(program.values[static_cast<size_t>(id)].shape);
       }
     }
     const bool is_update = instruction.provenance.phase == Phase::kUpdate;
-    add(work_, {set, times * rates.seconds(*work), is_update && (open.parameter || open.optimizer)});
+    add(work_, {set, times * rates_.seconds(*work), is_update && (open_.parameter || open_.optimizer)});
   }
 }
 
-void LayoutBounds::add_gradients(const SplittableDimensions& dimensions, const Graph& step,
-                                 const std::set<std::string>& trained) {
+void LayoutBounds::add_gradients(const Graph& step, const std::set<std::string>& trained, double weight) {
   /// What has been found of a weight: the dimensions over which all contributions to its gradient are summed.
   struct Found {
     const Variable* variable = nullptr;
@@ -117,25 +107,25 @@ void LayoutBounds::add_gradients(const SplittableDimensions& dimensions, const G
     for (const Tensor& input : operation.inputs()) {
       const auto maker = same.find(&input.operation());
       if (maker == same.end()) continue;
-      Found& weight = weights[maker->second];
-      const DimensionSet summed = sums_gradient(operation.name())
-                                      ? all_of(dimensions, operation) & ~dimensions.of(weight.variable->shape)
-                                      : DimensionSet();
-      weight.summed = weight.is_used ? weight.summed & summed : summed;
-      weight.is_used = true;
+      Found& found = weights[maker->second];
+      const DimensionSet summed = sums_gradient(operation.name()) ? all_of(dimensions_, operation) &
+                                                                        ~dimensions_.of(found.variable->shape)
+                                                                  : DimensionSet();
+      found.summed = found.is_used ? found.summed & summed : summed;
+      found.is_used = true;
     }
   });
-  for (const auto& [name, weight] : weights) {
-    if (!weight.is_used || weight.summed.none()) continue;
+  for (const auto& [name, found] : weights) {
+    if (!found.is_used || found.summed.none()) continue;
     constexpr double kSmallestElement = 2;  // gradients may be bfloat16
-    const auto bytes = static_cast<double>(weight.variable->shape.size()) * kSmallestElement;
-    const DimensionSet set = dimensions.of(weight.variable->shape);
+    const double bytes = weight * static_cast<double>(found.variable->shape.size()) * kSmallestElement;
+    const DimensionSet set = dimensions_.of(found.variable->shape);
     const auto equal = std::ranges::find_if(
-        gradients_, [&](const Gradient& g) { return g.dimensions == set && g.summed == weight.summed; });
+        gradients_, [&](const Gradient& g) { return g.dimensions == set && g.summed == found.summed; });
     if (equal != gradients_.end()) {
       equal->bytes += bytes;
     } else {
-      gradients_.push_back({set, weight.summed, bytes});
+      gradients_.push_back({set, found.summed, bytes});
     }
   }
 }
@@ -145,11 +135,15 @@ double LayoutBounds::processes(const std::vector<SearchAxis>& axes, const Dimens
   double n = 1;
   int64_t stride = 1;  // positions between neighbours along a mesh dimension
   for (size_t i = axes.size(); i-- > 0;) {
-    if (is_free || (axes[i].possible & dimensions).any()) n *= processes_along(axes[i].size, stride, hosted_);
+    if (is_free || (axes[i].possible & dimensions).any())
+      n *= processes_along(axes[i].size, stride, rates_.hosted);
     stride *= axes[i].size;
   }
   return n;
 }
+
+/// Gradients are summed and spread, or the weights that they have changed.
+constexpr double kTimesSent = 2;
 
 double LayoutBounds::seconds(const std::vector<SearchAxis>& axes) const {
   double computing = 0;
@@ -159,15 +153,16 @@ double LayoutBounds::seconds(const std::vector<SearchAxis>& axes) const {
     double members = 1;
     int64_t stride = 1;
     for (size_t i = axes.size(); i-- > 0;) {
-      if ((axes[i].chosen & gradient.summed).any()) members *= processes_along(axes[i].size, stride, hosted_);
+      if ((axes[i].chosen & gradient.summed).any())
+        members *= processes_along(axes[i].size, stride, rates_.hosted);
       stride *= axes[i].size;
     }
     if (members <= 1) continue;
     // Sums over several levels of links send at least half of the bytes over each.
-    const double share = links_ > 1 ? 0.5 : (members - 1) / members;
-    sent += sends_ * share * gradient.bytes / processes(axes, gradient.dimensions, false);
+    const double share = rates_.links > 1 ? 0.5 : (members - 1) / members;
+    sent += kTimesSent * share * gradient.bytes / processes(axes, gradient.dimensions, false);
   }
-  return step_ + std::max(computing, link_ > 0 ? sent / link_ : 0);
+  return rates_.step + std::max(computing, rates_.link > 0 ? sent / rates_.link : 0);
 }
 
 double LayoutBounds::variable_bytes(const std::vector<SearchAxis>& axes) const {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/spmd/program.h"
@@ -32,9 +33,13 @@ struct OpenRules {
 
 class LayoutBounds {
  public:
-  /// `step` on one position is `program`. `trained` are the names of weights that have gradients.
-  LayoutBounds(const SplittableDimensions& dimensions, const Graph& step, const Program& program,
-               const std::set<std::string>& trained, const BoundRates& rates, const OpenRules& open);
+  LayoutBounds(const SplittableDimensions& dimensions, BoundRates rates, const OpenRules& open)
+      : dimensions_(dimensions), rates_(std::move(rates)), open_(open) {}
+
+  /// Adds `weight` times a step, which on one position is `program`. `trained` are the names of weights that have
+  /// gradients.
+  void add(const Graph& step, const Program& program, const std::set<std::string>& trained,
+           double weight = 1);
 
   /// Seconds of a step.
   double seconds(const std::vector<SearchAxis>& axes) const;
@@ -53,11 +58,8 @@ class LayoutBounds {
     DimensionSet dimensions, summed;
     double bytes = 0;
   };
-  void add_work(const SplittableDimensions& dimensions, const Program& program,
-                const std::vector<Instruction>& block, double times, const BoundRates& rates,
-                const OpenRules& open);
-  void add_gradients(const SplittableDimensions& dimensions, const Graph& step,
-                     const std::set<std::string>& trained);
+  void add_work(const Program& program, const std::vector<Instruction>& block, double times);
+  void add_gradients(const Graph& step, const std::set<std::string>& trained, double weight);
   static void add(std::vector<Item>& items, const Item& item);
 
   /// The processes among which work with these dimensions is divided at best.
@@ -65,11 +67,9 @@ class LayoutBounds {
 
   std::vector<Item> work_, variables_;
   std::vector<Gradient> gradients_;
-  int64_t hosted_ = 1;
-  double step_ = 0, link_ = 0;
-  int links_ = 1;
-  double sends_ =
-      1;  ///< times that a reduced gradient is sent, as a share of its bytes: an all-reduce sends twice
+  const SplittableDimensions& dimensions_;
+  const BoundRates rates_;
+  const OpenRules open_;
 };
 
 }  // namespace mtf

@@ -44,15 +44,6 @@ StepMemory step_memory(const Session& session) {
   return {};
 }
 
-std::set<std::string> trained_weights(const Graph& step, const Config& config) {
-  std::set<std::string> names;
-  for (const auto& variable : step.variables()) {
-    if (variable->kind == Variable::Kind::kWeight && is_trained(variable->name, config))
-      names.insert(variable->name);
-  }
-  return names;
-}
-
 class Planner {
  public:
   explicit Planner(const Session& session)
@@ -63,8 +54,7 @@ class Planner {
         open_{config_.parameter_layout.is_auto, config_.optimizer_layout.is_auto},
         finds_mesh_(config_.mesh && config_.mesh->is_auto),
         meshes_(meshes()),
-        bounds_(dimensions_, costs_.step(), costs_.on_one_position(), trained_weights(costs_.step(), config_),
-                costs_.rates(session.layouts.mesh), open_),
+        bounds_(costs_.bounds(dimensions_, open_)),
         pool_(thread_count(session.config), [] {}) {}
 
   LayoutPlan plan(const LayoutSearchLimits& limits) {
@@ -87,6 +77,7 @@ class Planner {
                     .is_stopped = false,
                     .search = search.run(limits)};
     plan.is_stopped = limits.stop && limits.stop();
+    plan.exact = costs_.extrapolates() ? make_exact(plan.search) : std::ssize(plan.search.evaluated);
     for (const EvaluatedLayout& evaluated : plan.search.evaluated)
       plan.layouts.push_back({found(evaluated.layout, evaluated.cost.variant), evaluated.cost});
     return plan;
@@ -147,6 +138,35 @@ class Planner {
       return std::numeric_limits<
           double>::max();  // does not fit, but is not infinite: one of these is the least evil
     return bounds_.seconds(axes);
+  }
+
+  /// Computes what the best layouts cost with all blocks, and puts them in order. Returns their number. Goes on until one
+  /// fits, as the first ones may not.
+  int64_t make_exact(LayoutSearchResult& result) {
+    constexpr int64_t kAtOnce = 3, kMost = 9;
+    std::vector<EvaluatedLayout>& all = result.evaluated;
+    const bool has_fitting = !all.empty() && all.front().cost.fits;
+    int64_t done = 0;
+    bool is_found = false;
+    while (done < std::min<int64_t>(kMost, std::ssize(all)) && !is_found) {
+      const int64_t more = std::min(kAtOnce, std::ssize(all) - done);
+      pool_.run(more, [&](int64_t i, int /*worker*/) {
+        EvaluatedLayout& evaluated = all[static_cast<size_t>(done + i)];
+        const int variant = evaluated.cost.variant;
+        evaluated.cost = costs_.exactly(layouts_of(found(evaluated.layout, variant)));
+        evaluated.cost.variant = variant;
+      });
+      done += more;
+      const auto end = all.begin() + done;
+      is_found =
+          !has_fitting || std::any_of(all.begin(), end, [](const EvaluatedLayout& e) { return e.cost.fits; });
+      std::sort(all.begin(), end, is_better);
+    }
+    const auto legal = std::stable_partition(all.begin(), all.begin() + done,
+                                             [](const EvaluatedLayout& e) { return e.cost.is_legal; });
+    const int64_t kept = legal - all.begin();
+    all.erase(legal, all.begin() + done);
+    return kept;
   }
 
   Mesh mesh_of(const LayoutCandidate& candidate) const {

@@ -30,7 +30,8 @@ struct PlannedLayout {
 
 struct LayoutPlan {
   std::vector<PlannedLayout> layouts;  ///< those that were evaluated, the best first
-  size_t meshes = 1;                   ///< that were searched
+  int64_t exact = 0;  ///< of so many of them the costs are computed with all blocks of the model
+  size_t meshes = 1;  ///< that were searched
   StepMemory memory;
   bool are_cut = false;  ///< dimensions were left out: nothing is proven
   bool is_stopped = false;

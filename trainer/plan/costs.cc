@@ -1,12 +1,16 @@
 #include "trainer/plan/costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "engine/runtime/memory_plan.h"
 #include "trainer/explain/cost_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/schedule.h"
+#include "trainer/plan/depth.h"
 
 namespace mtf {
 namespace {
@@ -20,7 +24,7 @@ double all_bytes_sent(const Program& program, const std::vector<Instruction>& bl
   return bytes;
 }
 
-CostModel model_of(const Session& session, const Mesh& mesh) {
+CostModel cost_model_for(const Session& session, const Mesh& mesh) {
   Diagnostics reported;  // by explain
   return cost_model_of(session.config, mesh, !session.backend->is_host(), reported);
 }
@@ -32,23 +36,52 @@ LayoutCosts::LayoutCosts(const Session& session, StepMemory memory)
   const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
   options_ = train_step_options(session.config, session.layouts, steps);
   options_.update->runs_ahead = runs_ahead(session);
-  options_.expert_parts = 1;
-  steps_[1] = build_train_step(*session.model, session.train_data->features(), options_).graph;
+  whole_.step = build(whole_, 1);
+  add_shallow();
   if (session.config.evaluate.datasets.empty()) return;
   Diagnostics of_evaluation;  // its problems are reported when it is built for the run
   evaluation_ = build_evaluation(session, of_evaluation);
 }
 
-const Graph& LayoutCosts::step_for(const Layouts& layouts) {
-  const int64_t parts = expert_parts(layouts);
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<Graph>& graph = steps_[parts];
-  if (!graph) {
-    TrainStepOptions options = options_;
-    options.expert_parts = parts;
-    graph = build_train_step(*session_.model, session_.train_data->features(), options).graph;
+std::unique_ptr<Graph> LayoutCosts::build(const Part& part, int64_t expert_parts) const {
+  TrainStepOptions options = options_;
+  options.expert_parts = expert_parts;
+  return build_train_step(model_of(part), session_.train_data->features(), options).graph;
+}
+
+void LayoutCosts::add_shallow() {
+  constexpr int64_t kDeep = 8, kShallow = 2;
+  const std::optional<int64_t> depth = depth_of(session_.config.model);
+  if (!depth || *depth < kDeep || session_.config.distill) return;
+  const auto more = static_cast<double>(*depth - kShallow);
+  try {
+    for (const auto& [blocks, weight] : {std::pair(kShallow, 1 - more), std::pair(kShallow + 1, more)}) {
+      Diagnostics known;  // the whole model is correct
+      Part part{.weight = weight,
+                .own = make_model(with_depth(session_.config.model, blocks), known),
+                .step = nullptr,
+                .free = {}};
+      if (known.has_errors()) throw Error(known.errors());
+      part.step = build(part, 1);
+      shallow_.push_back(std::move(part));
+    }
+  } catch (const Error&) {  // such as a rule for a block that is not there: all blocks then count
+    shallow_.clear();
   }
-  return *graph;
+}
+
+std::unique_ptr<Graph> LayoutCosts::take(Part& part, int64_t expert_parts) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::unique_ptr<Graph>>& free = part.free[expert_parts];
+  if (free.empty()) return build(part, expert_parts);
+  std::unique_ptr<Graph> step = std::move(free.back());
+  free.pop_back();
+  return step;
+}
+
+void LayoutCosts::give_back(Part& part, int64_t expert_parts, std::unique_ptr<Graph> step) {
+  const std::lock_guard lock(mutex_);
+  part.free[expert_parts].push_back(std::move(step));
 }
 
 std::vector<const Graph*> LayoutCosts::graphs() const {
@@ -57,13 +90,29 @@ std::vector<const Graph*> LayoutCosts::graphs() const {
   return graphs;
 }
 
-Program LayoutCosts::on_one_position() const {
+LayoutBounds LayoutCosts::bounds(const SplittableDimensions& dimensions, const OpenRules& open) const {
   const Layouts single = Layouts::single();
-  return partition(step(), single, partition_options_of(session_, single.mesh, {}));
+  const PartitionOptions options = partition_options_of(session_, single.mesh, {});
+  LayoutBounds bounds(dimensions, rates(session_.layouts.mesh), open);
+  const auto add = [&](const Part& part) {
+    const Graph& step = *part.step;
+    std::set<std::string> trained;
+    for (const auto& variable : step.variables()) {
+      if (variable->kind == Variable::Kind::kWeight && is_trained(variable->name, session_.config))
+        trained.insert(variable->name);
+    }
+    bounds.add(step, partition(step, single, options), trained, part.weight);
+  };
+  if (shallow_.empty()) {
+    add(whole_);
+  } else {
+    for (const Part& part : shallow_) add(part);
+  }
+  return bounds;
 }
 
 BoundRates LayoutCosts::rates(const Mesh& mesh) const {
-  const CostModel model = model_of(session_, mesh);
+  const CostModel model = cost_model_for(session_, mesh);
   BoundRates result{.seconds = [model](const Work& work) { return model.least_seconds(work); },
                     .hosted = model.placement().mesh.positions(),
                     .step = model.hardware().device.step,
@@ -77,32 +126,62 @@ BoundRates LayoutCosts::rates(const Mesh& mesh) const {
 }
 
 bool LayoutCosts::are_dimensions_alike() const {
-  const CostModel model = model_of(session_, session_.layouts.mesh);
+  const CostModel model = cost_model_for(session_, session_.layouts.mesh);
   const HostedMesh& mesh = model.placement().mesh;
   return mesh.processes() == 1 || (mesh.positions() == 1 && model.hardware().links.size() == 1);
 }
 
-LayoutCost LayoutCosts::operator()(const Layouts& layouts) {
-  LayoutCost cost;
-  const Graph& graph = step_for(layouts);
+bool LayoutCosts::is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation) {
   Diagnostics problems;
-  check_layouts(graph, layouts, problems);
-  if (evaluation_ && !problems.has_errors()) check_layouts(*evaluation_, layouts, problems);
-  if (problems.has_errors()) return cost;
-  const Program program = compile(session_, graph, layouts);
-  const CostModel model = model_of(session_, layouts.mesh);
-  const StepPrediction step = predict_step(schedule_of(program, model), model.hardware().device.step);
-  const MemoryPlan plan =
+  check_layouts(step, layouts, problems);
+  if (with_evaluation && evaluation_ && !problems.has_errors())
+    check_layouts(*evaluation_, layouts, problems);
+  return !problems.has_errors();
+}
+
+bool LayoutCosts::add(Part& part, const Layouts& layouts, LayoutCost& cost, double& process_bytes) {
+  const int64_t expert_parts = mtf::expert_parts(layouts);
+  std::unique_ptr<Graph> step = take(part, expert_parts);
+  if (!is_legal(*step, layouts, &part == &whole_)) {
+    give_back(part, expert_parts, std::move(step));
+    return false;
+  }
+  const Program program = compile(session_, *step, layouts);
+  const CostModel model = cost_model_for(session_, layouts.mesh);
+  const StepPrediction time = predict_step(schedule_of(program, model), model.hardware().device.step);
+  const MemoryPlan memory =
       plan_memory(program, session_.config.run.check_replicas, hosting_of(session_.config));
+  cost.seconds += part.weight * time.seconds;
+  cost.computing += part.weight * time.computing;
+  cost.bytes += std::llround(part.weight * static_cast<double>(memory.position_bytes()));
+  cost.bytes_sent += part.weight * all_bytes_sent(program, program.instructions);
+  process_bytes += part.weight * static_cast<double>(memory.process.total());
+  give_back(part, expert_parts, std::move(step));
+  return true;
+}
+
+LayoutCost LayoutCosts::finished(LayoutCost cost, double process_bytes) const {
   cost.is_legal = true;
-  cost.seconds = step.seconds;
-  cost.computing = step.computing;
-  cost.waiting = step.seconds - step.computing;
-  cost.bytes = plan.position_bytes();
-  cost.bytes_sent = all_bytes_sent(program, program.instructions);
+  cost.waiting = cost.seconds - cost.computing;
   cost.fits = (!memory_.position || cost.bytes <= *memory_.position) &&
-              (!memory_.process || plan.process.total() <= *memory_.process);
+              (!memory_.process || process_bytes <= static_cast<double>(*memory_.process));
   return cost;
+}
+
+LayoutCost LayoutCosts::exactly(const Layouts& layouts) {
+  LayoutCost cost;
+  double process_bytes = 0;
+  return add(whole_, layouts, cost, process_bytes) ? finished(cost, process_bytes) : LayoutCost();
+}
+
+LayoutCost LayoutCosts::operator()(const Layouts& layouts) {
+  if (shallow_.empty()) return exactly(layouts);
+  LayoutCost cost;
+  double process_bytes = 0;
+  for (Part& part : shallow_) {
+    if (!add(part, layouts, cost, process_bytes)) return {};
+  }
+  return finished(cost, process_bytes);
 }
 
 }  // namespace mtf

@@ -45,7 +45,7 @@ std::string proof_text(const LayoutPlan& plan) {
     return "no other layout of these dimensions is predicted to be faster";
   return fmt::format("{}: another one may be faster by {:.1f} %",
                      plan.is_stopped ? "stopped" : "the time was up (layout_search.time_limit)",
-                     100 * search.gap());
+                     100 * search.gap);
 }
 
 }  // namespace
@@ -70,10 +70,13 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
                    {"memory", TextTable::kRight},
                    {"sent", TextTable::kRight},
                    {"why not"}});
+  if (plan.exact < std::ssize(plan.layouts))
+    text += "\n(what is marked with ~ is carried on from models with two and three of the equal blocks)\n";
   const size_t shown = std::min(plan.layouts.size(), static_cast<size_t>(most) + 1);
   for (size_t i = 0; i < shown; ++i) {
     const LayoutCost& cost = plan.layouts[i].cost;
-    table.row({rules_text(plan.layouts[i], plan.meshes > 1), time_text(cost.seconds),
+    const std::string about = static_cast<int64_t>(i) < plan.exact ? "" : "~";
+    table.row({rules_text(plan.layouts[i], plan.meshes > 1), about + time_text(cost.seconds),
                time_text(cost.computing), time_text(cost.waiting),
                bytes_text(static_cast<double>(cost.bytes)), bytes_text(cost.bytes_sent),
                i == 0 ? "" : why_not(plan, cost)});

@@ -252,6 +252,8 @@ class Run {
     const bool found = !result_.evaluated.empty() && best_.cost.fits;
     if (found && bound >= limit()) bound = best_.cost.seconds;
     result_.lower_bound = bound;
+    result_.gap = found ? std::max(0.0, 1 - bound / best_.cost.seconds)
+                        : (bound < std::numeric_limits<double>::infinity() ? 1 : 0);
     result_.seconds = elapsed();
   }
 
@@ -288,12 +290,6 @@ bool is_better(const EvaluatedLayout& a, const EvaluatedLayout& b) {
                       c.bytes_sent, e.layout.rules());
   };
   return rank(a) < rank(b);
-}
-
-double LayoutSearchResult::gap() const {
-  if (evaluated.empty() || !best().cost.fits)
-    return lower_bound < std::numeric_limits<double>::infinity() ? 1 : 0;
-  return std::max(0.0, 1 - lower_bound / best().cost.seconds);
 }
 
 }  // namespace mtf

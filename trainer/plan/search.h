@@ -4,7 +4,7 @@
 //
 //   LayoutSearch search{dimensions, {{4, 2}}, bound, evaluate};
 //   const LayoutSearchResult result = search.run({.seconds = 5});
-//   result.best(), result.is_proven(), result.gap();
+//   result.best(), result.is_proven(), result.gap;
 #pragma once
 
 #include <cstdint>
@@ -66,10 +66,11 @@ struct LayoutSearchResult {
   double lower_bound = 0;  ///< no layout that fits takes fewer seconds
   double seconds = 0;      ///< that the search took
 
-  const EvaluatedLayout& best() const { return evaluated.front(); }
   /// The part of the best layout's time by which another could still be faster; 0: the best one is proven.
-  double gap() const;
-  bool is_proven() const { return gap() == 0; }
+  double gap = 0;
+
+  const EvaluatedLayout& best() const { return evaluated.front(); }
+  bool is_proven() const { return gap == 0; }
 };
 
 struct LayoutSearch {

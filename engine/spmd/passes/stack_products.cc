@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "engine/ops/einsum.h"
@@ -45,6 +46,20 @@ struct LastRead {
   friend bool operator==(const LastRead&, const LastRead&) = default;
 };
 
+/// Instructions of a block, ascending.
+struct Places {
+  std::vector<size_t> written;  ///< those that write a value
+  std::vector<size_t> made;     ///< those after which it has been written: of a collective, where it is done
+
+  void add(const Places& other) {
+    for (auto [own, more] : {std::pair(&written, &other.written), std::pair(&made, &other.made)}) {
+      const auto middle = static_cast<ptrdiff_t>(own->size());
+      own->insert(own->end(), more->begin(), more->end());
+      std::inplace_merge(own->begin(), own->begin() + middle, own->end());
+    }
+  }
+};
+
 class Stacking {
  public:
   explicit Stacking(Program& program) : program_(program) {
@@ -72,6 +87,7 @@ class Stacking {
           kinds[*kind].push_back({i, common, block[i].inputs[1 - common], block[i].outputs[0]});
       }
     }
+    find_places(block);
     std::unordered_set<size_t> removed;
     for (const auto& [kind, products] : kinds) {
       if (products.size() > 1 && can_stack(block, products)) merge(block, products, removed);
@@ -133,26 +149,35 @@ class Stacking {
   /// True if all operands have their values where the first product runs. The other factors are then made in this
   /// block, or all outside of it.
   bool are_known(const std::vector<Instruction>& block, const std::vector<Product>& products) const {
-    std::unordered_set<ValueId> needed, made_before;
-    for (const Product& product : products) {
-      for (ValueId id : block[product.place].inputs) needed.insert(program_.root(id));
+    const size_t first = products.front().place, last = products.back().place;
+    const bool is_first_made = is_written_before(products[0].own, first);
+    return std::ranges::all_of(products, [&](const Product& product) {
+      return is_written_before(product.own, first) == is_first_made &&
+             std::ranges::none_of(block[product.place].inputs,
+                                  [&](ValueId id) { return is_made_between(id, first, last); });
+    });
+  }
+
+  bool is_written_before(ValueId id, size_t place) const {
+    const auto found = places_.find(program_.root(id));
+    return found != places_.end() && !found->second.written.empty() && found->second.written.front() < place;
+  }
+
+  bool is_made_between(ValueId id, size_t begin, size_t end) const {
+    const auto found = places_.find(program_.root(id));
+    if (found == places_.end()) return false;
+    const auto next = std::ranges::lower_bound(found->second.made, begin);
+    return next != found->second.made.end() && *next < end;
+  }
+
+  void find_places(const std::vector<Instruction>& block) {
+    places_.clear();
+    for (size_t i = 0; i < block.size(); ++i) {
+      const std::vector<ValueId> written = writes(block[i]);
+      for (ValueId id : written) places_[program_.root(id)].written.push_back(i);
+      for (ValueId id : block[i].is<action::Done>() ? block[i].inputs : written)
+        places_[program_.root(id)].made.push_back(i);
     }
-    for (size_t i = 0; i < products.front().place; ++i) {
-      for (ValueId id : writes(block[i])) made_before.insert(program_.root(id));
-    }
-    const bool is_first_made = made_before.contains(program_.root(products[0].own));
-    if (!std::ranges::all_of(products, [&](const Product& product) {
-          return made_before.contains(program_.root(product.own)) == is_first_made;
-        })) {
-      return false;
-    }
-    for (size_t i = products.front().place; i < products.back().place; ++i) {
-      std::vector<ValueId> made = writes(block[i]);
-      if (block[i].is<action::Done>()) made = block[i].inputs;
-      if (std::ranges::any_of(made, [&](ValueId id) { return needed.contains(program_.root(id)); }))
-        return false;
-    }
-    return true;
   }
 
   /// Puts the values one after the other into memory of their own; returns the view of all of them.
@@ -177,6 +202,7 @@ class Stacking {
     }
     int64_t offset = 0;
     for (ValueId part : parts) {
+      places_[whole].add(places_[program_.root(part)]);
       Value& value = program_.values[program_.root(part)];
       offset += program_.local_bytes(part);
       value.alias = whole;
@@ -205,6 +231,7 @@ class Stacking {
   Program& program_;
   std::unordered_set<ValueId> fixed_;                ///< roots of outputs, and of stacks and their parts
   std::unordered_map<ValueId, LastRead> last_read_;  ///< by root
+  std::unordered_map<ValueId, Places> places_;       ///< of the block in hand, by root
 };
 
 }  // namespace
