@@ -31,6 +31,23 @@ expect_exit 0 "$mtf_train" "${lm[@]}" "${cluster[@]}" hardware=cpu_32_cores_10g
 expect_text "in 4 processes of 1 position"
 expect_text '`hardware`: AMD EPYC 7543, 32 cores'
 
+# A long run there: stragglers, a slow link, failures, and how often to save.
+long=(hardware=h100_8x_nvlink_400g mesh=all:16 layout=batch:all train.steps=200000 checkpoint.every=100
+  "simulate={mean_time_between_failures: {machine: 10min}, restart: 10s, checkpoint: {copy: 1s}, stragglers: {share: 0.1},
+             slow_link: {bandwidth: 0.2}}")
+expect_exit 0 "$mtf_train" "${lm[@]}" "${long[@]}"
+expect_text "long run of 200,000 steps on 16 processes of 2 machines: means of 200 simulated runs"
+expect_text "failures    one in 5 min 00 s"
+expect_text "slow link: InfiniBand NDR"
+expect_text "best        goodput"
+simulated() {  # KEY ARGUMENT...: prints a number of the simulation
+  "$mtf_train" "${lm[@]}" "${long[@]}" explain.format=json explain.tensors=false "${@:2}" |
+    python3 -c 'import json, sys; print(eval("json.load(sys.stdin)[\"simulation\"]" + sys.argv[1]))' "$1"
+}
+less "$(simulated '["goodput"]["mean"]')" "$(simulated '["best"]["goodput"]["mean"]')" "as configured and best"
+less "$(simulated '["step"]["undisturbed"]')" "$(simulated '["step"]["seconds"]')" "undisturbed and disturbed"
+[[ "$(simulated '["seconds"]')" == "$(simulated '["seconds"]')" ]] || fail "simulated runs do not repeat"
+
 # Mistakes.
 mistake() {  # LINE ARGUMENT...: explain must end with exit code 2 and this line
   local line=$1
@@ -52,6 +69,10 @@ printf 'hardware:\n  links: [{bandwidth: 1e9}, {bandwidth: 1e8}]\n' > wrong.yaml
 mistake 'a link that joins all processes stands before others' hardware=wrong.yaml
 mistake '`hardware` has no link between processes' "${cluster[@]}" "hardware={links: []}"
 mistake 'the links of `hardware` join 2 processes, and the run has 4' "${cluster[@]}" "hardware={links: [{processes: 2}]}"
+mistake '`simulate` needs `hardware`, on which it simulates the run' "simulate={}"
+mistake '`simulate.slow_link`: `hardware` has no link named `NVLink`; did you mean `NVLink 4`?' "${long[@]}" \
+  simulate.slow_link.link=NVLink
+mistake '`simulate.stragglers.slowdown` must be at least 1' "${long[@]}" simulate.stragglers.slowdown=0.5
 
 # This machine is measured, and explained.
 expect_exit 0 "$mtf_train" run.mode=calibrate calibrate.rounds=1 calibrate.output=here.yaml run.threads=1

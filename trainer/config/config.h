@@ -26,6 +26,7 @@
 #include "trainer/config/cluster_config.h"
 #include "trainer/config/hardware.h"
 #include "trainer/config/infer_options.h"
+#include "trainer/config/simulation.h"
 #include "trainer/config/strategy.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/schedules.h"
@@ -218,6 +219,7 @@ struct Config {
   ClusterConfig cluster;
   std::optional<HardwareChoice> hardware;
   ExplainOptions explain;
+  std::optional<SimulateOptions> simulate;
   CalibrateOptions calibrate;
   TraceOptions trace;
   ReportOptions report;

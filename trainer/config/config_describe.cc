@@ -314,6 +314,11 @@ void describe(config::Visitor& visit, Config& config) {
         "the path of a file (run.mode=calibrate writes one), or {device, links}",
         free_on_resume);
   visit("explain", config.explain, "options of run.mode=explain", free_on_resume);
+  visit("simulate", config.simulate,
+        "run.mode=explain with `hardware`: what disturbs a long run, for its goodput and the best interval "
+        "between "
+        "checkpoints",
+        free_on_resume);
   visit("calibrate", config.calibrate, "options of run.mode=calibrate, which measures this machine",
         free_on_resume);
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);

@@ -210,9 +210,13 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   return result;
 }
 
-void explain(const Session& session, Diagnostics& diagnostics) {
-  const Explanation explanation = make_explanation(session, diagnostics);
+void explain(const Session& session, Diagnostics& diagnostics, const std::vector<ExplainPart>& parts) {
+  Explanation explanation = make_explanation(session, diagnostics);
   if (hosting_of(session.config).process != 0) return;
+  for (const ExplainPart& part : parts) {
+    if (std::optional<ExplainedPart> explained = part(session, explanation))
+      explanation.parts.push_back(std::move(*explained));
+  }
   const ExplainOptions& options = session.config.explain;
   switch (options.format) {
     case ExplainFormat::kText:

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,9 +20,20 @@
 
 namespace mtf {
 
+struct Explanation;
+
+/// What is derived from the explanation and becomes part of it: a key of the JSON document, and a section of the text.
+struct ExplainedPart {
+  std::string key;
+  std::string text;
+  nlohmann::ordered_json document;
+};
+/// Nothing where the configuration does not ask for it.
+using ExplainPart = std::function<std::optional<ExplainedPart>(const Session&, const Explanation&)>;
+
 /// Prints the explanation to standard output, in process 0 only. Throws Error when the configuration is
 /// wrong; a run that does not fit into memory is explained, too.
-void explain(const Session& session, Diagnostics& diagnostics);
+void explain(const Session& session, Diagnostics& diagnostics, const std::vector<ExplainPart>& parts = {});
 
 /// A program of the run and the facts that are derived from it.
 struct ExplainedProgram {
@@ -89,6 +102,7 @@ struct Explanation {
   AxisMask unused_axes = 0;        ///< mesh dimensions with more than one position that split no tensor
   std::vector<std::string> warnings;
   std::vector<std::string> notes;
+  std::vector<ExplainedPart> parts;
 };
 
 Explanation make_explanation(const Session& session, Diagnostics& diagnostics);

@@ -330,6 +330,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["unused_mesh_dimensions"] = names_of(explanation.unused_axes, step.program.mesh);
   result["warnings"] = explanation.warnings;
   result["notes"] = explanation.notes;
+  for (const ExplainedPart& part : explanation.parts) result[part.key] = part.document;
   return result;
 }
 

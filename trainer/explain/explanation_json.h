@@ -56,6 +56,7 @@
 //                            the step alone
 //   unused_mesh_dimensions   [name]
 //   warnings, notes          [text]
+//   simulation               a long run with failures, with section `simulate` (trainer/simulate/simulate.h)
 //
 // TENSOR: dimensions: [name], shape: [size], split: [[mesh dimension]] outermost first, local_shape: [size],
 // partial_over: [mesh dimension], dtype, bytes. `layer` is a scope path, "" outside all layers.

@@ -295,22 +295,20 @@ std::string evaluation_line(const Explanation& e) {
 
 std::string prediction_lines(const Explanation& e) {
   const StepPrediction& step = e.prediction;
-  const auto time = [](double seconds) {
-    return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
-  };
   const std::string network = e.step.program.mesh.size() == 1
                                   ? ""
                                   : fmt::format(", {} waiting for collectives; the network sends for {}",
-                                                time(step.waiting), time(step.sending));
+                                                time_text(step.waiting), time_text(step.sending));
   const ExplainedHardware& hardware = e.hardware;
   const std::string& name = hardware.options.device.name;
   std::string text =
-      fmt::format("  time     {} predicted{}: {} computing{}\n", time(step.seconds),
-                  name.empty() ? " on `hardware`" : " on " + name, time(step.computing), network);
+      fmt::format("  time     {} predicted{}: {} computing{}\n", time_text(step.seconds),
+                  name.empty() ? " on `hardware`" : " on " + name, time_text(step.computing), network);
   std::vector<std::string> kinds;
   for (size_t kind = 0; kind < kWorkKinds; ++kind) {
     if (step.kinds[kind] > 0)
-      kinds.push_back(fmt::format("{} {}", name_of(static_cast<WorkKind>(kind)), time(step.kinds[kind])));
+      kinds.push_back(
+          fmt::format("{} {}", name_of(static_cast<WorkKind>(kind)), time_text(step.kinds[kind])));
   }
   text += fmt::format("           computing: {}\n", fmt::join(kinds, ", "));
   text += fmt::format(
@@ -374,6 +372,10 @@ std::string flops_text(double flops) {
   return fmt::format("{:.4g} {}", flops, units[unit]);
 }
 
+std::string time_text(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
+}
+
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
   const ExplainedProgram& step = explanation.step;
   const std::string process = process_text(step.program.mesh, explanation.processes);
@@ -382,10 +384,12 @@ std::string explain_text(const Explanation& explanation, const ExplainOptions& o
                      memory_text(explanation.memory, process) + repeated_text(explanation);
   if (options.tensors) text += tensors_text(step);
   if (options.detail) text += counters_text(step);
-  return text + remarks_text(explanation) + "verdict\n" + work_line(explanation) +
-         traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
-         (explanation.hardware.is_given ? prediction_lines(explanation) : "") +
-         memory_lines(explanation.memory, process);
+  text += remarks_text(explanation) + "verdict\n" + work_line(explanation) +
+          traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
+          (explanation.hardware.is_given ? prediction_lines(explanation) : "") +
+          memory_lines(explanation.memory, process);
+  for (const ExplainedPart& part : explanation.parts) text += "\n" + part.text;
+  return text;
 }
 
 }  // namespace mtf

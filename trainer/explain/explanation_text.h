@@ -10,7 +10,7 @@ namespace mtf {
 /// Returns the text. Its sections are: variables; work by layer; collectives; memory; repeated work and the
 /// rules that would save it; if `options` request them, every tensor of a step and the counters
 /// (docs/architecture.md "Counters of explain"); warnings; the verdict. Repeated layers share a line
-/// ("block_*/kernel  x 12").
+/// ("block_*/kernel  x 12"). The texts of Explanation::parts come last.
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options);
 
 /// Returns "batch=200 hidden=1024", or "scalar".
@@ -20,5 +20,7 @@ std::string shape_text(const Shape& shape);
 std::string layout_text(const Shape& shape, const Layout& layout, const Mesh& mesh);
 /// Returns "81.82 MFLOP", with four significant digits.
 std::string flops_text(double flops);
+/// Returns "1.25 s" or "81.82 ms", with four significant digits.
+std::string time_text(double seconds);
 
 }  // namespace mtf

@@ -196,6 +196,27 @@ function repeatedWork() {
     ...pageData.splits.map((t) => ({ ...t, rule: `layout.${t.dimension}=${t.mesh_dimensions.length === 1 ? t.mesh_dimensions[0] : `[${t.mesh_dimensions.join(", ")}]`}` }))] })];
 }
 
+/// The simulated run, if there is one, as configured and with other intervals between checkpoints.
+function longRun() {
+  const run = pageData.simulation;
+  if (!run) return [];
+  const share = (trial, part) => shareText(part, trial.seconds.mean);
+  const trials = run.around.length > 0 ? run.around : [run];
+  const note = (trial) => [run.best && trial.interval === run.best.interval ? "best" : "",
+    trial.interval === run.interval ? "checkpoint.every" : "", trial.complete ? "" : "given up"].filter((word) => word).join(", ");
+  return makeTable([
+    { title: "steps between checkpoints", right: true, value: (t) => t.interval, cell: (t) => countText(t.interval) },
+    { title: "time", right: true, value: (t) => t.interval, cell: (t) => secondsText(t.interval * run.step.seconds) },
+    { title: "goodput", right: true, value: (t) => t.goodput.mean, cell: (t) => shareText(t.goodput.mean, 1) },
+    { title: "5 to 95 %", right: true, value: (t) => t.goodput.low, cell: (t) => `${shareText(t.goodput.low, 1)} to ${shareText(t.goodput.high, 1)}` },
+    { title: "lost", right: true, value: (t) => t.lost, cell: (t) => share(t, t.lost) },
+    { title: "saving", right: true, value: (t) => t.saving, cell: (t) => share(t, t.saving) },
+    { title: "restarts", right: true, value: (t) => t.restarting, cell: (t) => share(t, t.restarting) },
+    { title: "wall time", right: true, value: (t) => t.seconds.mean, cell: (t) => secondsText(t.seconds.mean) },
+    { title: "", value: note },
+  ], { rows: trials });
+}
+
 drawPage(() => {
   drawTop();
   const remarks = [...pageData.warnings.map((text) => h("p", { class: "note warning" }, text)),
@@ -205,6 +226,7 @@ drawPage(() => {
   addSection("memory", "Memory", "What one position holds if it is alone on its device, and what this process holds.", memoryDrawing());
   addSection("time", "Time line", "A prediction, not a measurement, of a step in one process: operations and collectives take what the cost model says of "
     + "the hardware that key hardware names. Enter how many times as fast it is to be.", timeLine());
+  addSection("run", "Long run", "What section simulate makes of the run: goodput is the share of the wall time that is spent on steps that last.", longRun());
   addSection("work", "Work by layer", "FLOPs of contractions on one position.", workTable());
   addSection("collectives", "Collectives of a step", "Bytes are those that one position sends.", collectiveTables());
   addSection("repeated", "Repeated work", "Several positions compute the same here.", repeatedWork());

@@ -33,6 +33,7 @@
 #include "trainer/session/profiler.h"
 #include "trainer/session/session.h"
 #include "trainer/show/show.h"
+#include "trainer/simulate/simulate.h"
 #include "trainer/trace/trace.h"
 #include "trainer/train/train.h"
 #include "trainer/train/train_plan.h"
@@ -156,7 +157,7 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
     case RunMode::kTrain:
       return train_in_role(session, diagnostics);
     case RunMode::kExplain:
-      explain(session, diagnostics);
+      explain(session, diagnostics, {simulated_part});
       break;
     case RunMode::kTrace:
       trace(session, diagnostics);
