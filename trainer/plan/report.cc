@@ -3,16 +3,13 @@
 
 #include <algorithm>
 
+#include "trainer/explain/explanation_text.h"
 #include "trainer/explain/table.h"
 #include "trainer/plan/choose_layout.h"
 #include "trainer/report/progress.h"
 
 namespace mtf {
 namespace {
-
-std::string time_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
-}
 
 std::string rules_text(const PlannedLayout& planned, bool with_mesh) {
   const FoundLayout& found = planned.found;
