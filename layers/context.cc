@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
@@ -12,6 +13,11 @@ namespace mtf {
 namespace {
 
 constexpr std::string_view kAverage = "/ema";
+
+bool denotes(const std::string& name, const AppliedLayer& layer) {
+  if (name.find('/') != std::string::npos) return std::regex_search(layer.path, std::regex(name));
+  return std::ranges::find(layer.names, name) != layer.names.end();
+}
 
 }  // namespace
 
@@ -89,6 +95,22 @@ void Context::report(const Tensor& value,
                     .name = graph_.scoped("reports"),
                     .value = cast(value, DType::kFloat32),
                     .numbers = std::move(numbers)});
+}
+
+void Context::set_recompute(std::vector<RecomputedLayers> layers) {
+  recompute_ = std::move(layers);
+  found_.assign(recompute_.size(), 0);
+}
+
+bool Context::note_applied(AppliedLayer layer) {
+  bool chosen = false;
+  for (size_t i = 0; i < recompute_.size(); ++i) {
+    if (!denotes(recompute_[i].layers, layer)) continue;
+    chosen |= found_[i] < recompute_[i].first.value_or(found_[i] + 1);
+    ++found_[i];
+  }
+  applied_.push_back(std::move(layer));
+  return chosen;
 }
 
 Sequence& Context::sequence(std::string_view layer) const {

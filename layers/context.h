@@ -75,6 +75,19 @@ std::string average_name(const std::string& weight);
 /// The weight of a running mean; empty: `variable` is none.
 std::string averaged_weight(const std::string& variable);
 
+/// Layers that are computed again in the backward pass instead of being kept.
+struct RecomputedLayers {
+  std::string layers;  ///< their kind or name; with a `/` a pattern that occurs in their scope paths
+  /// So many of them, in the order in which they are applied; nothing: all.
+  std::optional<int64_t> first = {};
+};
+
+/// A layer that was applied and can be computed again.
+struct AppliedLayer {
+  std::vector<std::string> names;  ///< kind and name
+  std::string path;                ///< scope
+};
+
 class Context {
  public:
   Context(Graph& graph, Mode mode, const Precision& precision, const Dimension& batch)
@@ -166,13 +179,17 @@ class Context {
   bool keeps_tokens() const { return keeps_tokens_; }
   void set_keeps_tokens(bool keeps) { keeps_tokens_ = keeps; }
 
-  /// Kinds or names of layers that are computed again in the backward pass instead of being kept; of nested
-  /// ones the outermost.
-  void set_recompute(std::vector<std::string> layers) { recompute_ = std::move(layers); }
-  const std::vector<std::string>& recomputed() const { return recompute_; }
-  /// Which of them a layer has been found for.
-  void found_recomputed(const std::string& layer) { found_.insert(layer); }
-  bool was_recomputed(const std::string& layer) const { return found_.contains(layer); }
+  /// Of nested layers the outermost are computed again.
+  void set_recompute(std::vector<RecomputedLayers> layers);
+  /// How many layers were found for each entry of set_recompute().
+  const std::vector<int64_t>& found_recomputed() const { return found_; }
+  /// Says that a layer begins. True if it is to be computed again, apart from layers around it.
+  bool note_applied(AppliedLayer layer);
+  /// Those that could be computed again, in the order in which they were applied.
+  const std::vector<AppliedLayer>& applied_layers() const { return applied_; }
+  /// True inside a layer that is computed again.
+  bool recomputes() const { return recomputes_; }
+  void set_recomputes(bool recomputes) { recomputes_ = recomputes; }
 
   /// The rows of tokens that layers of a Transformer work on. Throws Error outside one, naming `layer`.
   Sequence& sequence(std::string_view layer) const;
@@ -215,8 +232,10 @@ class Context {
   bool is_applied_ = false;
   std::set<std::string> batch_names_;  ///< other names of batch_
   WeightFilter averaged_;
-  std::vector<std::string> recompute_;
-  std::set<std::string> found_;
+  std::vector<RecomputedLayers> recompute_;
+  std::vector<int64_t> found_;
+  std::vector<AppliedLayer> applied_;
+  bool recomputes_ = false;
   Sequence* sequence_ = nullptr;
   std::map<std::string, int64_t> vocabularies_;
   int64_t input_vocabulary_ = 0;

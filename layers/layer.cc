@@ -1,6 +1,6 @@
 #include "layers/layer.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "engine/graph/gradients.h"
 
@@ -16,32 +16,26 @@ Error with_mark(const Error& error, const Mark& mark) {
 
 namespace {
 
-LayerTensor apply(Context& context, const LayerList::Item& item, const LayerTensor& x) {
+/// The scope of a layer in the one around the list; empty: that one.
+std::string scope_of(const LayerList::Item& item) {
   const bool has_own_name = item.named || item.name != item.kind;
-  const bool transparent = item.layer->is_transparent(has_own_name);
-  const auto scope = context.graph().scope(transparent ? "" : item.name, item.mark);
+  return item.layer->is_transparent(has_own_name) ? "" : item.name;
+}
+
+LayerTensor apply(Context& context, const LayerList::Item& item, const LayerTensor& x) {
+  const auto scope = context.graph().scope(scope_of(item), item.mark);
   if (item.layer->is_group()) return (*item.layer)(context, x);
   const auto layer = context.graph().layer();
   return (*item.layer)(context, x);
 }
 
-bool is_recomputed(Context& context, const std::vector<std::string>& names) {
-  bool found = false;
-  for (const std::string& layer : context.recomputed()) {
-    if (std::ranges::find(names, layer) == names.end()) continue;
-    context.found_recomputed(layer);
-    found = true;
-  }
-  return found;
-}
-
 }  // namespace
 
-LayerTensor apply_layer(Context& context, const std::vector<std::string>& names, const LayerFunction& layer,
+LayerTensor apply_layer(Context& context, AppliedLayer applied, const LayerFunction& layer,
                         const LayerTensor& x) {
-  if (!is_recomputed(context, names)) return layer(x);
-  const std::vector<std::string> recomputed = context.recomputed();
-  context.set_recompute({});  // layers inside are repeated with this one
+  const bool is_chosen = context.note_applied(std::move(applied));
+  if (!is_chosen || context.recomputes()) return layer(x);
+  context.set_recomputes(true);  // layers inside are repeated with this one
   LayerTensor kept;
   std::vector<LayerTerm>& terms = context.terms();
   const size_t first = terms.size();  // the terms that the layer adds are results too
@@ -52,7 +46,7 @@ LayerTensor apply_layer(Context& context, const std::vector<std::string>& names,
     return results;
   };
   const Tensors results = recompute(inner, {x});
-  context.set_recompute(recomputed);
+  context.set_recomputes(false);
   for (size_t i = first; i < terms.size(); ++i) terms[i].value = results[1 + i - first];
   return LayerTensor(results[0]).made_from(kept);
 }
@@ -62,7 +56,8 @@ LayerTensor LayerList::operator()(Context& context, const LayerTensor& x) const 
   for (const Item& item : items_) {
     try {
       const auto layer = [&](const LayerTensor& input) { return apply(context, item, input); };
-      const LayerTensor next = apply_layer(context, {item.kind, item.name}, layer, y);
+      AppliedLayer applied{{item.kind, item.name}, context.graph().scoped(scope_of(item))};
+      const LayerTensor next = apply_layer(context, std::move(applied), layer, y);
       check_elements(item.name, next.shape());
       y = next.made_from(y);
     } catch (const Error& error) {

@@ -32,9 +32,8 @@ class Layer {
   virtual bool is_group() const { return false; }
 };
 
-/// layer(x); where one of `names` is to be computed again in the backward pass (Context::set_recompute), it
-/// is.
-LayerTensor apply_layer(Context& context, const std::vector<std::string>& names, const LayerFunction& layer,
+/// layer(x); where the layer is to be computed again in the backward pass (Context::set_recompute), it is.
+LayerTensor apply_layer(Context& context, AppliedLayer applied, const LayerFunction& layer,
                         const LayerTensor& x);
 /// Gives errors that have no place this one.
 Error with_mark(const Error& error, const Mark& mark);

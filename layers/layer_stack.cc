@@ -146,7 +146,8 @@ LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) c
       sequence.layer_number = b * static_cast<int64_t>(block_.items().size()) + static_cast<int64_t>(l);
       try {
         const auto layer = [&](const LayerTensor& y) { return apply(context, item, scope, y); };
-        x = apply_layer(context, {"block", item.kind, item.name}, layer, x).made_from(x);
+        AppliedLayer applied{{"block", item.kind, item.name}, context.graph().scoped(scope)};
+        x = apply_layer(context, std::move(applied), layer, x).made_from(x);
         sequence.layer_outputs.push_back(x);
       } catch (const Error& error) {
         throw with_mark(error, item.mark);

@@ -56,12 +56,12 @@ class ParallelLayer final : public Layer {
 
  private:
   static LayerTensor apply(Context& context, const LayerList::Item& item, size_t i, const LayerTensor& x) {
+    const std::string name = item.named ? item.name : fmt::format("parallel_layer_{}", i);
     const auto layer = [&](const LayerTensor& input) {
-      const auto scope =
-          context.graph().scope(item.named ? item.name : fmt::format("parallel_layer_{}", i), item.mark);
+      const auto scope = context.graph().scope(name, item.mark);
       return (*item.layer)(context, input).made_from(input);
     };
-    return apply_layer(context, {item.kind, item.name}, layer, x);
+    return apply_layer(context, {{item.kind, item.name}, context.graph().scoped(name)}, layer, x);
   }
 
   static void check_dimensions(const Tensor& first, const Tensor& y, const std::string& kind) {

@@ -221,7 +221,7 @@ Node ListBase::dump(const void* value) const {
 
 bool MapBase::accepts(const Node& node) const {
   return node.is_map() && std::ranges::all_of(node.entries(), [&](const Entry& entry) {
-           return entry.value.is_null() || element_.accepts(entry.value);
+           return entry.implied || entry.value.is_null() || element_.accepts(entry.value);
          });
 }
 

@@ -80,9 +80,13 @@ TEST(TrainStep, RecomputationChangesNothing) {
   const auto net = dropout_classifier();
   TrainStepOptions options = options_of(12);
   const auto kept = outputs(*net, options);
-  const std::vector<std::variant<RecomputeWord, std::vector<std::string>>> choices = {
-      RecomputeWord::kBlock, std::vector<std::string>{"dense"},
-      std::vector<std::string>{"dropout", "residual"}};
+  const std::vector<Recompute> choices = {
+      RecomputeWord::kBlock,
+      std::vector<std::string>{"dense"},
+      std::vector<std::string>{"dropout", "residual"},
+      std::vector<std::string>{"/activation"},
+      config::Named<int64_t>{{"dense", 1}, {"residual", 0}},
+  };
   for (const auto& recompute : choices) {
     options.recompute = recompute;
     expect_same(outputs(*net, options), kept);
@@ -104,6 +108,36 @@ TEST(TrainStep, RecomputationRepeatsTheForwardPassOfTheLayersNamed) {
   EXPECT_EQ(tanh_in(), 1);
   options.recompute = RecomputeWord::kBlock;
   EXPECT_EQ(tanh_in(), 2);
+  options.recompute = std::vector<std::string>{"^residual/act"};
+  EXPECT_EQ(tanh_in(), 2);
+  options.recompute = config::Named<int64_t>{{"residual", 1}};
+  EXPECT_EQ(tanh_in(), 2);
+  options.recompute = config::Named<int64_t>{{"residual", 0}};
+  EXPECT_EQ(tanh_in(), 1);
+}
+
+TEST(TrainStep, RecomputationCountsTheLayersInTheOrderInWhichTheyAreApplied) {
+  TrainStepOptions options = options_of(12);
+  const auto relu_in = [&](int64_t number) {
+    options.recompute = config::Named<int64_t>{{"dense", number}};
+    const TrainStep step = build_train_step(*dropout_classifier(), kFeatures, options);
+    EXPECT_EQ(step.layers.size(), 5u);  // activation is inside of residual
+    int64_t count = 0;
+    for (const auto& operation : step.graph->root()) count += operation->name() == "relu";
+    return count;
+  };
+  EXPECT_EQ(relu_in(0), 1);
+  EXPECT_EQ(relu_in(1), 2);
+  EXPECT_EQ(relu_in(2), 2);
+  EXPECT_THAT([&] { relu_in(3); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr(
+                  "`train.recompute` wants 3 of the layers `dense`, and the model has 2; a number up to 2")));
+  options.recompute = std::vector<std::string>{"dens"};
+  EXPECT_THAT([&] { build_train_step(*dropout_classifier(), kFeatures, options); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("did you mean `dense`?")));
+  options.recompute = std::vector<std::string>{"residual/block"};
+  EXPECT_THAT([&] { build_train_step(*dropout_classifier(), kFeatures, options); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("the model has no such layer")));
 }
 
 TEST(TrainStep, OnlyTrainableVariablesGetGradients) {

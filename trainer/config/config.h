@@ -78,7 +78,11 @@ struct RelativeBatchSize {
 };
 using BatchSize = std::variant<int64_t, RelativeBatchSize>;
 
-enum class RecomputeWord { kNone, kBlock };
+enum class RecomputeWord { kNone, kBlock, kAuto };
+/// The layers whose forward pass is repeated in the backward pass: kinds, names or patterns of paths, or how many of each.
+using Recompute = std::variant<RecomputeWord, std::vector<std::string>, config::Named<int64_t>>;
+/// True while the layers are still to be chosen (trainer/explain/recompute.h).
+inline bool is_auto(const Recompute& recompute) { return recompute == Recompute(RecomputeWord::kAuto); }
 enum class OnDamage { kAuto, kFail, kPrevious };
 enum class OnDivergence { kStop, kSkip, kRestore };
 
@@ -96,7 +100,7 @@ struct TrainOptions {
   BatchSize batch_size = int64_t{64};
   config::Auto<int64_t> microbatches = {1};
   config::Named<double> loss_weights;
-  std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
+  Recompute recompute = RecomputeWord::kNone;
   std::vector<std::string> trainable = {".*"};
   std::optional<double> ema_decay;
   std::optional<double> noise_scale_decay;
@@ -297,7 +301,7 @@ inline config::EnumNames enum_names(MatmulPrecision) {
 }
 inline config::EnumNames enum_names(InferPrecision) { return {{"same", InferPrecision::kSame}}; }
 inline config::EnumNames enum_names(RecomputeWord) {
-  return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}};
+  return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}, {"auto", RecomputeWord::kAuto}};
 }
 inline config::EnumNames enum_names(OnDivergence) {
   return {{"stop", OnDivergence::kStop}, {"skip", OnDivergence::kSkip}, {"restore", OnDivergence::kRestore}};

@@ -98,6 +98,7 @@ class ConfigCheck {
     check_patterns("optimizer.no_decay", config_.optimizer->no_decay);
     for (size_t i = 0; i < config_.optimizer->rules.size(); ++i)
       check_patterns(fmt::format("optimizer.rules.{}.match", i), config_.optimizer->rules[i].match);
+    check_recompute();
     check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
     check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
     if (config_.model.is_null() && sound_.contains({"model"}))
@@ -111,20 +112,39 @@ class ConfigCheck {
 
   /// `key` names a list of patterns.
   void check_patterns(const std::string& key, const std::vector<std::string>& patterns) {
+    for (size_t i = 0; i < patterns.size(); ++i)
+      check_pattern(key, fmt::format("{}.{}", key, i), patterns[i]);
+  }
+
+  /// `path` is the place of one of the patterns of `key`.
+  void check_pattern(const std::string& key, const std::string& path, const std::string& pattern) {
     constexpr size_t kLongestPattern = 500;  // std::regex calls itself for each bracket
-    for (size_t i = 0; i < patterns.size(); ++i) {
-      const std::string& pattern = patterns[i];
-      const std::string path = fmt::format("{}.{}", key, i);
-      if (pattern.size() > kLongestPattern) {
-        error(path, fmt::format("`{}`: a pattern of more than {} characters", key, kLongestPattern));
-        sound_.remove(key.substr(0, key.find('.')));
-        continue;
+    if (pattern.size() > kLongestPattern) {
+      error(path, fmt::format("`{}`: a pattern of more than {} characters", key, kLongestPattern));
+      sound_.remove(key.substr(0, key.find('.')));
+      return;
+    }
+    try {
+      const std::regex regex(pattern);
+    } catch (const std::regex_error& wrong) {
+      error(path, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, wrong.what()));
+      sound_.remove(key.substr(0, key.find('.')));
+    }
+  }
+
+  /// Entries with a `/` are patterns.
+  void check_recompute() {
+    const char* key = "train.recompute";
+    const Recompute& recompute = config_.train.recompute;
+    if (is_auto(recompute)) check_automatic(key);
+    if (const auto* layers = std::get_if<std::vector<std::string>>(&recompute)) {
+      for (size_t i = 0; i < layers->size(); ++i) {
+        if ((*layers)[i].find('/') != std::string::npos)
+          check_pattern(key, fmt::format("{}.{}", key, i), (*layers)[i]);
       }
-      try {
-        const std::regex regex(pattern);
-      } catch (const std::regex_error& wrong) {
-        error(path, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, wrong.what()));
-        sound_.remove(key.substr(0, key.find('.')));
+    } else if (const auto* numbers = std::get_if<config::Named<int64_t>>(&recompute)) {
+      for (const auto& [layer, number] : *numbers) {
+        if (layer.find('/') != std::string::npos) check_pattern(key, fmt::format("{}.{}", key, layer), layer);
       }
     }
   }
@@ -152,7 +172,7 @@ class ConfigCheck {
     }
     const std::optional<int64_t>& parts = train.microbatches.value;
     if (train.noise_scale_decay) check_noise_scale();
-    if (!parts) return check_automatic_microbatches();
+    if (!parts) return check_automatic("train.microbatches");
     if (const auto* batch = std::get_if<int64_t>(&train.batch_size); batch && *batch % *parts != 0) {
       error("train.microbatches",
             fmt::format("`train.microbatches` ({}) does not divide `train.batch_size` ({})", *parts, *batch),
@@ -171,14 +191,16 @@ class ConfigCheck {
     }
   }
 
-  void check_automatic_microbatches() {
-    const char* key = "train.microbatches";
+  /// `key` is auto, which the plan of the memory decides.
+  void check_automatic(const std::string& key) {
+    const bool is_number = key == "train.microbatches";
     if (config_.run.mode == RunMode::kTrace) {
-      error(key, "`train.microbatches: auto` needs a plan of the memory, and run.mode=trace makes none",
-            "a number, such as `train.microbatches=1`");
+      error(key, fmt::format("`{}: auto` needs a plan of the memory, and run.mode=trace makes none", key),
+            is_number ? "a number, such as `train.microbatches=1`"
+                      : "`train.recompute=none`, with the same results");
     } else if (std::holds_alternative<ParameterServerStrategy>(config_.train.strategy)) {
-      error(key, "`train.microbatches: auto` does not go with `train.strategy: parameter_server`",
-            "a number");
+      error(key, fmt::format("`{}: auto` does not go with `train.strategy: parameter_server`", key),
+            is_number ? "a number" : "`none`, `block` or a list of layers");
     }
   }
 

@@ -112,9 +112,11 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         "none is given",
         config::non_negative);
   visit("recompute", options.recompute,
-        "none, block (each `block` and `residual`), or a list of layers (kinds or names) whose forward pass "
-        "is repeated in the backward pass instead of being kept",
-        free_on_resume);
+        "layers whose forward pass is repeated in the backward pass instead of being kept: none; block (each "
+        "`block` and `residual`); a list of kinds or names, or of patterns with a `/` that occur in paths, "
+        "such as decoder/block_00[0-3]; {block: 4}: the first 4 of a kind or name; auto: those with which "
+        "the run fits into the memory in the least predicted time, which a run that continues keeps",
+        config::non_negative, free_on_resume);
   visit("trainable", options.trainable, "patterns of variables; the others keep their values");
   visit("ema_decay", options.ema_decay,
         "running means of the weights, such as 0.999, that evaluation, decoding and scoring use instead: "

@@ -175,12 +175,25 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
     result.evaluation =
         explained(compile(session, *evaluation), evaluate_batch_size(config, session.layouts));
   }
-  if (!config.train.microbatches.value) {
-    const MicrobatchChoice choice =
-        choose_microbatches(session, options, result.evaluation ? &result.evaluation->program : nullptr,
-                            memory_use(session, true, sets, evaluation_decoding(session, sets).bytes), {});
-    add_unique(choice.reason, result.notes);
-    options.microbatches = choice.count;
+  const bool chooses_microbatches = !config.train.microbatches.value;
+  if (chooses_microbatches || is_auto(config.train.recompute)) {
+    const Program* const evaluated = result.evaluation ? &result.evaluation->program : nullptr;
+    const MemoryUse use = memory_use(session, true, sets, evaluation_decoding(session, sets).bytes);
+    if (is_auto(config.train.recompute)) {
+      result.recompute = choose_recompute(session, {.options = options,
+                                                    .chooses_microbatches = chooses_microbatches,
+                                                    .evaluation = evaluated,
+                                                    .use = use,
+                                                    .limits = memory_limits(session),
+                                                    .compares_block = true});
+      add_unique(result.recompute->reason, result.notes);
+      options.recompute = result.recompute->recompute;
+      options.microbatches = result.recompute->microbatches;
+    } else {
+      const MicrobatchChoice choice = choose_microbatches(session, options, evaluated, use, {});
+      add_unique(choice.reason, result.notes);
+      options.microbatches = choice.count;
+    }
     Diagnostics known;  // the problems and warnings of the step without microbatches were reported
     step = build_step(session, options, known);
     known.throw_if_errors();

@@ -14,6 +14,7 @@
 #include "engine/spmd/program_facts.h"
 #include "trainer/explain/explained_memory.h"
 #include "trainer/explain/prediction.h"
+#include "trainer/explain/recompute.h"
 #include "trainer/explain/schedule.h"
 #include "trainer/explain/splits.h"
 #include "trainer/session/session.h"
@@ -92,7 +93,8 @@ struct Explanation {
   std::optional<ExplainedProgram> evaluation;
   ExplainedProcesses processes;
   int64_t microbatches = 1;
-  std::array<KindWork, kWorkKinds> work{};  ///< by WorkKind
+  std::optional<RecomputeChoice> recompute = {};  ///< of train.recompute: auto
+  std::array<KindWork, kWorkKinds> work{};        ///< by WorkKind
   std::vector<LayerWork> layers;
   std::vector<ScheduleItem> schedule;
   ExplainedHardware hardware;

@@ -245,6 +245,22 @@ Json memory_json(const ExplainedMemory& memory) {
   return result;
 }
 
+Json recompute_json(const std::optional<RecomputeChoice>& choice) {
+  if (!choice) return {};
+  Json trials = Json::array();
+  for (const RecomputeTrial& trial : choice->trials) {
+    trials.push_back({{"recompute", recompute_text(trial.recompute)},
+                      {"microbatches", trial.microbatches},
+                      {"seconds", trial.seconds},
+                      {"bytes", trial.memory.need},
+                      {"limit", trial.memory.limit.bytes},
+                      {"fits", trial.fits}});
+  }
+  return {{"recompute", recompute_text(choice->recompute)},
+          {"microbatches", choice->microbatches},
+          {"trials", trials}};
+}
+
 Json splits_json(const std::vector<SplitTrial>& splits) {
   Json result = Json::array();
   for (const SplitTrial& split : splits) {
@@ -325,6 +341,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["step"] = totals_json(step.facts);
   result["evaluation"] = evaluation_json(explanation);
   result["memory"] = memory_json(explanation.memory);
+  result["recompute"] = recompute_json(explanation.recompute);
   result["repeated_flops"] = step.facts.repeated_flops;
   result["splits"] = splits_json(explanation.splits);
   result["unused_mesh_dimensions"] = names_of(explanation.unused_axes, step.program.mesh);

@@ -50,6 +50,9 @@
 //                            device_limit: as limit, or null if it is not known}. position: its tensors, as if
 //                            alone on its device; process: its resident memory; device: the memory of its GPU.
 //                            They include the evaluation and the snapshot of a checkpoint, which is host memory
+//   recompute                {recompute, microbatches, trials: [{recompute, microbatches, seconds, bytes, limit, fits}]} of
+//                            train.recompute: auto, the fastest first; null otherwise. recompute: YAML text; bytes and
+//                            limit: of the machine's memory, or of the GPU's if that is limited
 //   repeated_flops           FLOPs that a position would not do if no work were repeated
 //   splits                   [{dimension, mesh_dimensions, flops, bytes_sent, position_bytes}]: rules of the
 //                            key `layout` that were tried and save repeated work; position_bytes: memory of

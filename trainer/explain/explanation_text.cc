@@ -254,6 +254,27 @@ std::string repeated_text(const Explanation& e) {
   return text + section("rules that would share it out, each tried alone", trials);
 }
 
+std::string recompute_section(const Explanation& e) {
+  if (!e.recompute) return {};
+  const bool has_microbatches = std::ranges::any_of(
+      e.recompute->trials, [](const RecomputeTrial& trial) { return trial.microbatches > 1; });
+  TextTable table({{"recompute"}, {"microbatches", kRight}, {"step", kRight}, {"memory", kRight}, {""}});
+  for (const RecomputeTrial& trial : e.recompute->trials) {
+    const bool is_chosen =
+        trial.recompute == e.recompute->recompute && trial.microbatches == e.recompute->microbatches;
+    table.row({recompute_text(trial.recompute), has_microbatches ? count_text(trial.microbatches) : "",
+               fmt::format("{:.4g} ms", trial.seconds * 1e3), bytes_text(trial.memory.need),
+               is_chosen    ? "chosen"
+               : trial.fits ? ""
+                            : "does not fit"});
+  }
+  const std::string microbatches =
+      has_microbatches ? fmt::format(", microbatches: {}", e.recompute->microbatches) : "";
+  return section("train.recompute: auto, with the predicted time of a step and the memory of the run",
+                 table) +
+         fmt::format("train: {{recompute: {}{}}}\n\n", recompute_text(e.recompute->recompute), microbatches);
+}
+
 std::string remarks_text(const Explanation& e) {
   std::string text;
   for (const std::string& warning : e.warnings) text += "warning: " + warning + "\n";
@@ -384,7 +405,7 @@ std::string explain_text(const Explanation& explanation, const ExplainOptions& o
                      memory_text(explanation.memory, process) + repeated_text(explanation);
   if (options.tensors) text += tensors_text(step);
   if (options.detail) text += counters_text(step);
-  text += remarks_text(explanation) + "verdict\n" + work_line(explanation) +
+  text += recompute_section(explanation) + remarks_text(explanation) + "verdict\n" + work_line(explanation) +
           traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
           (explanation.hardware.is_given ? prediction_lines(explanation) : "") +
           memory_lines(explanation.memory, process);

@@ -24,7 +24,7 @@ class Choice {
         limits_(memory_limits(session)) {}
 
   MicrobatchChoice run(const std::optional<int64_t>& before) {
-    const std::vector<int64_t> counts = divisors();
+    const std::vector<int64_t> counts = microbatch_counts(session_, options_.batch_size);
     if (before && std::ranges::find(counts, *before) != counts.end() && fits(*before))
       return {*before, fmt::format("{} {}, as in the run so far", kKey, *before)};
     if (fits(1)) return {1, fmt::format("{} 1: the batch fits as a whole{}", kKey, numbers(1))};
@@ -44,19 +44,6 @@ class Choice {
   }
 
  private:
-  /// Returns the numbers of microbatches that divide the batch and leave each microbatch divisible by the
-  /// number of parts into which the layout splits it.
-  std::vector<int64_t> divisors() const {
-    const int64_t batch = options_.batch_size,
-                  parts = LayoutMap(session_.layouts.mesh, session_.layouts.activation)
-                              .parts(std::string(kBatch));
-    std::vector<int64_t> counts;
-    for (int64_t n = 1; n <= batch / parts; ++n) {
-      if (batch % n == 0 && batch / n % parts == 0) counts.push_back(n);
-    }
-    return counts;
-  }
-
   /// Returns the memory that the run needs; nullopt if the step cannot be built with so many microbatches.
   std::optional<RunMemory> need(int64_t count) {
     const auto [found, added] = needs_.emplace(count, std::nullopt);
@@ -102,6 +89,16 @@ class Choice {
 };
 
 }  // namespace
+
+std::vector<int64_t> microbatch_counts(const Session& session, int64_t batch_size) {
+  const int64_t parts =
+      LayoutMap(session.layouts.mesh, session.layouts.activation).parts(std::string(kBatch));
+  std::vector<int64_t> counts;
+  for (int64_t n = 1; n <= batch_size / parts; ++n) {
+    if (batch_size % n == 0 && batch_size / n % parts == 0) counts.push_back(n);
+  }
+  return counts;
+}
 
 MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
                                      const Program* evaluation, const MemoryUse& use,

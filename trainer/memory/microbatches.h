@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/memory/need.h"
 
@@ -17,6 +18,10 @@ struct MicrobatchChoice {
   int64_t count = 1;
   std::string reason;  ///< one line for the log
 };
+
+/// Returns the numbers of microbatches that divide the batch and leave each microbatch divisible by the number of parts
+/// into which the layout splits it.
+std::vector<int64_t> microbatch_counts(const Session& session, int64_t batch_size);
 
 /// Returns the least number of microbatches, among those that divide the batch as it is laid out, with which
 /// the training step of `options` and `evaluation` (null: none) fit into the memory of this process; where

@@ -56,6 +56,7 @@ struct Pass {
   std::vector<LayerTerm> terms;  ///< values: means over the batch
   Tensor squares;                ///< []: sum over the microbatches of the squared norms of their gradients
   std::vector<std::string> batch_statistics = {};
+  std::vector<AppliedLayer> layers = {};
 };
 
 /// The factor of a loss that layers add.
@@ -78,11 +79,16 @@ void check_loss_weights(const std::vector<LayerTerm>& terms, const TrainStepOpti
   }
 }
 
-std::vector<std::string> recomputed_layers(
-    const std::variant<RecomputeWord, std::vector<std::string>>& recompute) {
-  if (const auto* layers = std::get_if<std::vector<std::string>>(&recompute)) return *layers;
-  if (std::get<RecomputeWord>(recompute) == RecomputeWord::kNone) return {};
-  return {"block", "residual"};
+std::vector<RecomputedLayers> recomputed_layers(const Recompute& recompute) {
+  std::vector<RecomputedLayers> result;
+  if (const auto* layers = std::get_if<std::vector<std::string>>(&recompute)) {
+    for (const std::string& layer : *layers) result.push_back({layer});
+  } else if (const auto* numbers = std::get_if<config::Named<int64_t>>(&recompute)) {
+    for (const auto& [layer, number] : *numbers) result.push_back({layer, number});
+  } else if (std::get<RecomputeWord>(recompute) == RecomputeWord::kBlock) {
+    result = {{"block"}, {"residual"}};
+  }
+  return result;
 }
 
 /// Throws Error unless every pattern of `key` matches a variable.
@@ -111,12 +117,30 @@ bool is_trained(const std::string& weight, const std::vector<std::string>& train
   return matches_any(weight, trainable) && !settings_of(weight, rules).frozen;
 }
 
-void check_recomputed(const Context& context, const std::vector<std::string>& layers, const Mark& mark) {
-  for (const std::string& layer : layers) {
-    if (context.was_recomputed(layer)) continue;
-    throw Error(ErrorKind::kConfig, mark,
-                fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
-                "write kinds or names of layers of `model.layers` (of nested ones the outermost counts)");
+/// Throws Error unless the model has the layers that `train.recompute` names.
+void check_recomputed(const Context& context, const std::vector<RecomputedLayers>& layers, const Mark& mark) {
+  std::vector<std::string> names;
+  for (const AppliedLayer& applied : context.applied_layers()) {
+    names.insert(names.end(), applied.names.begin(), applied.names.end());
+    names.push_back(applied.path);
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto& [layer, first] = layers[i];
+    const int64_t found = context.found_recomputed()[i];
+    if (found == 0) {
+      throw Error(
+          ErrorKind::kConfig, mark,
+          fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
+          nearest(layer, names)
+              ? did_you_mean(layer, names)
+              : "write kinds or names of layers of `model.layers` (of nested ones the outermost counts)");
+    }
+    if (first && *first > found) {
+      throw Error(ErrorKind::kConfig, mark,
+                  fmt::format("`train.recompute` wants {} of the layers `{}`, and the model has {}", *first,
+                              layer, found),
+                  fmt::format("a number up to {}", found));
+    }
   }
 }
 
@@ -133,14 +157,16 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   context.set_vocabularies(inputs.vocabularies);
   context.set_scalars(inputs.scalars);
   context.set_expert_parts(options.expert_parts);
-  context.set_recompute(recomputed_layers(options.recompute));
+  const std::vector<RecomputedLayers> recomputed = recomputed_layers(options.recompute);
+  context.set_recompute(recomputed);
   const ModelOutput output = model.build(context, features);
-  if (const auto* layers = std::get_if<std::vector<std::string>>(&options.recompute))
-    check_recomputed(context, *layers, options.recompute_mark);
+  if (!std::holds_alternative<RecomputeWord>(options.recompute))
+    check_recomputed(context, recomputed, options.recompute_mark);
   check_patterns(graph, options);
   check_loss_weights(context.terms(), options);
   Pass pass{output.loss, {}, {}, output.logits, output.classes, std::move(context.terms()), {}};
   pass.batch_statistics = context.batch_statistics();
+  pass.layers = context.applied_layers();
   for (const LayerTerm& term : pass.terms) {
     if (term.kind != LayerTerm::Kind::kLoss) continue;
     const double weight = loss_weight(options, term.name);
@@ -376,7 +402,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
 
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options) {
-  TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}, {}, {}};
+  TrainStep step{std::make_unique<Graph>(), {}, {}, {}, {}, {}, {}, {}};
   Graph& graph = *step.graph;
   const Features batch =
       add_inputs(graph, model, model.features(), features, options.batch_size, Mode::kTrain);
@@ -392,6 +418,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   }
   step.statistics = statistics_of(graph);
   step.batch_statistics = pass.batch_statistics;
+  step.layers = pass.layers;
   if (options.microbatches > 1 && !step.batch_statistics.empty()) {
     step.notes.push_back(fmt::format("{} are those of a microbatch: of {} examples",
                                      batch_statistics_text(step.batch_statistics),

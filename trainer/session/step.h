@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "data/source.h"
+#include "layers/context.h"
 #include "models/model.h"
 #include "trainer/config/config.h"
 #include "trainer/optimizer/update.h"
@@ -40,8 +41,8 @@ struct TrainStepOptions {
   std::vector<OptimizerRule> rules = {};  ///< those of the optimizer, of which some freeze weights
   /// The decay of the running means for the output report/gradient_noise_scale; needs microbatches.
   std::optional<double> noise_scale_decay = {};
-  /// Layers that are recomputed in the backward pass.
-  std::variant<RecomputeWord, std::vector<std::string>> recompute = RecomputeWord::kNone;
+  /// Layers that are recomputed in the backward pass; none with `auto`.
+  Recompute recompute = RecomputeWord::kNone;
   /// Factors of the losses that layers add, by name; a loss without a factor counts once.
   config::Named<double> loss_weights = {};
   /// Their places in the configuration, for messages.
@@ -67,6 +68,7 @@ struct TrainStep {
   std::vector<std::string> notes;
   std::vector<std::string> batch_statistics;  ///< layers whose results microbatches change, by scope path
   std::vector<std::string> statistics;        ///< variables that the update moves without a gradient
+  std::vector<AppliedLayer> layers;           ///< those that `train.recompute` can name
 };
 
 /// Context::expert_parts of these layouts.

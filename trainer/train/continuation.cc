@@ -141,6 +141,7 @@ std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagn
   if (!std::holds_alternative<int64_t>(config.train.batch_size))
     config.train.batch_size = old->train.batch_size;
   if (!config.train.microbatches.value) config.train.microbatches = old->train.microbatches;
+  if (is_auto(config.train.recompute)) config.train.recompute = old->train.recompute;
   Comparison(config, diagnostics, result).run(*old, resolved(config));
   return result;
 }

@@ -23,7 +23,7 @@ struct Continuation {
 
 /// Returns nullopt if run.model_dir holds no run. Changes that are not allowed since the checkpoint was
 /// trained are reported to `diagnostics` with both values, and so is run.on_existing: fail. A batch size that
-/// depends on the layout and `train.microbatches: auto` are set to those of the old run. Throws Error
+/// depends on the layout, `train.microbatches: auto` and `train.recompute: auto` are set to those of the old run. Throws Error
 /// (kCheckpoint) when the run cannot resume from the checkpoint.
 std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagnostics);
 

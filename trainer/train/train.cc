@@ -292,7 +292,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);
   for (const std::string& note : diagnostics.notes()) log_->info(note);
   for (const std::string& note : notes_) log_->info(note);
-  if (!plan_.microbatches.empty()) log_->info(plan_.microbatches);
+  if (!plan_.choice.empty()) log_->info(plan_.choice);
   for (const std::string& note : plan_.step.notes) log_->info(note);
   int64_t parameters = 0;
   for (const ProgramVariable& v : executor_.program().variables) {

@@ -10,6 +10,7 @@
 #include "engine/base/nearest.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/explain/recompute.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/session/vocabulary_check.h"
@@ -17,6 +18,19 @@
 
 namespace mtf {
 namespace {
+
+/// A choice as one process tells it to the others.
+struct ToldChoice {
+  Recompute recompute = RecomputeWord::kNone;
+  int64_t microbatches = 1;
+  std::string reason;
+};
+
+void describe(config::Visitor& visit, ToldChoice& choice) {
+  visit("recompute", choice.recompute, "");
+  visit("microbatches", choice.microbatches, "");
+  visit("reason", choice.reason, "");
+}
 
 /// Reports an error unless the metric "DATASET/METRIC", the value of `key`, is measured.
 void check_metric(const Config& config, const std::vector<EvaluationSet>& sets, const std::string& metric,
@@ -71,10 +85,9 @@ void set_microbatches(Session& session, TrainStepOptions options, const Microbat
   for (const std::string& other : chosen) {
     if (!other.empty()) count = std::max<int64_t>(count, std::stoll(other));
   }
-  plan.microbatches =
-      count == own.count
-          ? own.reason
-          : fmt::format("train.microbatches: auto is {}: another process has less memory", count);
+  plan.choice = count == own.count
+                    ? own.reason
+                    : fmt::format("train.microbatches: auto is {}: another process has less memory", count);
   if (before && count != *before) {
     plan.continuation->changes.push_back(
         fmt::format("`train.microbatches` was {} and is now {}", *before, count));
@@ -85,6 +98,74 @@ void set_microbatches(Session& session, TrainStepOptions options, const Microbat
   Diagnostics known;  // the problems and warnings of the step without microbatches were reported
   step = build_step(session, options, known);
   known.throw_if_errors();
+}
+
+/// What `train.recompute: auto` is decided from, and what the run so far has chosen.
+struct OpenRecompute {
+  RecomputeRequest request;
+  std::optional<int64_t> microbatches_before;
+};
+
+/// Returns limits under which a step that fits into this process fits into all: those of this process, minus what the step
+/// as it is, without recomputation, would leave free here beyond what it leaves in the tightest process.
+MemoryLimits common_limits(const Session& session, const RecomputeRequest& request, const Graph& step) {
+  MemoryLimits limits = memory_limits(session);
+  if (session.processes->size() == 1) return limits;
+  const Program program = compile(session, step);
+  std::vector<const Program*> programs{&program};
+  if (request.evaluation != nullptr) programs.push_back(request.evaluation);
+  const RunMemory need = memory_need(session, programs, request.use);
+  const int64_t host = limits.host.bytes - need.host.total(),
+                device = limits.device ? limits.device->bytes - need.device.total() : 0;
+  int64_t least_host = host, least_device = device;
+  for (const std::string& other : session.processes->exchange("memory", fmt::format("{} {}", host, device))) {
+    if (other.empty()) continue;  // it does not decide
+    const size_t blank = other.find(' ');
+    least_host = std::min<int64_t>(least_host, std::stoll(other.substr(0, blank)));
+    least_device = std::min<int64_t>(least_device, std::stoll(other.substr(blank + 1)));
+  }
+  const auto reduce = [](MemoryLimit& limit, int64_t by) {
+    limit.bytes -= by;
+    if (by > 0) limit.source += " of the process with the least memory";
+  };
+  reduce(limits.host, host - least_host);
+  if (limits.device) reduce(*limits.device, device - least_device);
+  return limits;
+}
+
+/// Sets train.recompute, which is auto, and with `open.request.chooses_microbatches` train.microbatches to what one process
+/// has chosen for all, and rebuilds `step`.
+void set_recompute(Session& session, OpenRecompute open, TrainPlan& plan, std::optional<TrainStep>& step) {
+  open.request.limits = common_limits(session, open.request, *step->graph);
+  const std::string text = session.processes->made_once("recompute", [&] {
+    const RecomputeChoice choice = choose_recompute(session, open.request);
+    return config::to_yaml(config::dump(ToldChoice{choice.recompute, choice.microbatches, choice.reason}));
+  });
+  Diagnostics of_text;
+  const auto choice = config::parse<ToldChoice>(config::load_text(text, "recompute", {}, of_text), of_text);
+  of_text.throw_if_errors();
+  plan.choice = choice.reason;
+  if (open.microbatches_before && choice.microbatches != *open.microbatches_before) {
+    plan.continuation->changes.push_back(fmt::format("`train.microbatches` was {} and is now {}",
+                                                     *open.microbatches_before, choice.microbatches));
+  }
+  TrainOptions& train = session.config.train;
+  train.recompute = choice.recompute;
+  if (open.request.chooses_microbatches) train.microbatches.value = choice.microbatches;
+  TrainStepOptions& options = open.request.options;
+  if (choice.recompute == Recompute(RecomputeWord::kNone) && choice.microbatches == options.microbatches)
+    return;
+  options.recompute = choice.recompute;
+  options.microbatches = choice.microbatches;
+  Diagnostics known;  // the problems and warnings of the step without microbatches were reported
+  step = build_step(session, options, known);
+  known.throw_if_errors();
+}
+
+/// What the run so far has chosen where `train.recompute` is auto now: not `block`, which stands there by hand.
+std::optional<EarlierRecompute> earlier_recompute(const Recompute& recompute, int64_t microbatches) {
+  if (is_auto(recompute) || recompute == Recompute(RecomputeWord::kBlock)) return std::nullopt;
+  return EarlierRecompute{recompute, microbatches};
 }
 
 void check_labels(const Session& session, const std::optional<Dimension>& classes,
@@ -140,10 +221,15 @@ void check_before_texts(const Session& session, const Graph* step, Diagnostics& 
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   TrainPlan plan;
   const Config& config = session.config;
-  const bool decides = !config.train.microbatches.value;
+  const bool decides = !config.train.microbatches.value, recomputes = is_auto(config.train.recompute);
   if (!diagnostics.has_errors()) plan.continuation = find_continuation(session.config, diagnostics);
   std::optional<int64_t> before;
   if (decides) before = std::exchange(session.config.train.microbatches.value, std::nullopt);
+  std::optional<EarlierRecompute> earlier;
+  if (recomputes) {
+    earlier = earlier_recompute(std::exchange(session.config.train.recompute, RecomputeWord::kAuto),
+                                before ? *before : config.train.microbatches.value.value_or(1));
+  }
   TrainStepOptions options = train_step_options(
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
   options.update->runs_ahead = runs_ahead(session);
@@ -162,12 +248,16 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
   if (evaluation) plan.evaluation = compile(session, *evaluation);
   const DecodingNeed decoding = evaluation_decoding(session, plan.evaluation_sets);
+  const Program* const evaluated = plan.evaluation ? &*plan.evaluation : nullptr;
+  const MemoryUse use = memory_use(session, true, plan.evaluation_sets, decoding.bytes);
   std::optional<MicrobatchChoice> choice;
-  if (decides) {
-    choice = choose_microbatches(session, options, plan.evaluation ? &*plan.evaluation : nullptr,
-                                 memory_use(session, true, plan.evaluation_sets, decoding.bytes), before);
-  }
   // Every process takes part: whether their configurations are alike is found out later.
+  if (recomputes) {
+    set_recompute(session, {{options, decides, evaluated, use, {}, earlier}, before}, plan, step);
+  } else {
+    session.processes->exchange("memory", "");
+    if (decides) choice = choose_microbatches(session, options, evaluated, use, before);
+  }
   const std::vector<std::string> chosen =
       session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
   if (choice) set_microbatches(session, options, *choice, chosen, before, plan, step);

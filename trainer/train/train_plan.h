@@ -20,7 +20,8 @@ struct TrainPlan {
   Program program;
   double model_flops = 0;           ///< model_flops() of a step
   std::vector<std::string> memory;  ///< lines on the plan of the memory
-  std::string microbatches;  ///< a line on the decision of train.microbatches: auto; empty: none was made
+  /// A line on what `auto` in train.microbatches or train.recompute has become; empty: it stands in neither.
+  std::string choice;
   std::optional<Program> evaluation;
   std::optional<Continuation> continuation;    ///< set if run.model_dir holds a run
   std::optional<ParameterServerPlan> servers;  ///< set with train.strategy: parameter_server

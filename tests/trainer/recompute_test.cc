@@ -1,0 +1,207 @@
+// Tests train.recompute: auto: no other number of layers of a kind that fits is predicted to be faster.
+#include "trainer/explain/recompute.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "trainer/explain/prediction.h"
+#include "trainer/explain/recomputable.h"
+#include "trainer/memory/microbatches.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int kBlocks = 6;
+
+/// A chain of equal residual blocks whose inside is their largest part.
+Session open_chain(std::vector<std::string> arguments = {}) {
+  const std::vector<std::string> chain = {
+      fmt::format(
+          "model.layers=[{{dense: {{name: first, output: {{hidden_odd: 64}}}}}},"
+          " {{repeat: {{name: chain, times: {}, layers: [{{residual: {{name: unit, layers:"
+          " [{{layer_norm: {{name: norm}}}},"
+          " {{dense: {{name: wide, output: {{hidden_even: 256}}, activation: gelu}}}}, {{dropout: 0.1}},"
+          " {{dense: {{name: narrow, output: {{hidden_odd: 64}}}}}}]}}}}]}}}},"
+          " {{dense: {{name: last, output: {{io: 16}}}}}}]",
+          kBlocks),
+      "optimizer=adam",
+      "learning_rate=0.001",
+      "train.steps=3",
+      "train.batch_size=960",
+      "train.recompute=auto",
+      "run.model_dir=never_written"};
+  arguments.insert(arguments.begin(), chain.begin(), chain.end());
+  Diagnostics diagnostics;
+  Session session = open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml"}, arguments, diagnostics);
+  diagnostics.throw_if_errors();
+  return session;
+}
+
+TrainStepOptions options_of(const Session& session) {
+  return train_step_options(session.config, session.layouts, 3);
+}
+
+RecomputeTrial trial_of(const Session& session, const Recompute& recompute, int64_t microbatches = 1) {
+  TrainStepOptions options = options_of(session);
+  options.recompute = recompute;
+  options.microbatches = microbatches;
+  const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
+  const Program program = compile(session, *step.graph);
+  Diagnostics diagnostics;
+  const CostModel model = cost_model_of(session.config, session.layouts.mesh, false, diagnostics);
+  const RunMemory need = memory_need(session, {&program}, memory_use(session, true, {}, {}));
+  return {recompute,
+          microbatches,
+          predict_step(schedule_of(program, model)).seconds,
+          {need.host.total(), {}},
+          false};
+}
+
+RecomputeChoice chosen(const Session& session, int64_t limit, bool chooses_microbatches = false,
+                       const std::optional<EarlierRecompute>& before = {}) {
+  return choose_recompute(session, {.options = options_of(session),
+                                    .chooses_microbatches = chooses_microbatches,
+                                    .use = memory_use(session, true, {}, {}),
+                                    .limits = {{limit, "run.memory_limit"}, {}},
+                                    .before = before,
+                                    .compares_block = true});
+}
+
+Recompute first_of(const std::string& layers, int64_t number) {
+  if (number == 0) return RecomputeWord::kNone;
+  return config::Named<int64_t>{{layers, number}};
+}
+
+/// The fastest of all numbers of layers of a kind that fit.
+double fastest_of_one_kind(const Session& session, int64_t limit,
+                           const std::vector<int64_t>& microbatches = {1}) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const int64_t count : microbatches) {
+    for (const std::string layers : {"residual", "wide", "dense", "chain"}) {
+      const int64_t all = layers == "dense" ? 2 * kBlocks + 2 : layers == "chain" ? 1 : kBlocks;
+      for (int64_t number = 0; number <= all; ++number) {
+        const RecomputeTrial trial = trial_of(session, first_of(layers, number), count);
+        if (trial.memory.need <= limit) fastest = std::min(fastest, trial.seconds);
+      }
+    }
+  }
+  return fastest;
+}
+
+const std::vector<std::vector<std::string>> kRecomputeLayouts = {
+    {},
+    {"mesh=x:2", "layout=batch:x"},
+    {"mesh=x:2;y:2", "layout=batch:x;hidden_even:y"},
+    {"train.microbatches=2"},
+};
+
+TEST(RecomputeAuto, IsAsFastAsTheBestNumberOfLayersOfAnyKind) {
+  for (const std::vector<std::string>& arguments : kRecomputeLayouts) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(arguments, " ")));
+    const Session session = open_chain(arguments);
+    const int64_t microbatches = session.config.train.microbatches.value.value_or(1);
+    const RecomputeTrial none = trial_of(session, RecomputeWord::kNone, microbatches),
+                         all = trial_of(session, first_of("residual", kBlocks), microbatches);
+    ASSERT_GT(none.memory.need, all.memory.need);
+    for (const double share : {0.0, 0.3, 0.6, 0.9}) {
+      const int64_t limit =
+          all.memory.need +
+          static_cast<int64_t>(share * static_cast<double>(none.memory.need - all.memory.need));
+      const RecomputeChoice choice = chosen(session, limit);
+      const RecomputeTrial trial = trial_of(session, choice.recompute, microbatches);
+      EXPECT_LE(trial.memory.need, limit) << choice.reason;
+      EXPECT_LE(trial.seconds, fastest_of_one_kind(session, limit, {microbatches}) * (1 + 1e-9))
+          << choice.reason;
+      EXPECT_THAT(choice.reason, StartsWith("train.recompute: auto is " + recompute_text(choice.recompute)));
+      EXPECT_THAT(choice.reason, HasSubstr("(run.memory_limit); none takes "));
+      EXPECT_LE(choice.trials.size(), 20u);
+    }
+  }
+}
+
+TEST(RecomputeAuto, IsNoneWhereThatFits) {
+  const Session session = open_chain();
+  const RecomputeTrial none = trial_of(session, RecomputeWord::kNone);
+  const RecomputeChoice choice = chosen(session, none.memory.need);
+  EXPECT_EQ(choice.recompute, Recompute(RecomputeWord::kNone));
+  EXPECT_DOUBLE_EQ(choice.trials.front().seconds, none.seconds);
+  EXPECT_EQ(choice.trials.size(), 2u) << "none, and block for comparison";
+}
+
+TEST(RecomputeAuto, TakesWhatNeedsLeastWhereNothingFits) {
+  const Session session = open_chain();
+  const RecomputeChoice choice = chosen(session, 1000);
+  EXPECT_THAT(choice.reason, HasSubstr("nothing fits, and this needs least"));
+  const int64_t need = trial_of(session, choice.recompute).memory.need;
+  EXPECT_LE(need, trial_of(session, first_of("residual", kBlocks)).memory.need);
+  for (const RecomputeTrial& trial : choice.trials) EXPECT_GE(trial.memory.need, need);
+}
+
+TEST(RecomputeAuto, TrialsAreACurveOfTimeAndMemory) {
+  const Session session = open_chain();
+  const int64_t none = trial_of(session, RecomputeWord::kNone).memory.need,
+                all = trial_of(session, first_of("residual", kBlocks)).memory.need;
+  const RecomputeChoice choice = chosen(session, (none + all) / 2);
+  ASSERT_GE(choice.trials.size(), 3u);
+  for (size_t i = 1; i < choice.trials.size(); ++i)
+    EXPECT_LE(choice.trials[i - 1].seconds, choice.trials[i].seconds);
+  EXPECT_EQ(choice.trials.front().recompute, Recompute(RecomputeWord::kNone));
+}
+
+TEST(RecomputeAuto, MicrobatchesAreChosenWithIt) {
+  const Session session = open_chain({"train.microbatches=auto"});
+  const std::vector<int64_t> few = {1, 2, 3, 4};
+  const int64_t none = trial_of(session, RecomputeWord::kNone).memory.need,
+                four = trial_of(session, RecomputeWord::kNone, 4).memory.need;
+  for (const int64_t limit : {(none + four) / 2, four, none}) {
+    const RecomputeChoice choice = chosen(session, limit, true);
+    const RecomputeTrial trial = trial_of(session, choice.recompute, choice.microbatches);
+    EXPECT_LE(trial.memory.need, limit) << choice.reason;
+    EXPECT_LE(trial.seconds, fastest_of_one_kind(session, limit, few) * (1 + 1e-9)) << choice.reason;
+    EXPECT_THAT(choice.reason,
+                HasSubstr(fmt::format(", train.microbatches: auto is {}: ", choice.microbatches)));
+  }
+}
+
+TEST(RecomputeAuto, ARunThatContinuesKeepsItsChoiceWhileThatFits) {
+  const Session session = open_chain();
+  const Recompute three = first_of("residual", 3);
+  const RecomputeTrial trial = trial_of(session, three);
+  const RecomputeChoice kept = chosen(session, trial.memory.need, false, EarlierRecompute{three, 1});
+  EXPECT_EQ(kept.recompute, three);
+  EXPECT_EQ(kept.reason, "train.recompute: auto is {residual: 3}: as in the run so far");
+  EXPECT_NE(chosen(session, trial.memory.need - 1, false, EarlierRecompute{three, 1}).recompute, three);
+  // What the model no longer has.
+  EXPECT_THAT(chosen(session, trial.memory.need, false, EarlierRecompute{first_of("unheard", 1), 1}).reason,
+              Not(HasSubstr("so far")));
+}
+
+TEST(RecomputableLayers, AreTheKindsWhoseInsideTheBackwardPassReads) {
+  const Session session = open_chain();
+  const TrainStep step =
+      build_train_step(*session.model, session.train_data->features(), options_of(session));
+  const Program program = compile(session, *step.graph);
+  Diagnostics diagnostics;
+  const CostModel model = cost_model_of(session.config, session.layouts.mesh, false, diagnostics);
+  std::vector<std::string> names;
+  for (const RecomputableLayers& kind :
+       recomputable_layers(step.layers, program, schedule_of(program, model))) {
+    names.push_back(kind.name);
+    EXPECT_GT(kind.saved, 0) << kind.name;
+    EXPECT_GT(kind.seconds, 0) << kind.name;
+    EXPECT_TRUE(kind.name != "residual" || kind.count == kBlocks);
+  }
+  EXPECT_THAT(names, Contains("residual"));
+  EXPECT_THAT(names, Not(Contains("unit"))) << "the same layers as residual";
+  EXPECT_THAT(names, Not(Contains("last"))) << "it keeps only its operand, which is not its own";
+}
+
+}  // namespace
+}  // namespace mtf::testing
