@@ -156,6 +156,18 @@ TEST(GroupSegments, PutsTogetherWhatVariesAlike) {
                  "%a = f(%x)\n%c = f(%a)\n%b = f(%w)\n%d = f(%b)\n%e = f(%c, %d)");
 }
 
+TEST(GroupSegments, LeavesWhatIsComputedAgainWhereItIsNeeded) {
+  const std::string text =
+      "param %x: f32[batch=8/data]\n"
+      "%a = f(%x)\n%s = f(%w)\n%b = f(%a, %s)\n%r = f(%x)\n%c = f(%b, %r)";
+  expect_rewrite(group_segments, text, "%a = f(%x)\n%r = f(%x)\n%s = f(%w)\n%b = f(%a, %s)\n%c = f(%b, %r)");
+  const auto recomputed = [](Program program) {
+    program.instructions[3].provenance.recomputed = true;
+    return group_segments(std::move(program));
+  };
+  expect_unchanged(recomputed, text);
+}
+
 TEST(GroupSegments, DoesNotCrossCollectives) {
   expect_unchanged(
       group_segments,

@@ -44,12 +44,12 @@ Session open_chain(std::vector<std::string> arguments = {}) {
   return session;
 }
 
-TrainStepOptions options_of(const Session& session) {
+TrainStepOptions chain_options(const Session& session) {
   return train_step_options(session.config, session.layouts, 3);
 }
 
-RecomputeTrial trial_of(const Session& session, const Recompute& recompute, int64_t microbatches = 1) {
-  TrainStepOptions options = options_of(session);
+RecomputeTrial chain_trial(const Session& session, const Recompute& recompute, int64_t microbatches = 1) {
+  TrainStepOptions options = chain_options(session);
   options.recompute = recompute;
   options.microbatches = microbatches;
   const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
@@ -64,9 +64,9 @@ RecomputeTrial trial_of(const Session& session, const Recompute& recompute, int6
           false};
 }
 
-RecomputeChoice chosen(const Session& session, int64_t limit, bool chooses_microbatches = false,
-                       const std::optional<EarlierRecompute>& before = {}) {
-  return choose_recompute(session, {.options = options_of(session),
+RecomputeChoice recomputation_within(const Session& session, int64_t limit, bool chooses_microbatches = false,
+                                     const std::optional<EarlierRecompute>& before = {}) {
+  return choose_recompute(session, {.options = chain_options(session),
                                     .chooses_microbatches = chooses_microbatches,
                                     .use = memory_use(session, true, {}, {}),
                                     .limits = {{limit, "run.memory_limit"}, {}},
@@ -74,7 +74,7 @@ RecomputeChoice chosen(const Session& session, int64_t limit, bool chooses_micro
                                     .compares_block = true});
 }
 
-Recompute first_of(const std::string& layers, int64_t number) {
+Recompute first_layers(const std::string& layers, int64_t number) {
   if (number == 0) return RecomputeWord::kNone;
   return config::Named<int64_t>{{layers, number}};
 }
@@ -87,7 +87,7 @@ double fastest_of_one_kind(const Session& session, int64_t limit,
     for (const std::string layers : {"residual", "wide", "dense", "chain"}) {
       const int64_t all = layers == "dense" ? 2 * kBlocks + 2 : layers == "chain" ? 1 : kBlocks;
       for (int64_t number = 0; number <= all; ++number) {
-        const RecomputeTrial trial = trial_of(session, first_of(layers, number), count);
+        const RecomputeTrial trial = chain_trial(session, first_layers(layers, number), count);
         if (trial.memory.need <= limit) fastest = std::min(fastest, trial.seconds);
       }
     }
@@ -107,15 +107,15 @@ TEST(RecomputeAuto, IsAsFastAsTheBestNumberOfLayersOfAnyKind) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(arguments, " ")));
     const Session session = open_chain(arguments);
     const int64_t microbatches = session.config.train.microbatches.value.value_or(1);
-    const RecomputeTrial none = trial_of(session, RecomputeWord::kNone, microbatches),
-                         all = trial_of(session, first_of("residual", kBlocks), microbatches);
+    const RecomputeTrial none = chain_trial(session, RecomputeWord::kNone, microbatches),
+                         all = chain_trial(session, first_layers("residual", kBlocks), microbatches);
     ASSERT_GT(none.memory.need, all.memory.need);
     for (const double share : {0.0, 0.3, 0.6, 0.9}) {
       const int64_t limit =
           all.memory.need +
           static_cast<int64_t>(share * static_cast<double>(none.memory.need - all.memory.need));
-      const RecomputeChoice choice = chosen(session, limit);
-      const RecomputeTrial trial = trial_of(session, choice.recompute, microbatches);
+      const RecomputeChoice choice = recomputation_within(session, limit);
+      const RecomputeTrial trial = chain_trial(session, choice.recompute, microbatches);
       EXPECT_LE(trial.memory.need, limit) << choice.reason;
       EXPECT_LE(trial.seconds, fastest_of_one_kind(session, limit, {microbatches}) * (1 + 1e-9))
           << choice.reason;
@@ -128,8 +128,8 @@ TEST(RecomputeAuto, IsAsFastAsTheBestNumberOfLayersOfAnyKind) {
 
 TEST(RecomputeAuto, IsNoneWhereThatFits) {
   const Session session = open_chain();
-  const RecomputeTrial none = trial_of(session, RecomputeWord::kNone);
-  const RecomputeChoice choice = chosen(session, none.memory.need);
+  const RecomputeTrial none = chain_trial(session, RecomputeWord::kNone);
+  const RecomputeChoice choice = recomputation_within(session, none.memory.need);
   EXPECT_EQ(choice.recompute, Recompute(RecomputeWord::kNone));
   EXPECT_DOUBLE_EQ(choice.trials.front().seconds, none.seconds);
   EXPECT_EQ(choice.trials.size(), 2u) << "none, and block for comparison";
@@ -137,18 +137,18 @@ TEST(RecomputeAuto, IsNoneWhereThatFits) {
 
 TEST(RecomputeAuto, TakesWhatNeedsLeastWhereNothingFits) {
   const Session session = open_chain();
-  const RecomputeChoice choice = chosen(session, 1000);
+  const RecomputeChoice choice = recomputation_within(session, 1000);
   EXPECT_THAT(choice.reason, HasSubstr("nothing fits, and this needs least"));
-  const int64_t need = trial_of(session, choice.recompute).memory.need;
-  EXPECT_LE(need, trial_of(session, first_of("residual", kBlocks)).memory.need);
+  const int64_t need = chain_trial(session, choice.recompute).memory.need;
+  EXPECT_LE(need, chain_trial(session, first_layers("residual", kBlocks)).memory.need);
   for (const RecomputeTrial& trial : choice.trials) EXPECT_GE(trial.memory.need, need);
 }
 
 TEST(RecomputeAuto, TrialsAreACurveOfTimeAndMemory) {
   const Session session = open_chain();
-  const int64_t none = trial_of(session, RecomputeWord::kNone).memory.need,
-                all = trial_of(session, first_of("residual", kBlocks)).memory.need;
-  const RecomputeChoice choice = chosen(session, (none + all) / 2);
+  const int64_t none = chain_trial(session, RecomputeWord::kNone).memory.need,
+                all = chain_trial(session, first_layers("residual", kBlocks)).memory.need;
+  const RecomputeChoice choice = recomputation_within(session, (none + all) / 2);
   ASSERT_GE(choice.trials.size(), 3u);
   for (size_t i = 1; i < choice.trials.size(); ++i)
     EXPECT_LE(choice.trials[i - 1].seconds, choice.trials[i].seconds);
@@ -157,14 +157,16 @@ TEST(RecomputeAuto, TrialsAreACurveOfTimeAndMemory) {
 
 TEST(RecomputeAuto, MicrobatchesAreChosenWithIt) {
   const Session session = open_chain({"train.microbatches=auto"});
-  const std::vector<int64_t> few = {1, 2, 3, 4};
-  const int64_t none = trial_of(session, RecomputeWord::kNone).memory.need,
-                four = trial_of(session, RecomputeWord::kNone, 4).memory.need;
+  const int64_t none = chain_trial(session, RecomputeWord::kNone).memory.need,
+                four = chain_trial(session, RecomputeWord::kNone, 4).memory.need;
   for (const int64_t limit : {(none + four) / 2, four, none}) {
-    const RecomputeChoice choice = chosen(session, limit, true);
-    const RecomputeTrial trial = trial_of(session, choice.recompute, choice.microbatches);
+    std::vector<int64_t> counts = {1};  // up to the fewest that fit without recomputation
+    while (chain_trial(session, RecomputeWord::kNone, counts.back()).memory.need > limit)
+      counts.push_back(counts.back() + 1);
+    const RecomputeChoice choice = recomputation_within(session, limit, true);
+    const RecomputeTrial trial = chain_trial(session, choice.recompute, choice.microbatches);
     EXPECT_LE(trial.memory.need, limit) << choice.reason;
-    EXPECT_LE(trial.seconds, fastest_of_one_kind(session, limit, few) * (1 + 1e-9)) << choice.reason;
+    EXPECT_LE(trial.seconds, fastest_of_one_kind(session, limit, counts) * (1 + 1e-9)) << choice.reason;
     EXPECT_THAT(choice.reason,
                 HasSubstr(fmt::format(", train.microbatches: auto is {}: ", choice.microbatches)));
   }
@@ -172,21 +174,25 @@ TEST(RecomputeAuto, MicrobatchesAreChosenWithIt) {
 
 TEST(RecomputeAuto, ARunThatContinuesKeepsItsChoiceWhileThatFits) {
   const Session session = open_chain();
-  const Recompute three = first_of("residual", 3);
-  const RecomputeTrial trial = trial_of(session, three);
-  const RecomputeChoice kept = chosen(session, trial.memory.need, false, EarlierRecompute{three, 1});
+  const Recompute three = first_layers("residual", 3);
+  const RecomputeTrial trial = chain_trial(session, three);
+  const RecomputeChoice kept =
+      recomputation_within(session, trial.memory.need, false, EarlierRecompute{three, 1});
   EXPECT_EQ(kept.recompute, three);
   EXPECT_EQ(kept.reason, "train.recompute: auto is {residual: 3}: as in the run so far");
-  EXPECT_NE(chosen(session, trial.memory.need - 1, false, EarlierRecompute{three, 1}).recompute, three);
+  EXPECT_NE(recomputation_within(session, trial.memory.need - 1, false, EarlierRecompute{three, 1}).recompute,
+            three);
   // What the model no longer has.
-  EXPECT_THAT(chosen(session, trial.memory.need, false, EarlierRecompute{first_of("unheard", 1), 1}).reason,
-              Not(HasSubstr("so far")));
+  EXPECT_THAT(
+      recomputation_within(session, trial.memory.need, false, EarlierRecompute{first_layers("unheard", 1), 1})
+          .reason,
+      Not(HasSubstr("so far")));
 }
 
 TEST(RecomputableLayers, AreTheKindsWhoseInsideTheBackwardPassReads) {
   const Session session = open_chain();
   const TrainStep step =
-      build_train_step(*session.model, session.train_data->features(), options_of(session));
+      build_train_step(*session.model, session.train_data->features(), chain_options(session));
   const Program program = compile(session, *step.graph);
   Diagnostics diagnostics;
   const CostModel model = cost_model_of(session.config, session.layouts.mesh, false, diagnostics);

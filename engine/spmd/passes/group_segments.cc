@@ -16,7 +16,8 @@ AxisMask varies(const Program& program, const Instruction& instruction) {
 }
 
 /// Reorders block[begin, end): repeatedly takes everything that is ready and varies over the same mesh
-/// dimensions as the first pending instruction.
+/// dimensions as the first pending instruction. What is computed again is not taken before its turn: it would be ready right
+/// after the forward pass, and occupy the memory that it is to save.
 void group_window(const Program& program, std::vector<Instruction>& block, size_t begin, size_t end) {
   std::vector<Instruction> pending(
       std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(begin)),
@@ -29,7 +30,8 @@ void group_window(const Program& program, std::vector<Instruction>& block, size_
     for (Instruction& instruction : pending) {
       std::vector<ValueId> used = reads(instruction);
       for (ValueId& id : used) id = program.root(id);
-      if (varies(program, instruction) == mask && !intersects(used, unmade)) {
+      const bool is_early = instruction.provenance.recomputed && !rest.empty();
+      if (varies(program, instruction) == mask && !is_early && !intersects(used, unmade)) {
         block[out++] = std::move(instruction);
       } else {
         for (ValueId id : instruction.outputs) unmade.insert(program.root(id));
