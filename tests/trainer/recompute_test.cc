@@ -189,6 +189,19 @@ TEST(RecomputeAuto, ARunThatContinuesKeepsItsChoiceWhileThatFits) {
       Not(HasSubstr("so far")));
 }
 
+TEST(Recompute, NumbersAndListsReplaceTheWordBeforeThem) {
+  const auto given = [](const std::string& argument) {
+    return open_chain({argument}).config.train.recompute;  // open_chain() has auto
+  };
+  EXPECT_EQ(given("train.recompute={residual: 2, wide: 0}"),
+            Recompute(config::Named<int64_t>{{"residual", 2}, {"wide", 0}}));
+  EXPECT_EQ(given("train.recompute.residual=2"), first_layers("residual", 2));
+  EXPECT_EQ(given("train.recompute=[wide, chain/000/]"),
+            Recompute(std::vector<std::string>{"wide", "chain/000/"}));
+  EXPECT_EQ(given("train.recompute=wide"), Recompute(std::vector<std::string>{"wide"}));
+  EXPECT_EQ(given("train.recompute=none"), Recompute(RecomputeWord::kNone));
+}
+
 TEST(RecomputableLayers, AreTheKindsWhoseInsideTheBackwardPassReads) {
   const Session session = open_chain();
   const TrainStep step =

@@ -263,7 +263,7 @@ std::string recompute_section(const Explanation& e) {
     const bool is_chosen =
         trial.recompute == e.recompute->recompute && trial.microbatches == e.recompute->microbatches;
     table.row({recompute_text(trial.recompute), has_microbatches ? count_text(trial.microbatches) : "",
-               fmt::format("{:.4g} ms", trial.seconds * 1e3), bytes_text(trial.memory.need),
+               predicted_time_text(trial.seconds), bytes_text(trial.memory.need),
                is_chosen    ? "chosen"
                : trial.fits ? ""
                             : "does not fit"});
@@ -316,20 +316,21 @@ std::string evaluation_line(const Explanation& e) {
 
 std::string prediction_lines(const Explanation& e) {
   const StepPrediction& step = e.prediction;
-  const std::string network = e.step.program.mesh.size() == 1
-                                  ? ""
-                                  : fmt::format(", {} waiting for collectives; the network sends for {}",
-                                                time_text(step.waiting), time_text(step.sending));
+  const std::string network =
+      e.step.program.mesh.size() == 1
+          ? ""
+          : fmt::format(", {} waiting for collectives; the network sends for {}",
+                        predicted_time_text(step.waiting), predicted_time_text(step.sending));
   const ExplainedHardware& hardware = e.hardware;
   const std::string& name = hardware.options.device.name;
-  std::string text =
-      fmt::format("  time     {} predicted{}: {} computing{}\n", time_text(step.seconds),
-                  name.empty() ? " on `hardware`" : " on " + name, time_text(step.computing), network);
+  std::string text = fmt::format(
+      "  time     {} predicted{}: {} computing{}\n", predicted_time_text(step.seconds),
+      name.empty() ? " on `hardware`" : " on " + name, predicted_time_text(step.computing), network);
   std::vector<std::string> kinds;
   for (size_t kind = 0; kind < kWorkKinds; ++kind) {
     if (step.kinds[kind] > 0)
       kinds.push_back(
-          fmt::format("{} {}", name_of(static_cast<WorkKind>(kind)), time_text(step.kinds[kind])));
+          fmt::format("{} {}", name_of(static_cast<WorkKind>(kind)), predicted_time_text(step.kinds[kind])));
   }
   text += fmt::format("           computing: {}\n", fmt::join(kinds, ", "));
   text += fmt::format(
@@ -391,10 +392,6 @@ std::string flops_text(double flops) {
   size_t unit = 0;
   for (; flops >= 1000 && unit + 1 < std::size(units); ++unit) flops /= 1000;
   return fmt::format("{:.4g} {}", flops, units[unit]);
-}
-
-std::string time_text(double seconds) {
-  return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
 }
 
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {

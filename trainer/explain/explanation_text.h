@@ -20,7 +20,5 @@ std::string shape_text(const Shape& shape);
 std::string layout_text(const Shape& shape, const Layout& layout, const Mesh& mesh);
 /// Returns "81.82 MFLOP", with four significant digits.
 std::string flops_text(double flops);
-/// Returns "1.25 s" or "81.82 ms", with four significant digits.
-std::string time_text(double seconds);
 
 }  // namespace mtf

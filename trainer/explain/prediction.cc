@@ -79,6 +79,10 @@ StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double st
   return Simulation(step).run(schedule);
 }
 
+std::string predicted_time_text(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
+}
+
 CostModel cost_model_of(const Config& config, const Mesh& mesh, bool is_cuda, Diagnostics& diagnostics) {
   HardwareOptions hardware = config.machine.value_or(HardwareOptions());
   if (!config.machine && is_cuda) hardware.device.kind = DeviceKind::kCuda;

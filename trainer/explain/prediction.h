@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "trainer/config/config.h"
@@ -26,6 +27,9 @@ struct StepPrediction {
       kinds{};  ///< `computing` by kind; collectives: within the process, and what the
                 ///< processor does for those between processes
 };
+
+/// Returns "61.2 ms" or "1.997 s".
+std::string predicted_time_text(double seconds);
 
 /// `step`: DeviceOptions::step.
 StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step = 0);

@@ -65,10 +65,6 @@ bool is_smaller(const Measured& a, const Measured& b) {
   return a.trial.memory.need != b.trial.memory.need ? a.share() < b.share() : is_faster(a, b);
 }
 
-std::string time_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
-}
-
 /// The memory in which the results of layers are.
 TightMemory activation_memory(const RunMemory& need, const MemoryLimits& limits) {
   if (limits.device) return {need.device.total(), *limits.device};
@@ -106,8 +102,8 @@ class Choice {
   }
 
  private:
-  /// The fastest choice that fits; null: none does. Without recomputation more microbatches take more time, so those beyond
-  /// the fewest that fit are not tried; fewer may still be faster with some of it.
+  /// The fastest choice that fits; null: none does. More microbatches than the fewest that fit without recomputation are
+  /// not tried; fewer may still be faster with some of it.
   const Measured* choose() {
     const Measured* best = nullptr;
     size_t fewest = 0;
@@ -291,11 +287,11 @@ class Choice {
   }
 
   std::string numbers(const Measured& chosen) const {
-    std::string text = fmt::format("{} a step predicted, {}", time_text(chosen.trial.seconds),
+    std::string text = fmt::format("{} a step predicted, {}", predicted_time_text(chosen.trial.seconds),
                                    memory_text(chosen.trial.memory));
     const auto none = measured_.find({chosen.trial.microbatches, "none"});
     if (none == measured_.end() || &none->second == &chosen || !none->second.is_legal) return text;
-    return text + fmt::format("; none takes {} and {}", time_text(none->second.trial.seconds),
+    return text + fmt::format("; none takes {} and {}", predicted_time_text(none->second.trial.seconds),
                               bytes_text(static_cast<double>(none->second.trial.memory.need)));
   }
 

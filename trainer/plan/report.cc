@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "trainer/explain/explanation_text.h"
+#include "trainer/explain/prediction.h"
 #include "trainer/explain/table.h"
 #include "trainer/plan/choose_layout.h"
 #include "trainer/report/progress.h"
@@ -29,8 +29,8 @@ std::string why_not(const LayoutPlan& plan, const LayoutCost& cost) {
   if (!cost.fits) return "more memory than " + plan.memory.source;
   const double computing = cost.computing - best.computing, waiting = cost.waiting - best.waiting;
   if (cost.seconds <= best.seconds) return cost.bytes > best.bytes ? "as fast, more memory" : "as fast";
-  if (computing >= waiting) return fmt::format("computes {} longer", time_text(computing));
-  return fmt::format("waits {} longer", time_text(waiting));
+  if (computing >= waiting) return fmt::format("computes {} longer", predicted_time_text(computing));
+  return fmt::format("waits {} longer", predicted_time_text(waiting));
 }
 
 std::string proof_text(const LayoutPlan& plan) {
@@ -51,7 +51,7 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
   const LayoutSearchResult& search = plan.search;
   std::string text = fmt::format(
       "layout search: {} layouts evaluated on {} mesh{}, {} branches, {}\n  {}\n\n", search.evaluations,
-      plan.meshes, plan.meshes == 1 ? "" : "es", search.nodes, time_text(search.seconds), proof_text(plan));
+      plan.meshes, plan.meshes == 1 ? "" : "es", search.nodes, predicted_time_text(search.seconds), proof_text(plan));
   const FoundLayout& best = plan.layouts.front().found;
   if (!best.mesh.axes.empty())
     text += fmt::format("mesh: {}\n", config::to_flow_yaml(config::dump(best.mesh)));
@@ -73,8 +73,8 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
   for (size_t i = 0; i < shown; ++i) {
     const LayoutCost& cost = plan.layouts[i].cost;
     const std::string about = static_cast<int64_t>(i) < plan.exact ? "" : "~";
-    table.row({rules_text(plan.layouts[i], plan.meshes > 1), about + time_text(cost.seconds),
-               time_text(cost.computing), time_text(cost.waiting),
+    table.row({rules_text(plan.layouts[i], plan.meshes > 1), about + predicted_time_text(cost.seconds),
+               predicted_time_text(cost.computing), predicted_time_text(cost.waiting),
                bytes_text(static_cast<double>(cost.bytes)), bytes_text(cost.bytes_sent),
                i == 0 ? "" : why_not(plan, cost)});
   }

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/base/counted.h"
-#include "trainer/explain/explanation_text.h"
+#include "trainer/explain/prediction.h"
 #include "trainer/explain/table.h"
 #include "trainer/report/progress.h"
 #include "trainer/simulate/simulate.h"
@@ -44,12 +44,12 @@ std::string interval_text(const SimulatedRun& simulated, int64_t interval) {
 
 std::string step_lines(const SimulatedRun& simulated) {
   const SimulatedStep& step = simulated.step;
-  std::string text = fmt::format("  step        {}", time_text(step.seconds));
+  std::string text = fmt::format("  step        {}", predicted_time_text(step.seconds));
   if (step.stragglers == 0 && step.slow_link.empty()) return text + "\n";
-  text += fmt::format(", undisturbed {}", time_text(step.undisturbed));
+  text += fmt::format(", undisturbed {}", predicted_time_text(step.undisturbed));
   if (step.slow_share > 0 && step.slow_share < 1)
     text += fmt::format("; {} of the steps have a straggler and take {}", percent_text(step.slow_share),
-                        time_text(step.processes.seconds));
+                        predicted_time_text(step.processes.seconds));
   TextTable table({{"            process"},
                    {"", kRight},
                    {"computing", kRight},
@@ -58,7 +58,7 @@ std::string step_lines(const SimulatedRun& simulated) {
   const auto add = [&](const std::string& name, const ProcessTimes& times) {
     if (times.count == 0) return;
     table.row({"            " + name, with_thousands(static_cast<double>(times.count)),
-               time_text(times.computing), time_text(times.waiting), time_text(times.sending)});
+               predicted_time_text(times.computing), predicted_time_text(times.waiting), predicted_time_text(times.sending)});
   };
   add("stragglers", step.processes.stragglers);
   add("slow link: " + step.slow_link, step.processes.slow_link);
@@ -74,7 +74,7 @@ std::string checkpoint_lines(const SimulatedRun& simulated) {
                                  bytes_text(static_cast<double>(checkpoint.process_bytes)));
   if (run.background) {
     text += fmt::format("training stands still for {}, written {} later in the background\n",
-                        time_text(run.pause), mtf::duration_text(run.write));
+                        predicted_time_text(run.pause), mtf::duration_text(run.write));
   } else {
     text += fmt::format("training stands still for {}\n", mtf::duration_text(run.overhead()));
   }
