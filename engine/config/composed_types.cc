@@ -329,7 +329,12 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
       return alternative.type->parse(node, emplace(value, i), place);
     }
   }
-  if (node.is_map()) {
+  const auto names = std::ranges::find_if(alternatives_, [](const Alternative& alternative) {
+    return alternative.type_name.empty() && dynamic_cast<const MapBase*>(alternative.type) != nullptr;
+  });
+  if (node.is_map() && type_names().empty() && names != alternatives_.end()) {
+    names->type->parse(node, emplace(value, static_cast<size_t>(names - alternatives_.begin())), place);
+  } else if (node.is_map()) {
     place.diagnostics.error(node.mark(), fmt::format("{} needs a `type`", place.name()),
                             did_you_mean("", type_names()));
   } else if (node.is_word() && !node.quoted() && !to_bool(node.text()) && !type_names().empty()) {

@@ -394,6 +394,9 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   options.trainable_mark = config.mark("train.trainable");
   options.rules_mark = config.mark("optimizer.rules");
   options.recompute_mark = config.mark("train.recompute");
+  const auto* numbers = std::get_if<config::Named<int64_t>>(&options.recompute);
+  if (numbers != nullptr && !numbers->empty())  // these may stand elsewhere than the word that they replace
+    options.recompute_mark = config.mark("train.recompute." + numbers->front().first);
   options.microbatches_mark = config.mark("train.microbatches");
   options.loss_weights_mark = config.mark("train.loss_weights");
   options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps, config.train.ema_decay};
