@@ -49,9 +49,10 @@ std::string proof_text(const LayoutPlan& plan) {
 
 std::string to_string(const LayoutPlan& plan, int64_t most) {
   const LayoutSearchResult& search = plan.search;
-  std::string text = fmt::format(
-      "layout search: {} layouts evaluated on {} mesh{}, {} branches, {}\n  {}\n\n", search.evaluations,
-      plan.meshes, plan.meshes == 1 ? "" : "es", search.nodes, predicted_time_text(search.seconds), proof_text(plan));
+  std::string text =
+      fmt::format("layout search: {} layouts evaluated on {} mesh{}, {} branches, {}\n  {}\n\n",
+                  search.evaluations, plan.meshes, plan.meshes == 1 ? "" : "es", search.nodes,
+                  predicted_time_text(search.seconds), proof_text(plan));
   const FoundLayout& best = plan.layouts.front().found;
   if (!best.mesh.axes.empty())
     text += fmt::format("mesh: {}\n", config::to_flow_yaml(config::dump(best.mesh)));

@@ -58,7 +58,8 @@ std::string step_lines(const SimulatedRun& simulated) {
   const auto add = [&](const std::string& name, const ProcessTimes& times) {
     if (times.count == 0) return;
     table.row({"            " + name, with_thousands(static_cast<double>(times.count)),
-               predicted_time_text(times.computing), predicted_time_text(times.waiting), predicted_time_text(times.sending)});
+               predicted_time_text(times.computing), predicted_time_text(times.waiting),
+               predicted_time_text(times.sending)});
   };
   add("stragglers", step.processes.stragglers);
   add("slow link: " + step.slow_link, step.processes.slow_link);
