@@ -2,9 +2,11 @@
 on the CPU, side by side.
 
     python tests/bench/encoders_vs_torch.py [build/bin/mtf-train] [--steps 3000] [--epochs 3] [--batch 32] [--threads 1]
-        [--rates 0.0005,0.001,0.002] [--classifier-rates 0.0002,0.0005,0.001] [--only recipe,bert] [--json FILE]
+        [--rates 0.0005,0.001,0.002] [--classifier-rates 0.0002,0.0005,0.001] [--only recipe,mpnet,bert] [--json FILE]
 
-`recipe` runs configs/runs/masked_lm_small.yaml and shuffled_words.yaml with these numbers of steps, epochs and rows. `bert`
+`recipe` runs configs/runs/masked_lm_small.yaml and shuffled_words.yaml with these numbers of steps, epochs and rows. `mpnet`
+trains MPNetForMaskedLM and MPNetForSequenceClassification, of the same size, by PyTorch: the encoder of transformers that has
+what the recipe has, an attention bias for the distance of two tokens. `bert`
 trains BertForMaskedLM and BertForSequenceClassification of the same size by both programs: mtf-train begins with the initial
 weights of PyTorch (mtf-convert), and its masked language model is taken back to transformers, which measures both on the same
 hidden tokens. All have the same texts, vocabulary (SentencePiece, trained on them), number of steps, size of a batch, and AdamW
@@ -43,27 +45,49 @@ LABELS = ["as_written", "shuffled"]
 # ---------------------------------------------------------------------------------------------------------------- PyTorch
 
 
-def bert_config(task, pieces):
-    """The table has a row for the token that hides others, and is filled up to a multiple of 128, as mtf-train's."""
-    import transformers
+class Family:
+    """The encoder `bert` or `mpnet` of transformers."""
 
-    return transformers.BertConfig(
-        vocab_size=-(-(pieces + 1) // 128) * 128, hidden_size=D_MODEL, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        intermediate_size=D_FF, max_position_embeddings=LENGTH, num_labels=len(LABELS), pad_token_id=0,
-        hidden_dropout_prob=DROPOUT[task], attention_probs_dropout_prob=DROPOUT[task],
-    )  # fmt: skip
+    def __init__(self, name):
+        self.name = name
+
+    def model(self, kind):
+        import transformers
+
+        return getattr(transformers, {"bert": "Bert", "mpnet": "MPNet"}[self.name] + kind)
+
+    def config(self, task, pieces):
+        """The table has a row for the token that hides others, and is filled up to a multiple of 128, as mtf-train's."""
+        # MPNet counts positions from the number of the padding on, which must be 1.
+        pad, positions = (0, LENGTH) if self.name == "bert" else (1, LENGTH + 2)
+        return self.model("Config")(
+            vocab_size=-(-(pieces + 1) // 128) * 128, hidden_size=D_MODEL, num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS, intermediate_size=D_FF, max_position_embeddings=positions, num_labels=len(LABELS),
+            pad_token_id=pad, hidden_dropout_prob=DROPOUT[task], attention_probs_dropout_prob=DROPOUT[task],
+        )  # fmt: skip
+
+    def ids(self, ids):
+        """MPNet's numbers of the padding and of the boundary of texts, 0 and 1 here, are the other way round."""
+        import torch
+
+        return ids if self.name == "bert" else torch.where(ids < 2, 1 - ids, ids)
+
+    def encoder(self, network):
+        return getattr(network, self.name)
+
+    def hidden_logits(self, network, read, predicted):
+        head = network.cls if self.name == "bert" else network.lm_head
+        return head(self.encoder(network)(input_ids=self.ids(read)).last_hidden_state[predicted])
 
 
 def initialise(options):
     """Writes initial weights of both models."""
     import torch
-    import transformers
 
+    family = Family(options["family"])
     torch.manual_seed(options["seed"])
-    masked_lm = transformers.BertForMaskedLM(bert_config("pretrain", options["pieces"]))
-    masked_lm.save_pretrained(f"{options['work']}/initial/pretrain")
-    classifier = transformers.BertForSequenceClassification(bert_config("classify", options["pieces"]))
-    classifier.save_pretrained(f"{options['work']}/initial/classify")
+    for task, kind in (("pretrain", "ForMaskedLM"), ("classify", "ForSequenceClassification")):
+        family.model(kind)(family.config(task, options["pieces"])).save_pretrained(f"{options['run']}/{task}")
     return {}
 
 
@@ -93,11 +117,7 @@ def hide(rows, mask, generator):
     return torch.where(predicted, read, rows), predicted
 
 
-def hidden_logits(network, read, predicted):
-    return network.cls(network.bert(input_ids=read).last_hidden_state[predicted])
-
-
-def measure_hidden(network, rows, mask):
+def measure_hidden(family, network, rows, mask):
     """Loss and accuracy of hidden tokens, which are the same in each call."""
     import torch
     import torch.nn.functional as F
@@ -108,7 +128,7 @@ def measure_hidden(network, rows, mask):
     with torch.no_grad():
         for batch in rows.split(MEASURED):
             read, predicted = hide(batch, mask, generator)
-            logits, targets = hidden_logits(network, read, predicted), batch[predicted]
+            logits, targets = family.hidden_logits(network, read, predicted), family.ids(batch[predicted])
             loss += F.cross_entropy(logits, targets, reduction="sum").item()
             right += (logits.argmax(-1) == targets).sum().item()
             count += len(targets)
@@ -134,7 +154,7 @@ def padded(examples):
     return ids, (ids != 0).long(), torch.tensor([label for _, label in examples])
 
 
-def measure_labels(network, examples):
+def measure_labels(family, network, examples):
     import torch
 
     network.eval()
@@ -142,7 +162,7 @@ def measure_labels(network, examples):
     with torch.no_grad():
         for i in range(0, len(examples), MEASURED):
             ids, mask, labels = padded(examples[i : i + MEASURED])
-            right += (network(input_ids=ids, attention_mask=mask).logits.argmax(-1) == labels).sum().item()
+            right += (network(input_ids=family.ids(ids), attention_mask=mask).logits.argmax(-1) == labels).sum().item()
     network.train()
     return {"accuracy": right / len(examples)}
 
@@ -183,13 +203,13 @@ def pretrain(options):
     import sentencepiece
     import torch
     import torch.nn.functional as F
-    import transformers
 
+    family = Family(options["family"])
     torch.manual_seed(options["seed"])
     generator = torch.Generator().manual_seed(options["seed"])
     processor = sentencepiece.SentencePieceProcessor(model_file=options["vocabulary"])
     mask = processor.get_piece_size()
-    network = transformers.BertForMaskedLM.from_pretrained(f"{options['work']}/initial/pretrain").train()
+    network = family.model("ForMaskedLM").from_pretrained(f"{options['initial']}/pretrain").train()
     rows = rows_of_text(f"{options['data']}/train.txt", processor)
     order = iter(())
 
@@ -200,40 +220,40 @@ def pretrain(options):
             order = iter(torch.randperm(len(rows), generator=generator).split(options["batch"]))
             numbers = next(order)
         read, predicted = hide(rows[numbers], mask, generator)
-        return F.cross_entropy(hidden_logits(network, read, predicted), rows[numbers][predicted])
+        return F.cross_entropy(family.hidden_logits(network, read, predicted), family.ids(rows[numbers][predicted]))
 
     begin = time.process_time()
     train_by_torch(network, "pretrain", options["steps"], options["rate"], batch_loss)
     seconds = time.process_time() - begin
     network.save_pretrained(options["run"])
     valid = rows_of_text(f"{options['work']}/valid.txt", processor)
-    return {"rows": len(rows), "step_cpu_seconds": seconds, **measure_hidden(network, valid, mask)}
+    return {"rows": len(rows), "step_cpu_seconds": seconds, **measure_hidden(family, network, valid, mask)}
 
 
 def measure(options):
     """A masked language model that mtf-train has trained."""
     import sentencepiece
-    import transformers
 
+    family = Family(options["family"])
     processor = sentencepiece.SentencePieceProcessor(model_file=options["vocabulary"])
-    network = transformers.BertForMaskedLM.from_pretrained(options["run"])
+    network = family.model("ForMaskedLM").from_pretrained(options["run"])
     valid = rows_of_text(f"{options['work']}/valid.txt", processor)
-    return measure_hidden(network, valid, processor.get_piece_size())
+    return measure_hidden(family, network, valid, processor.get_piece_size())
 
 
 def classify(options):
     import sentencepiece
     import torch
-    import transformers
 
+    family = Family(options["family"])
     torch.manual_seed(options["seed"])
     generator = torch.Generator().manual_seed(options["seed"])
     processor = sentencepiece.SentencePieceProcessor(model_file=options["vocabulary"])
     train, valid = (labelled(f"{options['data']}/shuffled.{part}.tsv", processor) for part in ("train", "valid"))
-    network = transformers.BertForSequenceClassification.from_pretrained(f"{options['work']}/initial/classify").train()
+    network = family.model("ForSequenceClassification").from_pretrained(f"{options['initial']}/classify").train()
     if options["start"]:
-        encoder = transformers.BertForMaskedLM.from_pretrained(options["start"]).bert
-        network.bert.load_state_dict(encoder.state_dict(), strict=False)  # it has no pooler
+        pretrained = family.encoder(family.model("ForMaskedLM").from_pretrained(options["start"]))
+        family.encoder(network).load_state_dict(pretrained.state_dict(), strict=False)  # it has no pooler
     numbers = iter(())
 
     def batch_loss():
@@ -243,12 +263,12 @@ def classify(options):
             numbers = iter(torch.randperm(len(train), generator=generator).split(options["batch"]))
             chosen = next(numbers)
         ids, mask, labels = padded([train[i] for i in chosen.tolist()])
-        return network(input_ids=ids, attention_mask=mask, labels=labels).loss
+        return network(input_ids=family.ids(ids), attention_mask=mask, labels=labels).loss
 
     steps = options["epochs"] * -(-len(train) // options["batch"])
     begin = time.process_time()
     train_by_torch(network, "classify", steps, options["rate"], batch_loss)
-    return {"steps": steps, "step_cpu_seconds": time.process_time() - begin, **measure_labels(network, valid)}
+    return {"steps": steps, "step_cpu_seconds": time.process_time() - begin, **measure_labels(family, network, valid)}
 
 
 TASKS = {"initialise": initialise, "pretrain": pretrain, "measure": measure, "classify": classify}
@@ -281,11 +301,12 @@ class Runs:
     def path(self, name, suffix=""):
         return f"{self.options.work}/{name}{suffix}"
 
-    def torch(self, name, task, **more):
+    def torch(self, name, family, task, **more):
         """The command that does a task in PyTorch."""
         description = {
-            "task": task, "work": self.options.work, "data": self.options.data, "seed": self.options.seed,
-            "threads": self.options.threads, "vocabulary": self.path("vocabulary.model"), "run": self.path(name), **more,
+            "task": task, "family": family, "initial": self.path(f"initial/{family}"), "work": self.options.work, "data": self.options.data, "seed": self.options.seed,
+            "threads": self.options.threads, "vocabulary": self.path("vocabulary.model"), "run": self.path(name),
+            **more,
         }  # fmt: skip
         path = self.path(name, ".task.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -411,14 +432,14 @@ def convert(runs, options, *arguments):
 
 def bert(runs, options):
     """The figures of BERT by both programs, each with its best rate, and those of all rates."""
-    runs.run(runs.torch("initialise", "initialise", pieces=options.vocabulary))
+    runs.run(initial_weights(runs, options, "bert"))
     for task in ("pretrain", "classify"):
         if not os.path.exists(runs.path(f"mtf/{task}")):
-            convert(runs, options, runs.path(f"initial/{task}"), runs.path(f"mtf/{task}"))
+            convert(runs, options, runs.path(f"initial/bert/{task}"), runs.path(f"mtf/{task}"))
     commands = []
     for rate in options.rates:
         commands.append(bert_pretrain(runs, options, rate))
-        commands.append(runs.torch(f"torch_pretrain_{rate}", "pretrain", **given(options, rate)))
+        commands.append(runs.torch(f"torch_pretrain_{rate}", "bert", "pretrain", **given(options, rate)))
     runs.run(*commands)
     result = {"bert": {}, "torch": {}}
     for program, figures in result.items():
@@ -427,7 +448,7 @@ def bert(runs, options):
     exported = runs.path(f"exported_{ours['rate']}")
     if not os.path.exists(exported):
         convert(runs, options, runs.path(f"bert_pretrain_{ours['rate']}"), exported, "--to", "hf-bert")
-    (measured,) = runs.run(runs.torch("measured", "measure", run=exported))
+    (measured,) = runs.run(runs.torch("measured", "bert", "measure", run=exported))
     ours["own"] = {key: ours[key] for key in ("loss", "accuracy")}
     ours.update({key: measured[key] for key in ("loss", "accuracy", "tokens")})
     commands = []
@@ -439,6 +460,26 @@ def bert(runs, options):
         for start in ("scratch", "pretrained"):
             figures[start] = best(runs, f"{program}_{start}", options.classifier_rates, "accuracy", max)
     return result
+
+
+def mpnet(runs, options):
+    """The figures of MPNet by PyTorch, with its best rate, and those of all rates."""
+    runs.run(initial_weights(runs, options, "mpnet"))
+    torch = lambda name, rate, task, **more: runs.torch(f"mpnet_{name}_{rate}", "mpnet", task, **given(options, rate), **more)
+    runs.run(*(torch("pretrain", rate, "pretrain") for rate in options.rates))
+    figures = {"pretrain": best(runs, "mpnet_pretrain", options.rates, "loss", min)}
+    pretrained = runs.path(f"mpnet_pretrain_{figures['pretrain']['rate']}")
+    commands = []
+    for start, path in (("scratch", None), ("pretrained", pretrained)):
+        commands += [torch(start, rate, "classify", start=path) for rate in options.classifier_rates]
+    runs.run(*commands)
+    for start in ("scratch", "pretrained"):
+        figures[start] = best(runs, f"mpnet_{start}", options.classifier_rates, "accuracy", max)
+    return figures
+
+
+def initial_weights(runs, options, family):
+    return runs.torch(f"initialise_{family}", family, "initialise", pieces=options.vocabulary, run=runs.path(f"initial/{family}"))
 
 
 def given(options, rate):
@@ -476,7 +517,7 @@ def classify_both(runs, options, start, rate, result):
             f"train={{epochs: {options.epochs}, batch_size: {options.batch}}}",
             f"evaluate={{every: 1 epoch, datasets: {{dev: {valid}}}}}", *init, "checkpoint.every=0",
         ),
-        runs.torch(f"torch_{start}_{rate}", "classify", start=torch_start, **given(options, rate)),
+        runs.torch(f"torch_{start}_{rate}", "bert", "classify", start=torch_start, **given(options, rate)),
     ]  # fmt: skip
 
 
@@ -511,7 +552,10 @@ def prepare(runs, options):
 
 
 def print_table(result, options):
-    names = {"recipe": "mtf-train, the recipe", "bert": "mtf-train, BERT", "torch": "transformers, BERT"}
+    names = {
+        "recipe": "mtf-train, the recipe", "mpnet": "transformers, MPNet", "bert": "mtf-train, BERT",
+        "torch": "transformers, BERT",
+    }  # fmt: skip
     columns = [name for name in names if name in result]
     rows = {
         "masked LM: loss": ("pretrain", "loss", "{:.3f}", 1),
@@ -531,7 +575,8 @@ def print_table(result, options):
     if "bert" in result:
         own = result["bert"]["pretrain"]["own"]
         print(f"mtf-train's own evaluation of its BERT: loss {own['loss']:.3f}, accuracy {100 * own['accuracy']:.1f} %")
-        for program in ("bert", "torch"):
+    for program in ("mpnet", "bert", "torch"):
+        if program in result:
             rates = {run: figures["all"] for run, figures in result[program].items()}
             print(f"{names[program]}, by learning rate: {json.dumps(rates)}")
 
@@ -547,10 +592,10 @@ def read_options():
     parser.add_argument("--epochs", type=int, default=3, help="of the classifiers")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--rates", type=numbers, default=[0.0005, 0.001, 0.002], help="of the masked language model of BERT")
+    parser.add_argument("--rates", type=numbers, default=[0.0005, 0.001, 0.002], help="of the masked language models in PyTorch and in BERT's form")
     parser.add_argument("--classifier-rates", type=numbers, default=[0.0002, 0.0005, 0.001], help="of its classifiers")
     parser.add_argument("--jobs", type=int, default=2, help="programs that run at the same time")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=["recipe", "bert"])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=["recipe", "mpnet", "bert"])
     parser.add_argument("--vocabulary", type=int, default=4000, help="pieces")
     parser.add_argument("--valid-lines", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
@@ -576,6 +621,8 @@ def main():
     result = {}
     if "recipe" in options.only:
         result["recipe"] = recipe(runs, options)
+    if "mpnet" in options.only:
+        result["mpnet"] = mpnet(runs, options)
     if "bert" in options.only:
         result.update(bert(runs, options))
     print_table(result, options)
