@@ -5,6 +5,7 @@
 //   kernel.seconds(5);      // of one execution with all tasks
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "trainer/explain/explanation_json.h"
 #include "trainer/explain/name_pattern.h"
@@ -120,8 +121,33 @@ Json folded(const Json& list, const std::vector<std::string>& names) {
   return result;
 }
 
+/// The collectives of a step by kind and mesh dimensions: how many, and the bytes that a position sends by phase. The
+/// tensors of a bucket travel in one.
+static Json collective_kinds(const Json& collectives) {
+  std::map<std::string, Json> kinds;
+  std::set<int64_t> counted;
+  for (const Json& c : collectives) {
+    Json& kind = kinds[c["kind"].get<std::string>() + c["mesh_dimensions"].dump()];
+    if (kind.is_null()) {
+      kind = {{"kind", c["kind"]}, {"over", c["mesh_dimensions"]}, {"count", 0}, {"bytes", 0.0}};
+      kind["phases"] = Json::object();
+    }
+    const auto times = c["times"].get<int64_t>();
+    const double bytes = c["bytes_sent"].get<double>() * static_cast<double>(times);
+    if (counted.insert(c["message"].get<int64_t>()).second)
+      kind["count"] = kind["count"].get<int64_t>() + times;
+    kind["bytes"] = kind["bytes"].get<double>() + bytes;
+    Json& phase = kind["phases"][c["phase"].get<std::string>()];
+    phase = (phase.is_null() ? 0 : phase.get<double>()) + bytes;
+  }
+  Json result = Json::array();
+  for (auto& [key, kind] : kinds) result.push_back(std::move(kind));
+  return result;
+}
+
 std::string explain_html(const Explanation& explanation, bool tensors) {
   Json document = explanation_document(explanation, tensors);
+  document["collective_kinds"] = collective_kinds(document["collectives"]);
   document.erase("counters");
   for (const char* key : {"variables", "tensors", "contractions", "collectives", "layers"}) {
     if (document.contains(key)) document[key] = folded(document[key], {"name", "layer", "variable"});

@@ -116,23 +116,9 @@ function memoryDrawing() {
 
 // ---- Collectives
 
-/// The starts of a schedule with the number of times that they run.
-function startsOf(items, times) {
-  return items.flatMap((item) => (item.repeat !== undefined ? startsOf(item.body, times * item.repeat)
-    : item.start !== undefined ? [{ ...pageData.origins[item.of], bytes: item.bytes_sent * times, times }] : []));
-}
-
+/// The kinds of collectives, those that send the most first.
 function collectiveKinds() {
-  const groups = new Map();
-  for (const start of startsOf(pageData.schedule, 1)) {
-    const key = JSON.stringify([start.kind, start.mesh_dimensions]);
-    const group = groups.get(key) || { kind: start.kind, over: start.mesh_dimensions.join(", "), count: 0, bytes: 0, phases: {} };
-    group.count += start.times;
-    group.bytes += start.bytes;
-    group.phases[start.phase] = (group.phases[start.phase] || 0) + start.bytes;
-    groups.set(key, group);
-  }
-  return [...groups.values()].sort((a, b) => b.bytes - a.bytes);
+  return pageData.collective_kinds.map((kind) => ({ ...kind, over: kind.over.join(", ") })).sort((a, b) => b.bytes - a.bytes);
 }
 
 function collectiveTables() {
