@@ -123,7 +123,7 @@ TEST(LayoutSearch, FindsTheBestLayoutOfATransformer) {
 TEST(LayoutSearch, FindsTheBestLayoutOfProcessesWithSeveralPositions) {
   expect_best_of_all(open("toy", kPerceptron, "rows:2;cols:4", 2));
   expect_best_of_all(open("toy", kPerceptron, "rows:4;cols:2", 1));
-  expect_best_of_all(open("lm_base", kTransformer, "rows:2;cols:2", 2));
+  expect_best_of_all(open("lm_base", kTransformer, "all:4", 2));
 }
 
 TEST(LayoutSearch, FindsTheBestLayoutThatFitsIntoMemory) {
