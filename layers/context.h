@@ -179,7 +179,7 @@ class Context {
   bool keeps_tokens() const { return keeps_tokens_; }
   void set_keeps_tokens(bool keeps) { keeps_tokens_ = keeps; }
 
-  /// Of nested layers the outermost are computed again.
+  /// The outermost of nested layers are computed again.
   void set_recompute(std::vector<RecomputedLayers> layers);
   /// How many layers were found for each entry of set_recompute().
   const std::vector<int64_t>& found_recomputed() const { return found_; }

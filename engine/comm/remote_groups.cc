@@ -176,7 +176,7 @@ class RemoteGroupPlan::Planner {
   const int64_t members_;
   std::map<std::vector<int>, Suppliers> suppliers_;
   std::unordered_map<int64_t, Suppliers> hosts_;  ///< by base
-  std::map<int64_t, Consumers> consumers_;        ///< of all groups, by base
+  std::map<int64_t, Consumers> consumers_;        ///< the consumers of all groups, by base
 };
 
 RemoteGroupPlan::RemoteGroupPlan(const HostedMesh& hosted, const RemoteGroupRequest& request)

@@ -38,16 +38,16 @@ struct ProductExtents {
 /// What one position does in one execution.
 struct Work {
   WorkKind kind = WorkKind::kReduction;
-  double flops = 0;  ///< of contractions and attention, as if nothing was masked
+  double flops = 0;  ///< FLOPs of contractions and attention, as if nothing was masked
   /// Bytes read and written: each operand and each result once. Tables count the rows that are looked up, and
   /// an operation that changes a part of its operand in place counts that part. Collectives: bytes sent.
   double bytes = 0;
   /// The share of `flops` that is computed: a causal mask hides blocks of logits, which are skipped.
   double computed = 1;
-  bool is_gradient = false;  ///< of attention
+  bool is_gradient = false;  ///< true for the gradient of attention
   FactorType factors = FactorType::kFloat32;
-  ProductExtents product = {};  ///< of contractions
-  double logits = 0;            ///< of attention
+  ProductExtents product = {};  ///< the extents of a contraction
+  double logits = 0;            ///< logits of attention
 };
 
 /// Returns the work of an instruction; nothing for a loop, whose body has the work, and for a wait.

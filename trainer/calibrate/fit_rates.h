@@ -21,7 +21,7 @@ struct FittedProducts {
 FittedProducts fit_products(const std::vector<MeasuredProduct>& products);
 
 struct MeasuredAttention {
-  double flops = 0;  ///< of the logits that are computed
+  double flops = 0;  ///< FLOPs of the logits that are computed
   double logits = 0;
   double seconds = 0;
   bool is_gradient = false;

@@ -179,7 +179,7 @@ struct CalibrateOptions {
 struct LayoutSearchOptions {
   config::Duration time_limit{5};
   int64_t mesh_dimensions = 3;
-  config::Auto<config::Bytes> memory_limit;  ///< of a position
+  config::Auto<config::Bytes> memory_limit;  ///< bytes of a position
   int64_t runners_up = 5;
 };
 

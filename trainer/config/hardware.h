@@ -66,12 +66,12 @@ struct DeviceOptions {
   std::string name;
   DeviceKind kind = DeviceKind::kCpu;
   std::optional<config::Bytes> memory;
-  std::optional<config::Bytes> host_memory;  ///< of a GPU's machine, for each of its GPUs
-  int64_t cores = 1;                         ///< of which each has the rates below
+  std::optional<config::Bytes> host_memory;  ///< memory of a GPU's machine, for each of its GPUs
+  int64_t cores = 1;                         ///< cores, of which each has the rates below
   PeakFlops flops;
   ProductRates products;
   AttentionRates attention;
-  double bandwidth = 100e9;  ///< of the memory, for all cores together
+  double bandwidth = 100e9;  ///< bandwidth of the memory, for all cores together
   CacheOptions cache;
   KindRates rates;
   double overhead = 0;  ///< seconds of each operation besides: calling a kernel, launching it

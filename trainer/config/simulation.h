@@ -24,22 +24,22 @@ struct FailureRate {
 
 /// Processes that compute more slowly than others.
 struct StragglerOptions {
-  double share = 0.01;  ///< of the processes; at least one of them
+  double share = 0.01;  ///< share of the processes; at least one of them
   double slowdown = 1.5;
   double probability = 1;  ///< that one of them is slow in a step
 };
 
 /// A process that sends and receives more slowly than others.
 struct SlowLinkOptions {
-  std::string link;        ///< of `hardware.links`; empty: the last one
+  std::string link;        ///< name in `hardware.links`; empty: the last one
   double bandwidth = 0.5;  ///< the share of the link's that is left
 };
 
 /// How long a checkpoint takes to be copied, written and read.
 struct CheckpointTimeOptions {
-  double bandwidth = 2e9;                   ///< of the storage, for all processes together
+  double bandwidth = 2e9;                   ///< bandwidth of the storage, for all processes together
   std::optional<double> process_bandwidth;  ///< between a process and the storage; nothing: `bandwidth`
-  config::Auto<double> copy_bandwidth;      ///< of the copy from which the checkpoint is written
+  config::Auto<double> copy_bandwidth;      ///< bandwidth of the copy from which the checkpoint is written
   config::Auto<config::Duration> copy, write, read;
   bool background = true;
 };

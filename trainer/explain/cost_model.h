@@ -33,7 +33,7 @@ namespace mtf {
 /// How a run uses the hardware, as seen by its first process.
 struct Placement {
   HostedMesh mesh;
-  int threads = 1;  ///< of a process; 1 on GPUs
+  int threads = 1;  ///< threads of a process; 1 on GPUs
   int processes_of_machine = 1;
   bool overlaps = true;     ///< computation goes on while collectives between processes run
   bool replicates = false;  ///< run.check_replicas

@@ -74,8 +74,8 @@ struct ExplainedHardware {
   bool is_given = false;  ///< by section `hardware`; false: its defaults, which stand for no machine
   HardwareOptions options;
   double examples_per_second = 0;
-  std::optional<double> tokens_per_second = {};  ///< of rows with `data.sequence_length`
-  double utilization = 0;                        ///< of the peak of all devices (MFU)
+  std::optional<double> tokens_per_second = {};  ///< tokens of rows with `data.sequence_length`
+  double utilization = 0;                        ///< share of the peak of all devices (MFU)
 };
 
 /// What the configuration says of the run.
@@ -93,7 +93,7 @@ struct Explanation {
   std::optional<ExplainedProgram> evaluation;
   ExplainedProcesses processes;
   int64_t microbatches = 1;
-  std::optional<RecomputeChoice> recompute = {};  ///< of train.recompute: auto
+  std::optional<RecomputeChoice> recompute = {};  ///< the choice of train.recompute: auto
   std::array<KindWork, kWorkKinds> work{};        ///< by WorkKind
   std::vector<LayerWork> layers;
   std::vector<ScheduleItem> schedule;

@@ -101,29 +101,9 @@ class ShortSchedule {
   Json origins_ = Json::array();
 };
 
-}  // namespace
-
-Json folded(const Json& list, const std::vector<std::string>& names) {
-  std::map<std::string, std::vector<size_t>> alike;
-  for (size_t i = 0; i < list.size(); ++i) alike[key_of(list[i], names)].push_back(i);
-  std::vector<Json> objects(list.begin(), list.end());
-  std::vector<bool> dropped(list.size(), false);
-  for (Json& object : objects) object["count"] = 1;
-  for (const auto& [key, members] : alike) {
-    if (members.size() < kFewestFolded) continue;
-    objects[members[0]] = merged(list, members, names);
-    for (size_t i = 1; i < members.size(); ++i) dropped[members[i]] = true;
-  }
-  Json result = Json::array();
-  for (size_t i = 0; i < objects.size(); ++i) {
-    if (!dropped[i]) result.push_back(std::move(objects[i]));
-  }
-  return result;
-}
-
 /// The collectives of a step by kind and mesh dimensions: how many, and the bytes that a position sends by phase. The
 /// tensors of a bucket travel in one.
-static Json collective_kinds(const Json& collectives) {
+Json collective_kinds(const Json& collectives) {
   std::map<std::string, Json> kinds;
   std::set<int64_t> counted;
   for (const Json& c : collectives) {
@@ -142,6 +122,26 @@ static Json collective_kinds(const Json& collectives) {
   }
   Json result = Json::array();
   for (auto& [key, kind] : kinds) result.push_back(std::move(kind));
+  return result;
+}
+
+}  // namespace
+
+Json folded(const Json& list, const std::vector<std::string>& names) {
+  std::map<std::string, std::vector<size_t>> alike;
+  for (size_t i = 0; i < list.size(); ++i) alike[key_of(list[i], names)].push_back(i);
+  std::vector<Json> objects(list.begin(), list.end());
+  std::vector<bool> dropped(list.size(), false);
+  for (Json& object : objects) object["count"] = 1;
+  for (const auto& [key, members] : alike) {
+    if (members.size() < kFewestFolded) continue;
+    objects[members[0]] = merged(list, members, names);
+    for (size_t i = 1; i < members.size(); ++i) dropped[members[i]] = true;
+  }
+  Json result = Json::array();
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (!dropped[i]) result.push_back(std::move(objects[i]));
+  }
   return result;
 }
 

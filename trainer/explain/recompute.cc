@@ -52,7 +52,7 @@ bool is_less(double a, double b) { return a < b * (1 - 1e-9); }
 
 size_t length(const Measured& measured) { return recompute_text(measured.trial.recompute).size(); }
 
-/// Of equally fast ones that with less memory, then the shorter one comes first.
+/// Among equally fast choices the one with less memory comes first, then the shorter one.
 bool is_faster(const Measured& a, const Measured& b) {
   if (is_less(a.trial.seconds, b.trial.seconds)) return true;
   if (is_less(b.trial.seconds, a.trial.seconds)) return false;
@@ -60,7 +60,7 @@ bool is_faster(const Measured& a, const Measured& b) {
   return length(a) < length(b);
 }
 
-/// Of those that need the same memory the faster one comes first.
+/// Among choices that need the same memory the faster one comes first.
 bool is_smaller(const Measured& a, const Measured& b) {
   return a.trial.memory.need != b.trial.memory.need ? a.share() < b.share() : is_faster(a, b);
 }
@@ -257,7 +257,7 @@ class Choice {
     return result;
   }
 
-  /// Of all that were compiled; the step without recomputation and microbatches is legal.
+  /// The choice with the least memory that was compiled; the step without recomputation and microbatches is legal.
   const Measured* least_memory() const {
     const Measured* least = nullptr;
     for (const auto& [key, measured] : measured_) {
@@ -310,7 +310,7 @@ class Choice {
   TrainStepOptions options_;
   Diagnostics reported_;  ///< by explain
   const CostModel model_;
-  std::vector<int64_t> counts_;  ///< of microbatches
+  std::vector<int64_t> counts_;  ///< numbers of microbatches
   std::map<std::pair<int64_t, std::string>, Measured> measured_;
   std::vector<std::string> batch_statistics_;  ///< TrainStep::batch_statistics
 };

@@ -25,8 +25,8 @@ namespace mtf {
 struct RecomputeTrial {
   Recompute recompute = RecomputeWord::kNone;
   int64_t microbatches = 1;
-  double seconds = 0;  ///< of a step, predicted
-  TightMemory memory;  ///< of the run: of the machine, or of the GPU if its memory is limited
+  double seconds = 0;  ///< predicted seconds of a step
+  TightMemory memory;  ///< memory of the run: that of the machine, or of the GPU if its memory is limited
   bool fits = false;
 };
 

@@ -24,7 +24,7 @@ struct ScheduledWork {
   double flops = 0;                     ///< FLOPs of one position; 0 unless has_flops(kind)
   double bytes = 0;                     ///< Work::bytes of one position
   double seconds = 0;                   ///< for all positions of the process
-  std::optional<int64_t> message = {};  ///< of a collective: CollectiveFact::message
+  std::optional<int64_t> message = {};  ///< the message of a collective: CollectiveFact::message
 };
 /// A collective between processes begins; others follow without waiting for its result.
 struct ScheduledStart {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 
 #include "engine/base/signals.h"
@@ -21,9 +22,8 @@ namespace {
 /// The layouts of variables at rest that are tried with each layout.
 enum Variant { kAsLaidOut, kOptimizerSplit, kParametersSplit };
 
-bool has_training_step(RunMode mode) {
-  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
-}
+/// The bound of a layout that does not fit is not infinite, since one of these layouts may be the least evil.
+constexpr double kDoesNotFit = std::numeric_limits<double>::max();
 
 /// Memory that limits the search: what is given, that of `hardware`, and in training what is free.
 StepMemory step_memory(const Session& session) {
@@ -135,8 +135,7 @@ class Planner {
   double bound(const std::vector<SearchAxis>& axes) const {
     if (costs_.memory().position &&
         bounds_.variable_bytes(axes) > static_cast<double>(*costs_.memory().position))
-      return std::numeric_limits<
-          double>::max();  // does not fit, but is not infinite: one of these is the least evil
+      return kDoesNotFit;
     return bounds_.seconds(axes);
   }
 

@@ -30,7 +30,7 @@ struct PlannedLayout {
 
 struct LayoutPlan {
   std::vector<PlannedLayout> layouts;  ///< those that were evaluated, the best first
-  int64_t exact = 0;  ///< of so many of them the costs are computed with all blocks of the model
+  int64_t exact = 0;  ///< so many of them have costs that are computed with all blocks of the model
   size_t meshes = 1;  ///< that were searched
   StepMemory memory;
   bool are_cut = false;  ///< dimensions were left out: nothing is proven

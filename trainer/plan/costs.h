@@ -19,8 +19,8 @@ namespace mtf {
 /// The memory that a step may take; nothing: it is not limited.
 struct StepMemory {
   std::optional<int64_t> position;  ///< in bytes, of a position
-  std::optional<int64_t> process;   ///< of a process, which positions share
-  std::string source;               ///< of the limit: "layout_search.memory_limit"
+  std::optional<int64_t> process;   ///< bytes of a process, which positions share
+  std::string source;               ///< where the limit is from: "layout_search.memory_limit"
 };
 
 class LayoutCosts {
@@ -42,7 +42,7 @@ class LayoutCosts {
   const Graph& step() const { return *whole_.step; }
   /// Lower bounds for `dimensions`.
   LayoutBounds bounds(const SplittableDimensions& dimensions, const OpenRules& open) const;
-  /// Of the hardware of the run, for all meshes of as many positions as `mesh` has.
+  /// The rates of the hardware of the run, for all meshes of as many positions as `mesh` has.
   BoundRates rates(const Mesh& mesh) const;
   /// True if dimensions of a mesh that have the same size carry messages equally fast wherever they stand: all positions
   /// are in one process, or each has one and a single link joins them.

@@ -26,7 +26,7 @@ using DimensionSet = std::bitset<kMostDimensions>;
 struct SplittableDimension {
   std::string name;
   int64_t divisor = 0;     ///< the greatest common divisor of all sizes: a number of parts must divide it
-  double elements = 0;     ///< of all tensors that have the dimension
+  double elements = 0;     ///< elements of all tensors that have the dimension
   DimensionSet conflicts;  ///< dimensions that may not be split over the same mesh dimension
 };
 

@@ -41,7 +41,7 @@ struct LayoutCandidate {
 struct LayoutCost {
   bool is_legal = false;
   bool fits = true;    ///< within the limit of memory
-  double seconds = 0;  ///< of a step: what is minimised
+  double seconds = 0;  ///< seconds of a step: what is minimised
   double computing = 0, waiting = 0;
   int64_t bytes = 0;      ///< memory of a position
   double bytes_sent = 0;  ///< by a position in a step

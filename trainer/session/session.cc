@@ -119,10 +119,6 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (sound) session.model = std::move(model);
 }
 
-bool has_training_step(RunMode mode) {
-  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
-}
-
 /// Opens the teacher of section `distill`, whose student the session's model becomes.
 void add_teacher(Session& session, Diagnostics& diagnostics) {
   const std::optional<DistillOptions>& distill = session.config.distill;
@@ -368,6 +364,10 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
       },
       diagnostics);
   return source;
+}
+
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
 }
 
 bool is_predictor(const Session& session) { return session.model && session.model->decoder() == nullptr; }

@@ -76,6 +76,8 @@ Session open_session(const std::vector<std::string>& files, const std::vector<st
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
                                           const Mark& mark, Diagnostics& diagnostics);
 
+/// True for modes that build the training step.
+bool has_training_step(RunMode mode);
 /// True if the model writes no texts: run.mode=infer then predicts for examples.
 bool is_predictor(const Session& session);
 

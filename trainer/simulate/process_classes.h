@@ -37,7 +37,8 @@ class ProcessClasses {
   Mesh
       processes_;  ///< process coordinates along the dimensions of the mesh, of which the processes share some
   Mesh classes_;
-  std::vector<std::vector<int64_t>> coordinates_;  ///< of disturbed processes along each dimension, ascending
+  std::vector<std::vector<int64_t>>
+      coordinates_;  ///< coordinates of disturbed processes along each dimension, ascending
   std::vector<int64_t> counts_;
 };
 

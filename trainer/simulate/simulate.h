@@ -20,9 +20,9 @@ struct SimulatedStep {
   double seconds = 0;       ///< mean of steps with and without a slow straggler
   double undisturbed = 0;   ///< StepPrediction::seconds
   int64_t stragglers = 0;   ///< processes that are slow at times
-  double slow_share = 0;    ///< of the steps, in which a straggler is slow
+  double slow_share = 0;    ///< share of the steps in which a straggler is slow
   std::string slow_link;    ///< the name of the link; empty: none is slow
-  DisturbedStep processes;  ///< of a step in which a straggler is slow, if there is one
+  DisturbedStep processes;  ///< the processes in a step in which a straggler is slow, if there is one
 };
 
 struct SimulatedCheckpoint {

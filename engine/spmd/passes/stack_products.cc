@@ -231,7 +231,7 @@ class Stacking {
   Program& program_;
   std::unordered_set<ValueId> fixed_;                ///< roots of outputs, and of stacks and their parts
   std::unordered_map<ValueId, LastRead> last_read_;  ///< by root
-  std::unordered_map<ValueId, Places> places_;       ///< of the block in hand, by root
+  std::unordered_map<ValueId, Places> places_;       ///< places in the block in hand, by root
 };
 
 }  // namespace
