@@ -23,8 +23,12 @@ std::string scope_of(const LayerList::Item& item) {
 }
 
 LayerTensor apply(Context& context, const LayerList::Item& item, const LayerTensor& x) {
+  if (item.layer->is_group()) {
+    const auto scope = context.graph().scope(scope_of(item), item.mark);
+    return (*item.layer)(context, x);
+  }
+  const auto unit = context.graph().unit(item.name);
   const auto scope = context.graph().scope(scope_of(item), item.mark);
-  if (item.layer->is_group()) return (*item.layer)(context, x);
   const auto layer = context.graph().layer();
   return (*item.layer)(context, x);
 }

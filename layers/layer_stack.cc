@@ -136,6 +136,7 @@ LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) c
   LayerTensor x = around(context, initial_, input);
   sequence.layer_outputs = {x};
   for (int64_t b = 0; b < num_layers_; ++b) {
+    const auto unit = context.graph().unit(fmt::format("block_{:03}", b), true);
     for (size_t l = 0; l < block_.items().size(); ++l) {
       const LayerList::Item& item = block_.items()[l];
       const int64_t number = block_scope_

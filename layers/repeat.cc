@@ -29,6 +29,7 @@ class RepeatLayer final : public Layer {
     const CopyLimit limit(context.graph());
     LayerTensor y = x;
     for (int64_t i = 0; i < times_; ++i) {
+      const auto unit = context.graph().unit(fmt::format("{:03}", i), true);
       const auto scope = context.graph().scope(fmt::format("{:03}", i));
       y = layers_(context, y);
       if (i == 0) limit.check("times", times_);

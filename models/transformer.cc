@@ -89,6 +89,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const TokenModel
       token_dropout_(model.token_dropout) {}
 
 Tensor TransformerStack::embed(Context& context, const TokenEmbedding& embedding, const Tensor& ids) const {
+  const auto unit = context.graph().unit("embedding");
   const Tensor read = context.training() ? dropout(ids, token_dropout_) : ids;
   return embedding.embed(context, read);
 }
@@ -139,6 +140,7 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
                             options.d_model, vector.name, vector.size),
                 "`model.shared_embedding_and_softmax: false`, or sublayers that end with `d_model`");
   }
+  const auto unit = context.graph().unit("logits");
   const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
                                                              : dense(context, "logits", hidden, {vocabulary},
                                                                      {.over = Shape{vector}, .bias = false});

@@ -33,14 +33,40 @@ bool is_spread_evenly(Collective::Kind kind, const std::vector<RemoteGroup::Cons
 
 }  // namespace
 
+namespace {
+
+/// True if the process lacks an input of a group in which it computes a result.
+bool lacks_input(const HostedMesh& process, const RemoteGroupRequest& request) {
+  const Mesh& mesh = process.mesh();
+  const HostedCopies results = process.copies(request.computed), inputs = process.copies(request.stored);
+  const AxisMask others = ~request.axes & mesh.all_axes();
+  for (int64_t copy = 0; copy < results.size(); ++copy) {
+    const int64_t base = mesh.first_position(mesh.project(results.position(copy), others), others);
+    for (int64_t member = 0; member < mesh.size_of(request.axes); ++member) {
+      const int64_t position = base + mesh.first_position(member, request.axes);
+      const bool has_input = !request.stored.pin || mesh.is_at(position, *request.stored.pin);
+      if (has_input && !inputs.find(position)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 bool crosses_processes(const HostedMesh& hosted, const RemoteGroupRequest& request) {
   const Mesh& mesh = hosted.mesh();
-  const AxisMask of_group = request.stored & ~request.axes;
-  const int64_t members = mesh.size_of(request.stored & request.axes);
+  if (request.stored.pin || request.computed.pin) {
+    for (int process = 0; process < hosted.processes(); ++process) {
+      if (lacks_input(hosted.of(process), request)) return true;
+    }
+    return false;
+  }
+  const AxisMask stored = request.stored.axes, of_group = stored & ~request.axes;
+  const int64_t members = mesh.size_of(stored & request.axes);
   const int others = hosted.hosts_blocks() ? 1 : hosted.processes();
   for (int process = 0; process < others; ++process) {
     const HostedMesh other = hosted.of(process);
-    if (other.size_of(request.stored) != other.size_of(of_group) * members) return true;
+    if (other.size_of(stored) != other.size_of(of_group) * members) return true;
   }
   return false;
 }
@@ -166,6 +192,9 @@ class RemoteGroupPlan::Planner {
       if (consumer.process == hosted_.process()) return true;
       if (consumer.suppliers.get() == seen) return false;
       seen = consumer.suppliers.get();
+      if (const auto& pin = request_.stored.pin; pin && has_axis(request_.axes, pin->axis))
+        return (*seen)[static_cast<size_t>(pin->coordinate)] ==
+               hosted_.process();  // only one member has an input
       return std::ranges::find(*seen, hosted_.process()) != seen->end();
     });
   }

@@ -27,9 +27,9 @@ namespace mtf {
 
 struct RemoteGroupRequest {
   Collective::Kind kind = Collective::Kind::kAllReduce;
-  AxisMask axes = 0;      ///< mesh dimensions along which the members of a group differ
-  AxisMask computed = 0;  ///< a process computes one copy of the result for each coordinate along these
-  AxisMask stored = 0;    ///< a process stores one copy of the input for each coordinate along these
+  AxisMask axes = 0;     ///< mesh dimensions along which the members of a group differ
+  Copies computed = {};  ///< copies of the result, each of which a process computes once
+  Copies stored = {};    ///< copies of the input, each of which a process stores once
 
   friend auto operator<=>(const RemoteGroupRequest&, const RemoteGroupRequest&) = default;
 };

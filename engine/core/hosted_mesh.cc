@@ -83,14 +83,21 @@ HostedMesh::HostedMesh(Mesh mesh, Hosting hosting) : mesh_(std::move(mesh)), hos
             "process {} of {} on a mesh of {} positions", hosting.process, hosting.processes, mesh_.size());
 }
 
-int64_t HostedMesh::size_of(AxisMask mask) const {
-  if (processes() == 1) return mesh_.size_of(mask);
-  return CoordinateCount(mesh_, mask).range(begin(), begin() + positions() - 1);
+int64_t HostedMesh::size_of(const Copies& copies) const {
+  if (processes() == 1) return mesh_.size_of(copies.axes);
+  if (copies.pin) return this->copies(copies).size();
+  return CoordinateCount(mesh_, copies.axes).range(begin(), begin() + positions() - 1);
 }
 
-int64_t HostedMesh::first_held(AxisMask mask) const {
-  const CoordinateCount count(mesh_, mask);
-  return count.first_positions(begin() + positions()) - count.first_positions(begin());
+int64_t HostedMesh::first_held(const Copies& copies) const {
+  if (!copies.pin) {
+    const CoordinateCount count(mesh_, copies.axes);
+    return count.first_positions(begin() + positions()) - count.first_positions(begin());
+  }
+  const HostedCopies hosted = this->copies(copies);
+  int64_t held = 0;
+  for (int64_t copy = 0; copy < hosted.size(); ++copy) held += holds_first(hosted.position(copy), copies);
+  return held;
 }
 
 bool HostedMesh::hosts_blocks() const {
@@ -103,34 +110,37 @@ bool HostedMesh::hosts_blocks() const {
   return true;
 }
 
-bool HostedMesh::all_hold(AxisMask mask) const {
-  const int others = hosts_blocks() ? 1 : processes();
+bool HostedMesh::all_hold(const Copies& copies) const {
+  const int others = hosts_blocks() && !copies.pin ? 1 : processes();
   for (int other = 0; other < others; ++other) {
-    if (of(other).size_of(mask) != mesh_.size_of(mask)) return false;
+    if (of(other).size_of(copies) != mesh_.size_of(copies.axes)) return false;
   }
   return true;
 }
 
-HostedCopies HostedMesh::copies(AxisMask mask) const {
-  HostedCopies copies;
-  copies.mesh_ = mesh_;
-  copies.mask_ = mask;
-  copies.whole_ = processes() == 1;
-  copies.size_ = mesh_.size_of(mask);
-  if (copies.whole_) return copies;
+HostedCopies HostedMesh::copies(const Copies& copies) const {
+  HostedCopies hosted;
+  hosted.mesh_ = mesh_;
+  hosted.copies_ = copies;
+  hosted.whole_ = processes() == 1;
+  hosted.size_ = mesh_.size_of(copies.axes);
+  if (hosted.whole_) return hosted;
   std::map<int64_t, int64_t> first;  // from coordinate to position
-  for (int64_t position = begin(); position < begin() + positions(); ++position)
-    first.emplace(mesh_.project(position, mask), position);
-  copies.size_ = static_cast<int64_t>(first.size());
-  for (const auto& [coordinate, position] : first) {
-    copies.coordinates_.push_back(coordinate);
-    copies.positions_.push_back(position);
+  for (int64_t position = begin(); position < begin() + positions(); ++position) {
+    if (!copies.pin || mesh_.is_at(position, *copies.pin))
+      first.emplace(mesh_.project(position, copies.axes), position);
   }
-  return copies;
+  hosted.size_ = static_cast<int64_t>(first.size());
+  for (const auto& [coordinate, position] : first) {
+    hosted.coordinates_.push_back(coordinate);
+    hosted.positions_.push_back(position);
+  }
+  return hosted;
 }
 
 std::optional<int64_t> HostedCopies::find(int64_t position) const {
-  const int64_t coordinate = mesh_.project(position, mask_);
+  if (copies_.pin && !mesh_.is_at(position, *copies_.pin)) return std::nullopt;
+  const int64_t coordinate = mesh_.project(position, copies_.axes);
   if (whole_) return coordinate;
   const auto found = std::lower_bound(coordinates_.begin(), coordinates_.end(), coordinate);
   if (found == coordinates_.end() || *found != coordinate) return std::nullopt;

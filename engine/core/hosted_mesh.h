@@ -4,7 +4,7 @@
 // positions [r * n / p, (r + 1) * n / p) of n.
 //
 //   const HostedMesh hosted(mesh, {4, 1});             // process 1 of 4
-//   const HostedCopies copies = hosted.copies(mask);   // distinct slices of a value that varies over `mask`
+//   const HostedCopies copies = hosted.copies(value.copies());   // the distinct slices of a value
 //   for (int64_t c = 0; c < copies.size(); ++c) use(copies.position(c));
 #pragma once
 
@@ -16,14 +16,14 @@
 
 namespace mtf {
 
-/// The distinct coordinates of the hosted positions along some mesh dimensions. A process stores and computes
-/// one copy of a value for each of them.
+/// The distinct coordinates of the hosted positions along some mesh dimensions, of all positions or of those at a pin. A
+/// process stores and computes one copy of a value for each of them.
 class HostedCopies {
  public:
   int64_t size() const { return size_; }
   /// Returns the first hosted position with the coordinate of copy `copy`.
   int64_t position(int64_t copy) const {
-    return whole_ ? mesh_.first_position(copy, mask_) : positions_[copy];
+    return whole_ ? mesh_.first_position(copy, copies_) : positions_[copy];
   }
   /// Returns the copy with the coordinate of `position`, which may be any position of the mesh, or nothing if
   /// this process does not have it.
@@ -32,7 +32,7 @@ class HostedCopies {
  private:
   friend class HostedMesh;
   Mesh mesh_;
-  AxisMask mask_ = 0;
+  Copies copies_;
   bool whole_ = true;  ///< the process hosts all positions: copy i has coordinate i
   int64_t size_ = 1;
   std::vector<int64_t> coordinates_;  ///< coordinate of each copy, ascending
@@ -61,20 +61,21 @@ class HostedMesh {
   int host(int64_t position) const { return static_cast<int>(position / positions()); }
   /// Returns the same mesh as another process sees it.
   HostedMesh of(int process) const { return {mesh_, {hosting_.processes, process}}; }
-  HostedCopies copies(AxisMask mask) const;
-  /// Returns copies(mask).size() without listing them.
-  int64_t size_of(AxisMask mask) const;
+  /// Returns it as the first process sees it that has one of these copies.
+  HostedMesh of_first(const Copies& copies) const { return of(host(mesh_.first_position(0, copies))); }
+  HostedCopies copies(const Copies& copies) const;
+  /// Returns copies(copies).size(), without listing them if there is no pin.
+  int64_t size_of(const Copies& copies) const;
   /// Returns how many of the copies holds_first() is true for.
-  int64_t first_held(AxisMask mask) const;
+  int64_t first_held(const Copies& copies) const;
   /// True if the processes host equal blocks of the mesh: what holds for the coordinates in one of them then holds in
   /// all, shifted.
   bool hosts_blocks() const;
-  /// True if every process holds all slices of a value that varies over `mask`.
-  bool all_hold(AxisMask mask) const;
-  /// True if this process holds the slice of `position`, for a value that varies over `mask`, and no process
-  /// before it does.
-  bool holds_first(int64_t position, AxisMask mask) const {
-    return hosts(mesh_.first_position(mesh_.project(position, mask), mask));
+  /// True if every process holds all slices of a value that has these copies.
+  bool all_hold(const Copies& copies) const;
+  /// True if this process holds the slice of `position`, which has one, and no process before it does.
+  bool holds_first(int64_t position, const Copies& copies) const {
+    return hosts(mesh_.first_position(mesh_.project(position, copies.axes), copies));
   }
 
  private:

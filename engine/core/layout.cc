@@ -22,6 +22,12 @@ const LayoutRule* LayoutRules::find(std::string_view dimension) const {
   return nullptr;
 }
 
+LayoutRules LayoutRules::without(std::string_view dimension) const {
+  std::vector<LayoutRule> rules = rules_;
+  std::erase_if(rules, [&](const LayoutRule& rule) { return rule.dimension == dimension; });
+  return LayoutRules(std::move(rules));
+}
+
 LayoutRules LayoutRules::plus(const LayoutRules& more) const {
   std::vector<LayoutRule> rules;
   for (const LayoutRule& rule : rules_) {
@@ -86,6 +92,7 @@ std::string to_string(const Shape& shape, const Layout& layout, const Mesh& mesh
   }
   text += "]";
   if (layout.partial) text += " partial sum over " + mesh.names(layout.partial);
+  if (layout.pin) text += fmt::format(" at {}={}", mesh.name(layout.pin->axis), layout.pin->coordinate);
   return text;
 }
 

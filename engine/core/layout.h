@@ -2,7 +2,7 @@
 //
 // The user writes `LayoutRules` ("batch:rows;hidden:cols"). A `Layout` is what follows from them for one
 // tensor on one mesh: along each mesh dimension the tensor is replicated, split along one of its dimensions,
-// or a partial result.
+// a partial result, or only at one coordinate.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,8 @@ class LayoutRules {
   const std::vector<LayoutRule>& rules() const { return rules_; }
   bool empty() const { return rules_.empty(); }
   const LayoutRule* find(std::string_view dimension) const;
+  /// Returns the rules for all other dimensions.
+  LayoutRules without(std::string_view dimension) const;
   /// Returns these rules and those of `more`, which replace the rules for the same dimensions.
   LayoutRules plus(const LayoutRules& more) const;
 
@@ -46,19 +48,24 @@ class LayoutRules {
 };
 
 /// The layout of one tensor. `split[i]` lists the mesh dimensions over which tensor dimension i is split,
-/// outermost first; `partial` is the set of mesh dimensions over which the tensor still has to be reduced.
+/// outermost first; `partial` is the set of mesh dimensions over which the tensor still has to be reduced; with `pin` only
+/// the positions of a stage of a pipeline have it.
 struct Layout {
   std::vector<std::vector<int>> split;
   AxisMask partial = 0;
+  std::optional<Pin> pin = {};
 
-  static Layout replicated(int rank) { return Layout{std::vector<std::vector<int>>(rank), 0}; }
+  static Layout replicated(int rank) { return Layout{std::vector<std::vector<int>>(rank), 0, {}}; }
   /// Returns the mesh dimensions along which the positions hold different data (split or partial).
   AxisMask varies() const { return split_axes() | partial; }
+  /// The copies that have this layout.
+  Copies copies() const { return {varies(), pin}; }
   AxisMask split_axes() const;
   /// Returns the tensor dimension that is split over mesh dimension `axis`, or nothing.
   std::optional<int> dimension_split_by(int axis) const;
   /// Returns this layout without partial sums.
-  Layout reduced() const { return Layout{split, 0}; }
+  Layout reduced() const { return Layout{split, 0, pin}; }
+  Layout at(std::optional<Pin> other) const { return Layout{split, partial, other}; }
 
   friend bool operator==(const Layout&, const Layout&) = default;
 };

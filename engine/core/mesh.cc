@@ -51,6 +51,21 @@ int64_t Mesh::first_position(int64_t index, AxisMask mask) const {
   return position;
 }
 
+int64_t Mesh::first_position(int64_t index, const Copies& copies) const {
+  const int64_t position = first_position(index, copies.axes);
+  return copies.pin ? position + first_position(copies.pin->coordinate, axis_bit(copies.pin->axis))
+                    : position;
+}
+
+bool Mesh::is_at(int64_t position, const Pin& pin) const {
+  return project(position, axis_bit(pin.axis)) == pin.coordinate;
+}
+
+Copies Mesh::stored(const Copies& copies, bool replicate) const {
+  if (!replicate) return copies;
+  return {copies.pin ? all_axes() & ~axis_bit(copies.pin->axis) : all_axes(), copies.pin};
+}
+
 std::string Mesh::names(AxisMask mask) const {
   std::string text;
   for (int axis = 0; axis < rank(); ++axis) {

@@ -116,6 +116,18 @@ Graph::Scope Graph::layer() {
   return with(inner);
 }
 
+Graph::Scope Graph::unit(const std::string& name, bool is_block) {
+  OperationScope inner = scope_;
+  if (inner.hints.unit < 0) {
+    std::string unique = scoped(name);
+    for (int i = 1; std::ranges::find(units_, unique, &Unit::name) != units_.end(); ++i)
+      unique = fmt::format("{}_{}", scoped(name), i);
+    inner.hints.unit = static_cast<int>(units_.size());
+    units_.push_back({std::move(unique), is_block});
+  }
+  return with(inner);
+}
+
 Graph::Scope Graph::with(const OperationScope& scope) { return Scope(*this, scope); }
 
 Microbatching Graph::microbatching_of(const Shape& shape) const {

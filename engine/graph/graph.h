@@ -35,6 +35,12 @@ inline Domain domain_of(const Variable& variable) {
   return variable.kind == Variable::Kind::kSlot ? Domain::kOptimizer : Domain::kParameter;
 }
 
+/// A part of a model that one stage of a pipeline has: a block of a stack of blocks, or a layer outside of them.
+struct Unit {
+  std::string name;  ///< unique in the graph: its scope path, such as "decoder/block_003"
+  bool is_block = false;
+};
+
 /// The microbatch loop that is being built: microbatch j of `count` takes examples i*count + j of `dimension`
 /// (docs/numerics.md "Microbatches").
 struct Microbatching {
@@ -118,6 +124,9 @@ class Graph {
   [[nodiscard]] Scope phase(Phase phase);
   /// Begins the next layer (PartitionHints::layer).
   [[nodiscard]] Scope layer();
+  /// Begins the next unit, unless inside of one. `name` is relative to the current scope.
+  [[nodiscard]] Scope unit(const std::string& name, bool is_block = false);
+  const std::vector<Unit>& units() const { return units_; }
   /// Gives this scope to operations that are created inside; gradients and clones thus keep that of their
   /// origin.
   [[nodiscard]] Scope with(const OperationScope& scope);
@@ -140,6 +149,7 @@ class Graph {
   std::set<std::string> microbatch_names_;  ///< besides that of microbatching_
   bool tf32_ = false;
   int layers_ = 0;
+  std::vector<Unit> units_;
 };
 
 }  // namespace mtf

@@ -39,12 +39,14 @@ struct Provenance {
   Mark mark;         ///< place of the layer in the configuration
   Phase phase = Phase::kForward;
   bool recomputed = false;  ///< repeats a computation of the forward pass
+  int chunk = -1;  ///< of a pipeline (engine/spmd/partition/stages.h), as the partitioner finds it; -1: none
 };
 
 /// What the partitioner is told about an operation.
 struct PartitionHints {
   Domain domain = Domain::kActivation;
   int layer = -1;  ///< number of the outermost layer; gathers of parameters are scheduled by it
+  int unit = -1;   ///< index into Graph::units(); -1: in none
 };
 
 /// What an operation takes over from the scope in which it is created.

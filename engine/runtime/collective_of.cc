@@ -38,6 +38,10 @@ struct Describe {
     result.kind = Collective::Kind::kExchange;
     result.dimension = c.dimension;
   }
+  void operator()(const action::Send&) const {
+    result.kind = Collective::Kind::kExchange;
+    result.dimension = 0;
+  }
 };
 
 /// What the instruction itself says of its collective; group, type, input and transfers are not set.
@@ -73,6 +77,18 @@ std::vector<std::vector<Transfer>> exchange_transfers(const Program& program,
   return transfers;
 }
 
+/// The whole tensor goes from the coordinate of its pin to another one, or to all.
+std::vector<std::vector<Transfer>> send_transfers(const Collective& collective, const action::Send& send,
+                                                  const Layout& input) {
+  MTF_CHECK(input.pin, "only what one stage has is sent");
+  std::vector<std::vector<Transfer>> transfers(static_cast<size_t>(collective.members()));
+  for (int64_t member = 0; member < collective.members(); ++member) {
+    if (!send.to || *send.to == member)
+      transfers[static_cast<size_t>(member)] = {{input.pin->coordinate, 0, 0, collective.input[0]}};
+  }
+  return transfers;
+}
+
 }  // namespace
 
 Collective collective_of(const Program& program, const Instruction& instruction, ValueId input) {
@@ -86,15 +102,19 @@ Collective collective_of(const Program& program, const Instruction& instruction,
   for (const Dimension& d : local) collective.input.push_back(d.size);
   if (const auto* exchange = instruction.collective<action::Exchange>())
     collective.transfers = exchange_transfers(program, *exchange, communicate.axes, input);
+  if (const auto* send = instruction.collective<action::Send>()) {
+    if (collective.input.empty()) collective.input = {1};
+    collective.transfers = send_transfers(collective, *send, program.values[input].layout);
+  }
   return collective;
 }
 
-AxisMask stored_over(const Program& program, ValueId id, bool replicate) {
-  return replicate ? program.mesh.all_axes() : program.values[program.root(id)].varies;
+Copies stored_over(const Program& program, ValueId id, bool replicate) {
+  return program.mesh.stored(program.values[program.root(id)].copies(), replicate);
 }
 
-AxisMask computed_over(const Program& program, const Instruction& instruction, bool replicate) {
-  return instruction.outputs.empty() ? program.mesh.all_axes()
+Copies computed_over(const Program& program, const Instruction& instruction, bool replicate) {
+  return instruction.outputs.empty() ? Copies(program.mesh.all_axes())
                                      : stored_over(program, instruction.outputs[0], replicate);
 }
 
@@ -116,6 +136,7 @@ CollectiveRequest request_of(const Program& program, const Instruction& instruct
   const action::Communicate& communicate = communication(instruction);
   const Collective collective = described(communicate);
   const auto* exchange = instruction.collective<action::Exchange>();
+  const auto* send = instruction.collective<action::Send>();
   CollectiveRequest request = {static_cast<int64_t>(collective.kind),
                                communicate.axes,
                                static_cast<int64_t>(collective.reduction),
@@ -124,12 +145,17 @@ CollectiveRequest request_of(const Program& program, const Instruction& instruct
                                exchange ? exchange->offset : 0,
                                exchange && exchange->wrap,
                                instruction.guard != kNoValue,
-                               computed_over(program, instruction, replicate)};
+                               send ? send->to.value_or(-1) : -2};
+  const auto add = [&request](const Copies& copies) {
+    request.insert(request.end(), {copies.axes, copies.pin ? copies.pin->axis : -1,
+                                   copies.pin ? copies.pin->coordinate : -1});
+  };
+  add(computed_over(program, instruction, replicate));
   for (ValueId id : instruction.inputs) {
     const Value& value = program.values[id];
     const Shape local = program.local_shape(id);
-    request.insert(request.end(),
-                   {static_cast<int64_t>(value.dtype), stored_over(program, id, replicate), local.rank()});
+    add(stored_over(program, id, replicate));
+    request.insert(request.end(), {static_cast<int64_t>(value.dtype), local.rank()});
     for (const Dimension& d : local) request.push_back(d.size);
     // Only an exchange depends on the order of the splits.
     if (!exchange) continue;

@@ -14,11 +14,10 @@ namespace mtf {
 /// The collective that the instruction performs on one of its inputs.
 Collective collective_of(const Program& program, const Instruction& instruction, ValueId input);
 
-/// The mesh dimensions over which a value has a separate copy for each coordinate; all of them with
-/// `replicate` (run.check_replicas).
-AxisMask stored_over(const Program& program, ValueId id, bool replicate);
-/// The mesh dimensions over which an instruction runs once for each coordinate.
-AxisMask computed_over(const Program& program, const Instruction& instruction, bool replicate);
+/// The copies of a value that are stored; with `replicate` (run.check_replicas) one on each position that has the value.
+Copies stored_over(const Program& program, ValueId id, bool replicate);
+/// The copies of its results: an instruction runs once for each of them.
+Copies computed_over(const Program& program, const Instruction& instruction, bool replicate);
 
 /// A key that is equal for instructions that request the same collective; they may differ in the ids of their
 /// values and in the name of their guard.

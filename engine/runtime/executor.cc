@@ -250,7 +250,7 @@ void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordin
                         {slices + step.inputs, step.outputs},
                         scratch_->data() + worker * scratch_bytes_,
                         prepared_.inputs().step(),
-                        iteration,
+                        step.iteration_in(iteration),
                         guard};
   workers_[worker].work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
 }
@@ -313,7 +313,7 @@ void Executor::Implementation::check(const PreparedStep& step, const std::vector
   if (!is_stepwise()) return;
   // A batch that is assembled from microbatches has undefined elements until the last one is written.
   const auto* place = step.instruction->as<action::Place>();
-  if (place && iteration + 1 < place->count) return;
+  if (place && step.iteration_in(iteration) + 1 < place->count) return;
   if (!guard_holds(step, 0)) return;
   for (ValueId id : results) {
     if (options_.check_replicas) check_replicas(step, id);
@@ -375,9 +375,11 @@ NonFinite Executor::Implementation::examine_slices(ValueId id) const {
 
 void Executor::Implementation::check_replicas(const PreparedStep& step, ValueId id) {
   const HostedMesh& mesh = prepared_.mesh();
-  const HostedCopies& copies = prepared_.copies(program().values[id].layout.varies());
+  const Layout& layout = program().values[id].layout;
+  const HostedCopies& copies = prepared_.copies(layout.copies());
   std::vector<std::byte> other_slice;
   for (int64_t position = mesh.begin(); position < mesh.begin() + mesh.positions(); ++position) {
+    if (layout.pin && !mesh.mesh().is_at(position, *layout.pin)) continue;
     const int64_t other = copies.position(*copies.find(position));
     if (std::memcmp(on_host(id, position, host_slice_), on_host(id, other, other_slice),
                     static_cast<size_t>(program().local_bytes(id))) == 0) {

@@ -18,43 +18,86 @@ AxisMask differing_axes(const HostedMesh& mesh) {
   return axes;
 }
 
+/// The stage at which a position's memory has the value; nothing: each position has it.
+std::optional<size_t> stage_of(const Layout& layout) {
+  return layout.pin ? std::optional(static_cast<size_t>(layout.pin->coordinate)) : std::nullopt;
+}
+
+/// The regions of one position of each stage.
+class StageRegions {
+ public:
+  void add(std::optional<size_t> stage, const Region& region) {
+    if (!stage) return everywhere_.push_back(region);
+    if (stages_.size() <= *stage) stages_.resize(*stage + 1);
+    stages_[*stage].push_back(region);
+  }
+  size_t stages() const { return std::max<size_t>(1, stages_.size()); }
+  /// The bytes that the regions of a stage need together.
+  int64_t bytes(size_t stage) const {
+    std::vector<Region> all = everywhere_;
+    if (stage < stages_.size()) all.insert(all.end(), stages_[stage].begin(), stages_[stage].end());
+    return place(all);
+  }
+
+ private:
+  std::vector<Region> everywhere_;
+  std::vector<std::vector<Region>> stages_;
+};
+
 }  // namespace
 
 MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) {
   const std::vector<Lifetime> lives = lifetimes(program);
   const Mesh& mesh = program.mesh;
   const HostedMesh hosted(mesh, hosting);
-  const auto mask_of = [&](const Value& value) { return replicate ? mesh.all_axes() : value.varies; };
   MemoryPlan plan;
   plan.differing = differing_axes(hosted);
   plan.offsets.assign(program.values.size(), -1);
-  std::map<AxisMask, std::vector<Region>> blocks;
-  int64_t inputs = 0;         ///< bytes of all copies in this process
-  std::vector<Region> alone;  ///< regions of one position that shares nothing and thus needs one arena
+  std::map<Copies, std::vector<Region>> blocks;
+  std::map<Copies, int64_t> counts;  ///< by stored copies: those in this process
+  const auto count = [&](const Copies& stored) {
+    const auto [known, is_new] = counts.try_emplace(stored);
+    if (is_new) known->second = hosted.size_of(stored);
+    return known->second;
+  };
+  int64_t inputs = 0, position_inputs = 0;  ///< bytes of all copies in this process, and on a position
+  StageRegions alone;  ///< those of a position that shares nothing and thus needs one arena
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
     if (value.alias != kNoValue) continue;
     const int64_t bytes = aligned(program.local_bytes(id));
+    const Copies stored = mesh.stored(value.copies(), replicate);
     if (value.storage == Value::Storage::kInput) {
-      plan.input_bytes += bytes;
-      inputs += bytes * hosted.size_of(mask_of(value));
+      position_inputs += bytes;
+      inputs += bytes * count(stored);
     } else if (value.storage == Value::Storage::kTemporary && lives[id].begin >= 0) {
-      blocks[plan.arena_of(mask_of(value))].push_back({id, bytes, lives[id].begin, lives[id].end});
+      const Region region{id, bytes, lives[id].begin, lives[id].end};
+      alone.add(stage_of(value.layout), region);
+      if (count(stored) == 0) continue;
+      blocks[plan.arena_of(stored)].push_back(region);
+      MemoryPlan::Arena& arena = plan.arenas[plan.arena_of(stored)];
+      arena.copies = std::max<int64_t>(arena.copies, count(stored));
     }
   }
   plan.process.inputs = whole_pages(input_block_bytes(inputs));
-  for (auto& [mask, list] : blocks) {
-    MemoryPlan::Arena& arena = plan.arenas[mask];
-    arena = {mask, place(list), hosted.size_of(mask)};
+  for (auto& [copies, list] : blocks) {
+    MemoryPlan::Arena& arena = plan.arenas[copies];
+    arena.bytes = place(list);
     for (const Region& block : list) plan.offsets[block.id] = block.offset;
-    alone.insert(alone.end(), list.begin(), list.end());
     plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
   }
-  plan.temporary_bytes = place(alone);
+  size_t stages = alone.stages();
+  for (const ProgramVariable& variable : program.variables)
+    stages = std::max(stages, stage_of(variable.layout).value_or(0) + 1);
+  plan.stages.resize(stages);
+  for (size_t stage = 0; stage < stages; ++stage)
+    plan.stages[stage] = {0, position_inputs, alone.bytes(stage)};
   std::map<Variable::Kind, int64_t> kinds;  ///< bytes of the variables in this process
   for (const ProgramVariable& variable : program.variables) {
     const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
-    plan.variable_bytes += local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
+    const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
+    const std::optional<size_t> stage = stage_of(variable.layout);
+    for (size_t i = 0; i < stages; ++i) plan.stages[i].variables += !stage || *stage == i ? bytes : 0;
     kinds[variable.variable.kind] += process_bytes(variable, hosted, replicate);
   }
   for (const auto& [kind, bytes] : kinds) plan.process.variables += whole_pages(bytes);
@@ -64,8 +107,7 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
 int64_t process_bytes(const ProgramVariable& variable, const HostedMesh& mesh, bool replicate) {
   const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh.mesh());
   const int64_t slice = aligned(local.size() * static_cast<int64_t>(size_of(variable.variable.dtype)));
-  return variable_aligned(slice *
-                          mesh.size_of(replicate ? mesh.mesh().all_axes() : variable.layout.varies()));
+  return variable_aligned(slice * mesh.size_of(mesh.mesh().stored(variable.layout.copies(), replicate)));
 }
 
 }  // namespace mtf

@@ -1,14 +1,15 @@
 // Plans the memory of a program's temporaries. Lifetimes are known, so offsets are assigned once.
 //
-// Values that vary over the same mesh dimensions share an arena. The process has one copy of the arena for
-// each coordinate that it hosts over those dimensions, so a worker may run far ahead on one coordinate
-// without touching the memory of another. Mesh dimensions along which the positions of the process do not
-// differ are ignored: a process with one position has one arena. The variables of a kind share an arena, too
-// (VariableStore). The memory of a process is counted in whole pages, as it is allocated.
+// Values that have the same copies share an arena. The process has one of the arena for each of these copies, so a worker
+// may run far ahead on one coordinate without touching the memory of another. Mesh dimensions along which the positions
+// of the process do not differ are ignored: a process with one position has one arena. The variables of a kind share an
+// arena, too (VariableStore). The memory of a process is counted in whole pages, as it is allocated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,19 +21,32 @@ namespace mtf {
 
 struct MemoryPlan {
   struct Arena {
-    AxisMask varies = 0;
     int64_t bytes = 0;   ///< size of one copy
-    int64_t copies = 1;  ///< number of distinct coordinates in this process
+    int64_t copies = 1;  ///< number of copies in this process
   };
-  std::vector<int64_t> offsets;  ///< by value, within its arena; -1 if it is not a temporary
-  std::map<AxisMask, Arena> arenas;
+  std::vector<int64_t>
+      offsets;  ///< by value, within its arena; -1: it is no temporary, or not of this process
+  std::map<Copies, Arena> arenas;
   AxisMask differing = 0;  ///< mesh dimensions along which the positions of the process differ
-  /// The key in `arenas` for values that are stored over these mesh dimensions.
-  AxisMask arena_of(AxisMask stored) const { return stored & differing; }
-  int64_t variable_bytes = 0;   ///< variables at rest on one position
-  int64_t input_bytes = 0;      ///< inputs on one position
-  int64_t temporary_bytes = 0;  ///< temporaries on one position, as if it were alone on its device
-  int64_t position_bytes() const { return variable_bytes + input_bytes + temporary_bytes; }
+  /// The key in `arenas` for values that are stored so.
+  Copies arena_of(const Copies& stored) const {
+    const bool has_pin = stored.pin && has_axis(differing, stored.pin->axis);
+    return {stored.axes & differing, has_pin ? stored.pin : std::nullopt};
+  }
+
+  /// Bytes of one position, as if it were alone on its device.
+  struct Position {
+    int64_t variables = 0;  ///< at rest
+    int64_t inputs = 0;
+    int64_t temporaries = 0;
+    int64_t total() const { return variables + inputs + temporaries; }
+  };
+  std::vector<Position> stages;  ///< by stage of the pipeline; a program without stages has one entry
+  size_t largest_stage() const {
+    return static_cast<size_t>(std::ranges::max_element(stages, {}, &Position::total) - stages.begin());
+  }
+  /// That of the largest stage.
+  const Position& position() const { return stages[largest_stage()]; }
 
   /// Bytes that this process allocates; memory shared by positions counts once.
   struct Process {

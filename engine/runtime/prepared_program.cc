@@ -101,12 +101,15 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
       memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
   allocate();
   segments_ = prepare(program_.instructions);
+  // A run ends when all collectives have, also those that nothing waits for.
+  if (last_start_.instruction != nullptr && !pending_of_.contains(last_start_.instruction->outputs[0]))
+    segments_.push_back({WaitStep{{last_start_.instruction}, {last_start_.pending}}});
   backend_.compile();
 }
 
 void PreparedProgram::allocate() {
-  for (const auto& [mask, arena] : memory_.arenas) {
-    arenas_[mask] = backend_.allocate(aligned(arena.bytes) * arena.copies);
+  for (const auto& [copies, arena] : memory_.arenas) {
+    arenas_[copies] = backend_.allocate(aligned(arena.bytes) * arena.copies);
   }
   std::vector<int64_t> bytes;
   for (const auto& [name, id] : program_.inputs)
@@ -118,11 +121,11 @@ int64_t PreparedProgram::offset_in_input(ValueId id, int64_t position) const {
   return aligned(program_.local_bytes(id)) * *copies(stored(id)).find(position);
 }
 
-AxisMask PreparedProgram::stored(ValueId id) const { return stored_over(program_, id, replicate_); }
+Copies PreparedProgram::stored(ValueId id) const { return stored_over(program_, id, replicate_); }
 
-const HostedCopies& PreparedProgram::copies(AxisMask mask) const {
-  const auto found = copies_.find(mask);
-  return found != copies_.end() ? found->second : copies_.emplace(mask, mesh_.copies(mask)).first->second;
+const HostedCopies& PreparedProgram::copies(const Copies& copies) const {
+  const auto found = copies_.find(copies);
+  return found != copies_.end() ? found->second : copies_.emplace(copies, mesh_.copies(copies)).first->second;
 }
 
 std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
@@ -133,7 +136,7 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
     return inputs_->address(value.index) + offset_in_input(root, position);
   const int64_t copy = *copies(stored(root)).find(position);
   MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
-  const AxisMask arena = memory_.arena_of(stored(root));
+  const Copies arena = memory_.arena_of(stored(root));
   return arenas_.at(arena)->data() + copy * aligned(memory_.arenas.at(arena).bytes) + memory_.offsets[root] +
          program_.offset(id);
 }
@@ -147,7 +150,7 @@ const std::vector<int64_t>& PreparedProgram::begin(ValueId id, int64_t position)
 }
 
 /// A step runs once for each copy of its results.
-AxisMask PreparedProgram::computed_over(const Instruction& instruction) const {
+Copies PreparedProgram::computed_over(const Instruction& instruction) const {
   return mtf::computed_over(program_, instruction, replicate_);
 }
 
@@ -160,7 +163,8 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
       WaitStep wait = prepare_wait(instruction);
       if (!wait.awaited.empty()) segments.push_back({std::move(wait)});
     } else if (!instruction.is_collective()) {
-      const AxisMask computed = computed_over(instruction);
+      const Copies computed = computed_over(instruction);
+      if (copies(computed).size() == 0) continue;  // another process has this stage
       auto* last = segments.empty() ? nullptr : std::get_if<KernelSteps>(&segments.back().steps);
       if (!last || last->computed != computed) {
         segments.push_back({KernelSteps{computed, copies(computed).size(), {}}});
@@ -169,7 +173,7 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
       last->steps.push_back(prepare_kernel(instruction));
     } else if (crosses_processes(program_, instruction, mesh_, replicate_)) {
       segments.push_back({prepare_start(instruction)});
-    } else {
+    } else if (copies(computed_over(instruction)).size() > 0) {
       segments.push_back({prepare_collective(instruction)});
     }
   }
@@ -183,8 +187,12 @@ PreparedStep PreparedProgram::prepare_step(const Instruction& instruction) const
   });
   if (instruction.guard == kNoValue) return step;
   const HostedCopies& results = copies(computed_over(instruction));
-  for (int64_t c = 0; c < results.size(); ++c)
-    step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, results.position(c))));
+  const auto add = [&](int64_t position) {
+    step.guards.push_back(reinterpret_cast<const bool*>(address(instruction.guard, position)));
+  };
+  for (int64_t c = 0; c < results.size(); ++c) add(results.position(c));
+  // All processes start a collective, or none does, also those that take no part.
+  if (step.guards.empty()) add(mesh_.begin());
   return step;
 }
 
@@ -192,7 +200,8 @@ KernelStep PreparedProgram::prepare_kernel(const Instruction& instruction) {
   const HostedCopies& results = copies(computed_over(instruction));
   KernelStep step{prepare_step(instruction)};
   step.coordinates = results.size();
-  step.positions = static_cast<double>(mesh_.positions()) / static_cast<double>(step.coordinates);
+  step.positions =
+      static_cast<double>(positions_of(computed_over(instruction))) / static_cast<double>(step.coordinates);
   step.kernel = kernel_of(program_, instruction, backend_, seed_);
   step.tasks = step.kernel->tasks();
   scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes());
@@ -214,8 +223,9 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
   CollectiveStep step{prepare_step(instruction)};
   step.coordinates = results.size();
   std::vector<double> positions(static_cast<size_t>(results.size()));
-  for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
-    ++positions[static_cast<size_t>(*results.find(position))];
+  for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position) {
+    if (const auto copy = results.find(position)) ++positions[static_cast<size_t>(*copy)];
+  }
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     CollectivePart part;
     part.positions = positions;
@@ -225,8 +235,11 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
     part.tasks = part.collective->tasks();
     for (int64_t c = 0; c < step.coordinates; ++c) {
       const int64_t position = results.position(c);
-      for (int64_t member = 0; member < part.members; ++member)
-        part.inputs.push_back(address(instruction.inputs[i], group_member(mesh, position, axes, member)));
+      for (int64_t member = 0; member < part.members; ++member) {
+        const int64_t source = group_member(mesh, position, axes, member);
+        const bool has_input = copies(stored(instruction.inputs[i])).find(source).has_value();
+        part.inputs.push_back(has_input ? address(instruction.inputs[i], source) : nullptr);
+      }
       part.member.push_back(mesh.project(position, axes));
       part.results.push_back(address(instruction.outputs[i], position));
     }
@@ -235,13 +248,20 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
   return step;
 }
 
+int64_t PreparedProgram::positions_of(const Copies& copies) const {
+  return copies.pin ? mesh_.size_of(program_.mesh.stored(copies, true)) : mesh_.positions();
+}
+
 double PreparedProgram::bytes_received(const Instruction& instruction) const {
   const AxisMask axes = instruction.as<action::Communicate>()->axes;
   double bytes = 0;
   for (const ValueId input : instruction.inputs) {
     const std::vector<double> by_member = mtf::bytes_received(collective_of(program_, instruction, input));
-    for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position)
-      bytes += by_member[static_cast<size_t>(program_.mesh.project(position, axes))];
+    const std::optional<Pin> pin = computed_over(instruction).pin;
+    for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position) {
+      if (!pin || program_.mesh.is_at(position, *pin))
+        bytes += by_member[static_cast<size_t>(program_.mesh.project(position, axes))];
+    }
   }
   return bytes;
 }
@@ -257,6 +277,8 @@ StartStep PreparedProgram::prepare_start(const Instruction& instruction) {
     return (is_result ? results : inputs).host(memory, program_.local_bytes(id));
   };
   std::vector<RemotePart> parts = remote_parts(program_, instruction, groups_, replicate_, place);
+  const bool takes_part =
+      std::ranges::any_of(parts, [](const RemotePart& part) { return !part.groups.empty(); });
   if (communicator_.is_on_device() && !step.guards.empty()) {
     for (RemotePart& part : parts) part.guard = step.guards[0];  // a guard holds at all positions or at none
   }
@@ -266,7 +288,11 @@ StartStep PreparedProgram::prepare_start(const Instruction& instruction) {
     collective = make_staged_collective(std::move(collective), std::move(inputs), std::move(results));
   step.pending =
       &pending_.emplace_back(PendingCollective{std::move(collective), bytes_received(instruction)});
-  for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
+  // Nothing here waits for what other processes do among themselves.
+  if (takes_part) {
+    for (ValueId id : instruction.outputs) pending_of_[id] = step.pending;
+  }
+  last_start_ = step;
   return step;
 }
 

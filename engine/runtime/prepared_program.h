@@ -41,9 +41,13 @@ struct PendingCollective {
   bool running = false;  ///< has been started; stays false if its guard does not hold
 };
 
-/// An instruction, prepared for all coordinates over which its results vary.
+/// An instruction, prepared for all copies of its results that this process computes.
 struct PreparedStep {
   const Instruction* instruction = nullptr;
+  /// The iteration in which it runs: Instruction::iteration, or else that of the loop around it.
+  int64_t iteration_in(int64_t loop) const {
+    return instruction->iteration >= 0 ? instruction->iteration : loop;
+  }
   std::vector<const bool*> guards = {};  ///< by coordinate; empty if the step always runs
   bool writes_variables = false;
 };
@@ -60,7 +64,7 @@ struct KernelStep : PreparedStep {
 
 /// Consecutive kernels that a worker can run for one coordinate without waiting for other workers.
 struct KernelSteps {
-  AxisMask computed = 0;  ///< mesh dimensions over which the results vary
+  Copies computed;  ///< copies of the results
   int64_t coordinates = 1;
   std::vector<KernelStep> steps;
 };
@@ -113,11 +117,10 @@ class PreparedProgram {
   int64_t offset_in_input(ValueId id, int64_t position) const;
   /// The memory of a value's slice at a position; this process must hold that copy.
   std::byte* address(ValueId id, int64_t position) const;
-  /// The mesh dimensions over which a value has a separate copy for each coordinate.
-  AxisMask stored(ValueId id) const;
-  /// The copies that this process holds of a value stored over the mesh dimensions `mask`, or computes by an
-  /// instruction that runs over them.
-  const HostedCopies& copies(AxisMask mask) const;
+  /// The copies of a value that are stored.
+  Copies stored(ValueId id) const;
+  /// Those of `copies` that this process holds or computes.
+  const HostedCopies& copies(const Copies& copies) const;
   /// The global index of the first element of a value's slice at a position. The reference lives as long as
   /// this object.
   const std::vector<int64_t>& begin(ValueId id, int64_t position);
@@ -131,7 +134,9 @@ class PreparedProgram {
   WaitStep prepare_wait(const Instruction& instruction) const;
   /// The instruction with the addresses of its guard, and whether it writes variables.
   PreparedStep prepare_step(const Instruction& instruction) const;
-  AxisMask computed_over(const Instruction& instruction) const;
+  Copies computed_over(const Instruction& instruction) const;
+  /// The number of positions of this process that have one of these copies.
+  int64_t positions_of(const Copies& copies) const;
   /// The bytes that the positions of this process receive in a collective.
   double bytes_received(const Instruction& instruction) const;
 
@@ -143,14 +148,16 @@ class PreparedProgram {
   const bool replicate_;
   const HostedMesh mesh_;
   RemoteGroupPlans groups_;
-  mutable std::map<AxisMask, HostedCopies> copies_;
+  mutable std::map<Copies, HostedCopies> copies_;
   MemoryPlan memory_;
-  std::map<AxisMask, std::unique_ptr<DeviceMemory>> arenas_;
+  std::map<Copies, std::unique_ptr<DeviceMemory>> arenas_;
   std::unique_ptr<ProgramInputs> inputs_;
   std::deque<std::vector<int64_t>> begins_;
   std::map<std::pair<ValueId, int64_t>, const std::vector<int64_t>*> begin_of_;
   std::deque<PendingCollective> pending_;
-  std::map<ValueId, PendingCollective*> pending_of_;  ///< by result value
+  std::map<ValueId, PendingCollective*>
+      pending_of_;        ///< by result value; those in which this process takes part
+  StartStep last_start_;  ///< the last one that was prepared
   std::vector<PreparedSegment> segments_;
   size_t scratch_bytes_ = 0;
 };

@@ -21,19 +21,19 @@ HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, 
   HostTensor whole(shape, dtype);
   const Shape local = slice_shape(shape, layout, mesh.mesh());
   const size_t bytes = static_cast<size_t>(local.size()) * size_of(dtype);
-  const AxisMask varies = layout.varies();
+  const Copies all_copies = layout.copies();
   const auto put = [&](int64_t position, const std::byte* data) {
     copy_from_slice(shape, local, slice_begin(shape, layout, mesh.mesh(), position), size_of(dtype), data,
                     whole.bytes.data());
   };
-  const bool all = mesh.all_hold(varies);
+  const bool all = mesh.all_hold(all_copies);
   std::string mine;
-  const HostedCopies copies = mesh.copies(varies);
+  const HostedCopies copies = mesh.copies(all_copies);
   for (int64_t copy = 0; copy < copies.size(); ++copy) {
     const int64_t position = copies.position(copy);
     if (all) {
       put(position, slice(position));
-    } else if (mesh.holds_first(position, varies)) {
+    } else if (mesh.holds_first(position, all_copies)) {
       mine.append(reinterpret_cast<const char*>(slice(position)), bytes);
     }
   }
@@ -42,10 +42,10 @@ HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, 
   const std::vector<std::string> parts = all_gather(*communicator, std::move(mine), "slices of " + name);
   for (int process = 0; process < mesh.processes(); ++process) {
     const HostedMesh other = mesh.of(process);
-    const HostedCopies theirs = other.copies(varies);
+    const HostedCopies theirs = other.copies(all_copies);
     const auto* data = reinterpret_cast<const std::byte*>(parts[process].data());
     for (int64_t copy = 0; copy < theirs.size(); ++copy) {
-      if (!other.holds_first(theirs.position(copy), varies)) continue;
+      if (!other.holds_first(theirs.position(copy), all_copies)) continue;
       put(theirs.position(copy), data);
       data += bytes;
     }

@@ -15,7 +15,7 @@ namespace mtf {
 struct VariableStore::Entry {
   Variable variable;
   Layout layout;
-  AxisMask varies = 0;  ///< mesh dimensions over which there are separate buffers
+  Copies stored;  ///< for each of which there is a separate buffer
   HostedCopies copies;
   Shape local;
   int64_t slice_bytes = 0;
@@ -39,10 +39,10 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     auto entry = std::make_shared<Entry>();
     entry->variable = v.variable;
     entry->layout = v.layout;
-    entry->varies = options.replicate ? mesh.all_axes() : v.layout.varies();
+    entry->stored = mesh.stored(v.layout.copies(), options.replicate);
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
     entry->slice_bytes = aligned(entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
-    entry->copies = mesh_.copies(entry->varies);
+    entry->copies = mesh_.copies(entry->stored);
     kinds[v.variable.kind].push_back(entry.get());
     entries_[v.variable.name] = std::move(entry);
   }
@@ -147,7 +147,7 @@ std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string&
     const int64_t position = e.copies.position(copy);
     slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position), e.local,
                       e.local.size() * static_cast<int64_t>(size_of(e.variable.dtype)), e.data(copy),
-                      mesh_.holds_first(position, e.layout.varies()), backend_});
+                      mesh_.holds_first(position, e.layout.copies()), backend_});
   }
   return slices;
 }
@@ -159,7 +159,7 @@ void VariableStore::begin(std::shared_ptr<HostCopy> copy) {
 }
 
 bool VariableStore::lie_alike(const std::string& a, const std::string& b) const {
-  return entry(a).layout == entry(b).layout && entry(a).varies == entry(b).varies;
+  return entry(a).layout == entry(b).layout && entry(a).stored == entry(b).stored;
 }
 
 std::byte* VariableStore::slice(const std::string& name, int64_t position) const {

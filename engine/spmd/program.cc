@@ -37,6 +37,7 @@ std::string arguments_of(const Program& program, const Instruction& instruction)
       [&](const action::Exchange& c) {
         return fmt::format("{}, {}{}", dimension(c.dimension), c.offset, c.wrap ? ", wrap" : "");
       },
+      [](const action::Send& c) { return c.to ? fmt::format("to {}", *c.to) : std::string("to all"); },
   };
   return std::visit(
       Overloaded{
@@ -99,6 +100,7 @@ std::string name_of(const Instruction& instruction) {
       [](const action::AllGather&) { return "all_gather"; },
       [](const action::AllToAll&) { return "all_to_all"; },
       [](const action::Exchange&) { return "exchange"; },
+      [](const action::Send&) { return "send"; },
   };
   return std::visit(
       Overloaded{
@@ -181,6 +183,7 @@ std::string to_string(const Program& program, const Instruction& instruction) {
   const std::string arguments = arguments_of(program, instruction);
   if (!arguments.empty()) inside += (inside.empty() ? "" : ", ") + arguments;
   text += inside + ")";
+  if (instruction.iteration >= 0) text += fmt::format(" of iteration {}", instruction.iteration);
   if (instruction.guard != kNoValue) text += " if " + reference(program, instruction.guard);
   if (!instruction.outputs.empty()) {
     text = fmt::format("{:<56}", text);
@@ -209,6 +212,7 @@ double bytes_sent(const Program& program, const Instruction& instruction) {
                                                                         exchange.offset, exchange.wrap);
                               return static_cast<double>(entries) / n * input / static_cast<double>(part);
                             },
+                            [&](const action::Send& send) { return (send.to ? 1 : n - 1) * input / n; },
                             [&](const auto&) { return (n - 1) * input / n; },
                         },
                         communicate->collective);

@@ -31,6 +31,7 @@ struct Value {
   /// The mesh dimensions over which copies of the value differ; they are those of the instruction that makes
   /// it.
   AxisMask varies = 0;
+  Copies copies() const { return {varies, layout.pin}; }
   Storage storage = Storage::kTemporary;
   int index = -1;  ///< into Program::variables or Program::inputs
   ValueId alias =
@@ -93,9 +94,13 @@ struct Exchange {
   int64_t offset = 0;
   bool wrap = false;
 };
+/// Copies a pinned value to the coordinate `to` along the mesh dimension of its pin; nothing: to all others.
+struct Send {
+  std::optional<int64_t> to;
+};
 /// A collective over `axes`, for each input alike.
 struct Communicate {
-  std::variant<AllReduce, ReduceScatter, AllGather, AllToAll, Exchange> collective;
+  std::variant<AllReduce, ReduceScatter, AllGather, AllToAll, Exchange, Send> collective;
   AxisMask axes = 0;
   std::shared_ptr<const Operation> required_by = nullptr;  ///< operation that needs the result; may be null
   bool started = false;                                    ///< a Done awaits the result
@@ -116,7 +121,8 @@ struct Instruction {
   std::vector<ValueId> outputs = {};
   ValueId guard = kNoValue;  ///< bool value; the instruction runs only where it is true
   Provenance provenance = {};
-  int layer = -1;  ///< PartitionHints::layer
+  int layer = -1;          ///< PartitionHints::layer
+  int64_t iteration = -1;  ///< of the loop that it was taken out of; -1: that of the loop around it
 
   template <class T>
   bool is() const {

@@ -61,7 +61,16 @@ class Explainer {
   std::string variable_of(ValueId input, ValueId result) const;
   /// The number of elements on all positions together, replicas included.
   double laid_out(ValueId id) const {
-    return static_cast<double>(program_.local_shape(id).size()) * positions_;
+    return static_cast<double>(program_.local_shape(id).size()) * positions_ *
+           share(program_.values[id].layout);
+  }
+  /// The part of the positions that have a value.
+  double share(const Layout& layout) const {
+    return layout.pin ? 1 / static_cast<double>(program_.mesh.size(layout.pin->axis)) : 1;
+  }
+  /// The part of the positions that run an instruction.
+  double share(const Instruction& instruction) const {
+    return instruction.outputs.empty() ? 1 : share(program_.values[instruction.outputs[0]].layout);
   }
   void count(const std::string& name, double elements, double bytes) {
     ProgramCounter& counter = facts_.counters[name];
@@ -94,8 +103,13 @@ void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times
 void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     tensors(instruction, times);
-    if (const std::optional<Work> work = work_of(program_, instruction))
+    if (std::optional<Work> work = work_of(program_, instruction)) {
+      if (!instruction.is_collective()) {
+        work->flops *= share(instruction);
+        work->bytes *= share(instruction);
+      }
       facts_.work.push_back({origin(instruction), times, *work});
+    }
     if (instruction.operation()) local(instruction, times);
     if (instruction.is_collective()) collective(instruction, times);
     this->block(instruction.body(), times * instruction.count());
@@ -119,7 +133,8 @@ void Explainer::local(const Instruction& instruction, int64_t times) {
   for (ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
   for (ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
   for (ValueId id : instruction.outputs) count_output(std::string(operation.name()), id, times);
-  const double flops = operation.cost(inputs, outputs).flops * static_cast<double>(times);
+  const double flops =
+      operation.cost(inputs, outputs).flops * static_cast<double>(times) * share(instruction);
   if (flops > 0) contraction(instruction, flops, times);
 }
 
@@ -134,7 +149,9 @@ void Explainer::contraction(const Instruction& instruction, double flops, int64_
     }
   }
   for (int axis = 0; axis < program_.mesh.rank(); ++axis) {
-    if (program_.mesh.size(axis) > 1 && !has_axis(fact.layout.split_axes(), axis))
+    const std::optional<Pin>& pin = program_.values[instruction.outputs[0]].layout.pin;
+    if (program_.mesh.size(axis) > 1 && !has_axis(fact.layout.split_axes(), axis) &&
+        !(pin && pin->axis == axis))
       fact.repeated |= axis_bit(axis);
   }
   fact.unique_flops = flops * positions_ / static_cast<double>(program_.mesh.size_of(fact.repeated));
@@ -154,14 +171,15 @@ void Explainer::collective(const Instruction& instruction, int64_t times) {
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     const ValueId input = instruction.inputs[i];
     part.inputs = {input};
-    CollectiveFact fact{name_of(instruction),
-                        axes,
-                        origin_of(instruction, input),
-                        variable_of(input, instruction.outputs[i]),
-                        instruction.outputs[i],
-                        message,
-                        times,
-                        bytes_sent(program_, part)};
+    CollectiveFact fact{
+        name_of(instruction),
+        axes,
+        origin_of(instruction, input),
+        variable_of(input, instruction.outputs[i]),
+        instruction.outputs[i],
+        message,
+        times,
+        bytes_sent(program_, part) * (instruction.collective<action::Send>() ? 1 : share(instruction))};
     count_collective(fact, input, instruction);
     const double bytes = fact.bytes_sent * static_cast<double>(times);
     facts_.bytes_sent += bytes;
@@ -184,6 +202,8 @@ void Explainer::count_collective(const CollectiveFact& fact, ValueId input, cons
     return count(fmt::format("allreduce/{}/{}", axes, operation), laid_out(input) * times, bytes);
   if (instruction.collective<action::ReduceScatter>())
     return count(fmt::format("reducescatter/{}/{}", axes, operation), laid_out(input) * times, bytes);
+  if (instruction.collective<action::Send>())
+    return count(fmt::format("send/{}", axis), laid_out(input) * times, bytes);
   if (instruction.collective<action::AllGather>())
     return count(fmt::format("allconcat/{}/{}", axis, operation), laid_out(fact.result) * times, bytes);
   count(fmt::format("alltoall/{}/{}", axis, operation), laid_out(input) * times, bytes);

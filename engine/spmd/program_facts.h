@@ -40,7 +40,8 @@ struct ContractionFact {
   Shape volume;       ///< global sizes
   Layout layout;      ///< layout of the volume
   int64_t times = 1;  ///< number of executions in a run
-  double flops = 0;   ///< FLOPs of one position in a run
+  double flops =
+      0;  ///< FLOPs of one position in a run; with stages of a pipeline the mean over all positions
   /// FLOPs of the whole contraction in a run, if no position repeated another's work.
   double unique_flops = 0;
   /// Mesh dimensions (of size greater than one) along which all positions do the same work.
@@ -49,7 +50,7 @@ struct ContractionFact {
 
 /// One tensor that a collective moves. The tensors of a bucket travel together and share one `message`.
 struct CollectiveFact {
-  std::string kind;  ///< "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange"
+  std::string kind;  ///< "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange", "send"
   AxisMask axes = 0;
   /// For a reduction, the operation that makes the partial sum; for a shift, the shift. For gathers and
   /// all-to-alls, the operation that needs the result, or the one that makes it if it is a variable at rest.

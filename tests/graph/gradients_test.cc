@@ -167,7 +167,7 @@ TEST(Recompute, KeepsNoActivationsForTheBackwardPass) {
       y = again ? recompute(many, {y})[0] : many({y})[0];
     }
     graph.set_output("dx", gradients({y}, {x})[0]);
-    return plan_memory(partition(graph, Layouts::single())).temporary_bytes;
+    return plan_memory(partition(graph, Layouts::single())).position().temporaries;
   };
   EXPECT_LT(2 * peak(true), peak(false));
 }

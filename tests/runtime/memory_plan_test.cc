@@ -107,8 +107,8 @@ TEST(MemoryPlan, ReusesTheMemoryOfValuesThatAreDead) {
   for (int i = 0; i < 20; ++i) t = einsum({t, graph.constant(2, DType::kFloat32, {n, {"m", 8}})}, {n});
   graph.set_output("y", reduce_sum(t, Shape{}));
   const MemoryPlan plan = plan_memory(partition(graph, Layouts::single()));
-  EXPECT_LE(plan.temporary_bytes, 3 * 1024 * 8 * 4);
-  EXPECT_EQ(plan.input_bytes, 4096);
+  EXPECT_LE(plan.position().temporaries, 3 * 1024 * 8 * 4);
+  EXPECT_EQ(plan.position().inputs, 4096);
 }
 
 TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
@@ -135,10 +135,10 @@ TEST(MemoryPlan, PositionsShareWhatTheyAllHold) {
       graph.read(graph.variable("w", {{"in", 16}, {"out", 16}}, DType::kFloat32, Initializer::zeros()));
   graph.set_output("y", einsum({x, w}, {{"batch", 64}, {"out", 16}}));
   const MemoryPlan plan = plan_memory(partition(graph, layouts("all:4", "batch:all")));
-  EXPECT_EQ(plan.variable_bytes, 1024);
-  EXPECT_EQ(plan.input_bytes, 1024);
-  EXPECT_EQ(plan.temporary_bytes, 1024);
-  EXPECT_EQ(plan.position_bytes(), 3072);
+  EXPECT_EQ(plan.position().variables, 1024);
+  EXPECT_EQ(plan.position().inputs, 1024);
+  EXPECT_EQ(plan.position().temporaries, 1024);
+  EXPECT_EQ(plan.position().total(), 3072);
   EXPECT_EQ(plan.process.variables, 4096);   // one copy of w, rounded up to a page
   EXPECT_EQ(plan.process.inputs, 2 * 4096);  // with the number of the step
   EXPECT_EQ(plan.process.temporaries, 4096);
@@ -193,20 +193,20 @@ constexpr int64_t kActivationBytes = 3 * kLayers * kWidth * 4 + 4096;  // on one
 
 TEST(MemoryPlan, FullyShardedParametersGradientsAndSlotsTakeAnEighth) {
   const MemoryPlan single = plan_of_deep_network(Layouts::single());
-  EXPECT_EQ(single.variable_bytes, 3 * kLayers * kLayerBytes);
+  EXPECT_EQ(single.position().variables, 3 * kLayers * kLayerBytes);
   const MemoryPlan plan = plan_of_deep_network(layouts("all:8", "batch:all", "even:all"));
-  EXPECT_EQ(plan.variable_bytes, 3 * kLayers * kLayerBytes / 8);
+  EXPECT_EQ(plan.position().variables, 3 * kLayers * kLayerBytes / 8);
   const int64_t gradients = kLayers * kLayerBytes / 8;
-  EXPECT_LE(plan.temporary_bytes, gradients + 2 * kLayerBytes + kActivationBytes);
+  EXPECT_LE(plan.position().temporaries, gradients + 2 * kLayerBytes + kActivationBytes);
   PartitionOptions kept;
   kept.keep_gathered = true;
-  EXPECT_GT(plan_of_deep_network(layouts("all:8", "batch:all", "even:all"), kept).temporary_bytes,
+  EXPECT_GT(plan_of_deep_network(layouts("all:8", "batch:all", "even:all"), kept).position().temporaries,
             kLayers / 2 * kLayerBytes);
 }
 
 TEST(MemoryPlan, ShardedOptimizerSlotsTakeAnEighth) {
   const MemoryPlan plan = plan_of_deep_network(layouts("all:8", "batch:all", "", "even:all"));
-  EXPECT_EQ(plan.variable_bytes, kLayers * kLayerBytes + 2 * kLayers * kLayerBytes / 8);
+  EXPECT_EQ(plan.position().variables, kLayers * kLayerBytes + 2 * kLayers * kLayerBytes / 8);
 }
 
 /// The ratio of the temporaries of a position in a process of its own to those of a position if one process
@@ -218,8 +218,9 @@ double growth(const Layouts& layouts, PartitionOptions options = {}) {
   options.asynchronous = true;
   const MemoryPlan many =
       plan_memory(partition(graph, layouts, options), false, {static_cast<int>(layouts.mesh.size()), 1});
-  EXPECT_EQ(many.process.temporaries, whole_pages(many.temporary_bytes)) << "one position has one arena";
-  return static_cast<double>(many.temporary_bytes) / static_cast<double>(one.temporary_bytes);
+  EXPECT_EQ(many.process.temporaries, whole_pages(many.position().temporaries))
+      << "one position has one arena";
+  return static_cast<double>(many.position().temporaries) / static_cast<double>(one.position().temporaries);
 }
 
 TEST(MemoryPlan, APositionInAProcessOfItsOwnTakesATenthMoreAtMost) {

@@ -130,7 +130,7 @@ TEST_P(EveryLayout, WorkTrafficAndMemoryAreThoseOfARun) {
   EXPECT_EQ(facts.bytes_sent > 0, program.mesh.size() > 1);
 
   const ExplainedMemory& memory = explanation.memory;
-  EXPECT_EQ(memory.step_bytes, executor.memory().position_bytes());
+  EXPECT_EQ(memory.step_bytes, executor.memory().position().total());
   int64_t parts = 0;
   for (const MemoryNeed::Part& part : memory.position) parts += part.bytes;
   EXPECT_EQ(memory.position_bytes, parts);
@@ -390,7 +390,7 @@ TEST(Explain, PlansOfManyLayersTakeSeconds) {
       *step.graph, session.layouts,
       {.asynchronous = true, .fuse_epilogues = true, .fuse_elementwise = true, .group_variables = true});
   EXPECT_GT(program.instructions.size(), 6'500u);
-  EXPECT_GT(plan_memory(program, false, {8, 3}).temporary_bytes, 0);
+  EXPECT_GT(plan_memory(program, false, {8, 3}).position().temporaries, 0);
   EXPECT_GT(remote_traffic(program, {8, 3}), 0);
   EXPECT_GT(remote_traffic(program, {8, 3}, false, true), 0);
   EXPECT_GT(explain(program).flops, 0);

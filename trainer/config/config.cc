@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 
 #include "data/sources/held_out.h"
+#include "engine/base/nearest.h"
 #include "models/model.h"
 #include "trainer/config/config_check.h"
 #include "trainer/config/config_mesh.h"
@@ -198,13 +200,65 @@ Hosting hosting_of(const Config& config) {
 Layouts make_layouts(const Config& config) { return make_layouts(config, resolve_mesh(config)); }
 
 Layouts make_layouts(const Config& config, const Mesh& mesh) {
-  Layouts layouts = Layouts::make(mesh, config.layout, config.parameter_layout, config.optimizer_layout);
+  Layouts layouts =
+      Layouts::make(mesh, config.layout.without(kLayers), config.parameter_layout, config.optimizer_layout);
+  layouts.pipeline = pipeline_of(config, mesh);
   if (config.distill) {
     const DistillOptions& distill = *config.distill;
     layouts.part = ScopeLayouts{std::string(kTeacher), "distill", distill.layout.value_or(layouts.activation),
                                 distill.layout.value_or(layouts.parameter).plus(distill.parameter_layout)};
   }
   return layouts;
+}
+
+namespace {
+
+/// The stage that a key of section `placement` names.
+int64_t stage_number(const std::string& key, const Mark& mark) {
+  int64_t stage = 0;
+  const auto read = std::from_chars(key.data(), key.data() + key.size(), stage);
+  if (read.ec == std::errc() && read.ptr == key.data() + key.size()) return stage;
+  throw Error(ErrorKind::kConfig, mark,
+              fmt::format("`placement` has `{}` where the number of a stage belongs", key),
+              "{stages: {0: [block_0..3], 1: [block_4..7]}}");
+}
+
+}  // namespace
+
+std::optional<Pipeline> pipeline_of(const Config& config, const Mesh& mesh) {
+  const LayoutRule* rule = config.layout.find(kLayers);
+  if (rule == nullptr && config.placement.empty()) return std::nullopt;
+  Pipeline pipeline{.mesh_dimension = {},
+                    .rounds = config.pipeline.rounds,
+                    .schedule = config.pipeline.schedule,
+                    .mark = rule == nullptr ? config.mark("placement") : rule->mark};
+  const auto refuse = [&](const std::string& message, const std::string& hint) {
+    throw Error(ErrorKind::kConfig, pipeline.mark, message, hint);
+  };
+  if (rule != nullptr && !config.placement.empty())
+    refuse("`layout` and `placement` both place layers on stages",
+           "`layout: {layers: stages}`, or `placement`");
+  const size_t dimensions = rule == nullptr ? config.placement.size() : rule->mesh_dimensions.size();
+  pipeline.mesh_dimension = rule == nullptr ? config.placement.front().first : rule->mesh_dimensions.front();
+  if (dimensions > 1) refuse("the stages of a pipeline lie along one mesh dimension", "{layers: stages}");
+  if (!mesh.shape().contains(pipeline.mesh_dimension)) {
+    std::vector<std::string> names;
+    for (const Dimension& d : mesh.shape()) names.push_back(d.name);
+    refuse(fmt::format("the stages of a pipeline are `{}`, which is no dimension of the mesh",
+                       pipeline.mesh_dimension),
+           names.empty()
+               ? fmt::format("there is no `mesh`: add one, for example {{{}: 2}}", pipeline.mesh_dimension)
+               : did_you_mean(pipeline.mesh_dimension, names));
+  }
+  if (rule != nullptr) return pipeline;
+  if (pipeline.rounds > 1)
+    refuse(
+        "`pipeline.rounds` is for `layout: {layers: stages}`: `placement` says itself which chunks a stage "
+        "has",
+        "leave `pipeline.rounds` out");
+  for (const auto& [key, names] : config.placement.front().second)
+    pipeline.placement[stage_number(key, pipeline.mark)] = names;
+  return pipeline;
 }
 
 bool searches_layout(const Config& config) {

@@ -183,6 +183,15 @@ struct LayoutSearchOptions {
   int64_t runners_up = 5;
 };
 
+/// The order in which the stages of a pipeline work on microbatches.
+struct PipelineOptions {
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  int rounds = 1;
+};
+
+/// By mesh dimension and stage: names of layers.
+using PlacementOptions = config::Named<config::Named<std::vector<std::string>>>;
+
 struct TraceOptions {
   config::Path input;
   config::Path output;
@@ -209,6 +218,8 @@ struct Config {
   AutoLayout optimizer_layout;
   LayoutSearchOptions layout_search;
   std::vector<std::string> shared_layout;  ///< dimensions of rules that a model may lack
+  PlacementOptions placement;
+  PipelineOptions pipeline;
   PrecisionOptions precision;
   DataOptions data;
   config::Node model;
@@ -249,6 +260,7 @@ void describe(config::Visitor& visit, CheckpointOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, CalibrateOptions& options);
 void describe(config::Visitor& visit, LayoutSearchOptions& options);
+void describe(config::Visitor& visit, PipelineOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, ReportOptions& options);
 void describe(config::Visitor& visit, ProfileOptions& options);
@@ -296,6 +308,9 @@ inline config::CommonNames common_names(ElementType) {
                                        CommonName{"mixed", kHalf}};
   return names;
 }
+inline config::EnumNames enum_names(PipelineSchedule) {
+  return {{"1f1b", PipelineSchedule::k1F1B}, {"gpipe", PipelineSchedule::kGPipe}};
+}
 inline config::EnumNames enum_names(MatmulPrecision) {
   return {{"full", MatmulPrecision::kFull}, {"tf32", MatmulPrecision::kTf32}};
 }
@@ -338,6 +353,10 @@ Hosting hosting_of(const Config& config);
 Layouts make_layouts(const Config& config);
 /// The same on this mesh.
 Layouts make_layouts(const Config& config, const Mesh& mesh);
+/// What a rule of section `layout` places on the stages of a pipeline: the blocks of a model.
+inline constexpr std::string_view kLayers = "layers";
+/// The pipeline that the configuration asks for on this mesh. Throws Error (kConfig) if its mesh dimension is none.
+std::optional<Pipeline> pipeline_of(const Config& config, const Mesh& mesh);
 /// True if the mesh or rules of a layout are still to be found.
 bool searches_layout(const Config& config);
 /// Tokens of a row of the longest feature; `data.sequence_length` is given.

@@ -248,6 +248,16 @@ void describe(config::Visitor& visit, LayoutSearchOptions& options) {
         non_negative);
 }
 
+void describe(config::Visitor& visit, PipelineOptions& options) {
+  visit("schedule", options.schedule,
+        "1f1b: a backward pass as soon as there is one, so that activations of few microbatches are kept; "
+        "gpipe: all "
+        "forward passes first");
+  visit("rounds", options.rounds,
+        "so many chunks of blocks on each stage, in turn: stages wait less and send more (interleaved)",
+        positive);
+}
+
 void describe(config::Visitor& visit, TraceOptions& options) {
   visit("input", options.input, "safetensors file with input/FEATURE and, if wanted, weight/VARIABLE");
   visit("output", options.output, "safetensors file for the results");
@@ -285,12 +295,20 @@ void describe(config::Visitor& visit, Config& config) {
         free_on_resume);
   visit("layout", config.layout,
         "tensor dimension: mesh dimension that splits it; auto, or {batch: rows, auto: true}: the "
-        "(other) rules with which a training step is predicted to take the shortest time",
+        "(other) rules with which a training step is predicted to take the shortest time; {layers: stages}: "
+        "the blocks of the "
+        "model lie on the stages of a pipeline",
         free_on_resume);
   visit("parameter_layout", config.parameter_layout,
         "variables at rest: layout plus these rules (FSDP), or auto", free_on_resume);
   visit("optimizer_layout", config.optimizer_layout,
         "optimizer slots: parameter_layout plus these rules (ZeRO-1), or auto", free_on_resume);
+  visit("placement", config.placement,
+        "a pipeline by hand, in place of `layout: {layers: stages}`: mesh dimension: stage: names of layers, "
+        "such as "
+        "{stages: {0: [embedding, block_0..3], 1: [block_4..7]}}",
+        free_on_resume);
+  visit("pipeline", config.pipeline, "how the stages of a pipeline work on microbatches", free_on_resume);
   visit("layout_search", config.layout_search, "the search for what is `auto` in `mesh` and the layouts",
         free_on_resume);
   visit("precision", config.precision, "element types", reported_on_resume);

@@ -36,7 +36,7 @@ int find_slice(const std::vector<std::vector<int64_t>>& slices, int64_t rows, in
 std::vector<std::vector<int64_t>> slice_begins(const Shape& shape, const Layout& layout,
                                                const HostedMesh& mesh) {
   std::vector<std::vector<int64_t>> begins;
-  const HostedCopies copies = mesh.copies(layout.varies());
+  const HostedCopies copies = mesh.copies(layout.copies());
   for (int64_t copy = 0; copy < copies.size(); ++copy)
     begins.push_back(slice_begin(shape, layout, mesh.mesh(), copies.position(copy)));
   return begins;
@@ -45,7 +45,7 @@ std::vector<std::vector<int64_t>> slice_begins(const Shape& shape, const Layout&
 /// True if every process holds the rows that its slices of `to` need. All processes get the same answer.
 bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const HostedMesh& mesh,
                std::span<const int64_t> rows) {
-  if (mesh.all_hold(layout.varies())) return true;
+  if (mesh.all_hold(layout.copies())) return true;
   const int64_t from_rows = slice_shape(from, layout, mesh.mesh())[0].size;
   const int64_t to_rows = slice_shape(to, layout, mesh.mesh())[0].size;
   for (int process = 0; process < mesh.processes(); ++process) {

@@ -184,10 +184,12 @@ CostModel::Group CostModel::make_group(AxisMask axes, AxisMask varies) const {
 
 CollectiveTime CostModel::collective(const Program& program, const Instruction& instruction) const {
   const AxisMask axes = instruction.as<action::Communicate>()->axes;
-  const AxisMask varies = stored_over(program, instruction.inputs[0], placement_.replicates);
-  const Group& group = group_of(axes, varies);
+  const Copies stored = stored_over(program, instruction.inputs[0], placement_.replicates);
+  const Group& group = group_of(axes, stored.axes);
   if (!crosses_processes(program, instruction, placement_.mesh, placement_.replicates))
     return {0, within_process(program, instruction, group)};
+  if (const auto* send = instruction.collective<action::Send>())
+    return {between_stages(program, instruction, *stored.pin, send->to), 0};
   CollectiveTime time{
       is_gpu() ? by_library(program, instruction, group) : directly(program, instruction, group), 0};
   double core = 0;
@@ -203,8 +205,8 @@ CollectiveTime CostModel::collective(const Program& program, const Instruction& 
 /// read and write what each result needs.
 double CostModel::within_process(const Program& program, const Instruction& instruction,
                                  const Group& group) const {
-  const AxisMask computed = computed_over(program, instruction, placement_.replicates);
-  const double results = static_cast<double>(placement_.mesh.size_of(computed));
+  const Copies computed = computed_over(program, instruction, placement_.replicates);
+  const double results = static_cast<double>(placement_.mesh.of_first(computed).size_of(computed));
   const bool sums = instruction.collective<action::AllReduce>() != nullptr ||
                     instruction.collective<action::ReduceScatter>() != nullptr;
   const double given = local_bytes(program, instruction.inputs),
@@ -230,6 +232,28 @@ double CostModel::sent_by_process(const Program& program, const Instruction& ins
   if (instruction.collective<action::AllGather>() != nullptr) return hosted * given * (p - 1);
   if (instruction.collective<action::AllToAll>() != nullptr) return hosted * given * (p - 1) / p;
   return bytes_sent(program, instruction) * static_cast<double>(group.groups);
+}
+
+/// A process of a stage sends what its positions have to one of another stage, or to one of each.
+double CostModel::between_stages(const Program& program, const Instruction& instruction, const Pin& from,
+                                 std::optional<int64_t> to) const {
+  const HostedMesh& hosted = placement_.mesh;
+  const AxisMask axis = axis_bit(from.axis);
+  const int sender = hosted.host(hosted.mesh().first_position(from.coordinate, axis));
+  const Copies stored = stored_over(program, instruction.inputs[0], placement_.replicates);
+  const double bytes =
+      local_bytes(program, instruction.inputs) * static_cast<double>(hosted.of_first(stored).size_of(stored));
+  double seconds = 0;
+  for (int64_t stage = 0; stage < hosted.mesh().size(from.axis); ++stage) {
+    const int receiver = hosted.host(hosted.mesh().first_position(stage, axis));
+    if (receiver == sender || (to && *to != stage)) continue;
+    for (const LinkOptions& link : hardware_.links) {
+      if (link.processes && sender / *link.processes != receiver / *link.processes) continue;
+      seconds += link.latency + bytes / link.bandwidth;
+      break;
+    }
+  }
+  return seconds;
 }
 
 /// Each of the other processes gets as much: those behind a link over that link.

@@ -19,6 +19,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,8 @@ class CostModel {
   double bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const;
   double within_process(const Program& program, const Instruction& instruction, const Group& group) const;
   double sent_by_process(const Program& program, const Instruction& instruction, const Group& group) const;
+  double between_stages(const Program& program, const Instruction& instruction, const Pin& from,
+                        std::optional<int64_t> to) const;
   double directly(const Program& program, const Instruction& instruction, const Group& group) const;
   double by_library(const Program& program, const Instruction& instruction, const Group& group) const;
   /// How many times slower threads run because those of other processes need the same cores.

@@ -8,7 +8,9 @@
 #include <map>
 
 #include "data/paths.h"
+#include "engine/runtime/memory_plan.h"
 #include "engine/runtime/remote_traffic.h"
+#include "engine/spmd/passes/pipeline_order.h"
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/explain/explanation_html.h"
 #include "trainer/explain/explanation_json.h"
@@ -89,8 +91,11 @@ AxisMask unused_axes(const Program& program) {
   for (int axis = 0; axis < program.mesh.rank(); ++axis) {
     if (program.mesh.size(axis) > 1) unused |= axis_bit(axis);
   }
-  for (const Value& value : program.values) unused &= ~value.layout.split_axes();
-  for (const ProgramVariable& v : program.variables) unused &= ~v.layout.split_axes();
+  const auto use = [&unused](const Layout& layout) {
+    unused &= ~(layout.split_axes() | (layout.pin ? axis_bit(layout.pin->axis) : 0));
+  };
+  for (const Value& value : program.values) use(value.layout);
+  for (const ProgramVariable& v : program.variables) use(v.layout);
   return unused;
 }
 
@@ -119,6 +124,29 @@ ExplainedHardware explained_hardware(const Config& config, const CostModel& mode
                                                                       : FactorType::kFloat32;
   hardware.utilization = explanation.step.facts.model_flops / seconds / model.peak_flops(factors);
   return hardware;
+}
+
+std::optional<ExplainedPipeline> explained_pipeline(const Layouts& layouts, const Program& step,
+                                                    int64_t microbatches) {
+  if (!layouts.pipeline) return std::nullopt;
+  const Pipeline& pipeline = *layouts.pipeline;
+  const int64_t stages = step.mesh.size(*step.mesh.shape().find(pipeline.mesh_dimension));
+  ExplainedPipeline result{pipeline.mesh_dimension,
+                           stages,
+                           pipeline.rounds,
+                           pipeline.schedule,
+                           pipeline_bubble(pipeline.placed->stages, microbatches, pipeline.schedule),
+                           {},
+                           {}};
+  for (const MemoryPlan::Position& position : plan_memory(step).stages)
+    result.bytes.push_back(position.total());
+  result.bytes.resize(static_cast<size_t>(stages));
+  result.parameters.resize(static_cast<size_t>(stages));
+  for (const ProgramVariable& v : step.variables) {
+    if (v.variable.kind == Variable::Kind::kWeight && v.layout.pin)
+      result.parameters[static_cast<size_t>(v.layout.pin->coordinate)] += v.variable.shape.size();
+  }
+  return result;
 }
 
 /// Adds a text unless it is already there: the two programs of a run have the same variables and report the
@@ -203,6 +231,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   if (result.evaluation) programs.push_back(&result.evaluation->program);
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
+  result.pipeline = explained_pipeline(session.layouts, result.step.program, options.microbatches);
   result.work = work_by_kind(result.step.facts);
   result.layers = work_by_layer(result.step);
   result.schedule = schedule_of(result.step.program, model);

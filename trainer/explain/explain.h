@@ -78,6 +78,16 @@ struct ExplainedHardware {
   double utilization = 0;                        ///< share of the peak of all devices (MFU)
 };
 
+/// The stages of a pipeline.
+struct ExplainedPipeline {
+  std::string mesh_dimension;
+  int64_t stages = 1, rounds = 1;
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  double bubble = 0;                ///< pipeline_bubble()
+  std::vector<int64_t> bytes;       ///< by stage: tensors of the training step on one of its positions
+  std::vector<int64_t> parameters;  ///< by stage
+};
+
 /// What the configuration says of the run.
 struct ExplainedRun {
   std::string name;   ///< the last part of run.model_dir
@@ -93,6 +103,7 @@ struct Explanation {
   std::optional<ExplainedProgram> evaluation;
   ExplainedProcesses processes;
   int64_t microbatches = 1;
+  std::optional<ExplainedPipeline> pipeline = {};
   std::optional<RecomputeChoice> recompute = {};  ///< the choice of train.recompute: auto
   std::array<KindWork, kWorkKinds> work{};        ///< by WorkKind
   std::vector<LayerWork> layers;

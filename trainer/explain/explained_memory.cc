@@ -1,5 +1,6 @@
 #include "trainer/explain/explained_memory.h"
 
+#include <algorithm>
 #include <array>
 
 #include "engine/runtime/memory_plan.h"
@@ -8,10 +9,11 @@
 namespace mtf {
 namespace {
 
-/// Returns the bytes of the variables on one position, by Variable::Kind.
-std::array<int64_t, 4> variable_bytes(const Program& program) {
+/// Returns the bytes of the variables on one position of a stage, by Variable::Kind.
+std::array<int64_t, 4> variable_bytes(const Program& program, int64_t stage) {
   std::array<int64_t, 4> bytes{};
   for (const ProgramVariable& v : program.variables) {
+    if (v.layout.pin && v.layout.pin->coordinate != stage) continue;
     const Shape local = slice_shape(v.variable.shape, v.layout, program.mesh);
     bytes[static_cast<size_t>(v.variable.kind)] +=
         local.size() * static_cast<int64_t>(size_of(v.variable.dtype));
@@ -28,17 +30,21 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     if (bytes > 0) memory.position.push_back({name, bytes});
     memory.position_bytes += bytes;
   };
-  const std::array<int64_t, 4> variables = variable_bytes(*programs[0]);
+  const MemoryPlan step = plan_memory(*programs[0], session.config.run.check_replicas);
+  const size_t stage = step.largest_stage();
+  const std::array<int64_t, 4> variables = variable_bytes(*programs[0], static_cast<int64_t>(stage));
   add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);
   add("optimizer slots", variables[static_cast<size_t>(Variable::Kind::kSlot)]);
   add("statistics", variables[static_cast<size_t>(Variable::Kind::kStatistic)]);
   add("teacher weights", variables[static_cast<size_t>(Variable::Kind::kConstant)]);
   for (const Program* program : programs) {
-    const MemoryPlan plan = plan_memory(*program, session.config.run.check_replicas);
-    const std::string of = program == programs[0] ? "" : " of the evaluation";
-    if (program == programs[0]) memory.step_bytes = plan.position_bytes();
-    add("inputs" + of, plan.input_bytes);
-    add("temporaries" + of, plan.temporary_bytes);
+    const bool is_step = program == programs[0];
+    const MemoryPlan plan = is_step ? step : plan_memory(*program, session.config.run.check_replicas);
+    const MemoryPlan::Position& position = plan.stages[std::min(stage, plan.stages.size() - 1)];
+    const std::string of = is_step ? "" : " of the evaluation";
+    if (is_step) memory.step_bytes = position.total();
+    add("inputs" + of, position.inputs);
+    add("temporaries" + of, position.temporaries);
   }
   constexpr bool kSnapshot = true;
   memory.on_device = !session.backend->is_host();

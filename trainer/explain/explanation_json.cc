@@ -245,6 +245,17 @@ Json memory_json(const ExplainedMemory& memory) {
   return result;
 }
 
+Json pipeline_json(const std::optional<ExplainedPipeline>& pipeline) {
+  if (!pipeline) return {};
+  return {{"mesh_dimension", pipeline->mesh_dimension},
+          {"stages", pipeline->stages},
+          {"rounds", pipeline->rounds},
+          {"schedule", pipeline->schedule == PipelineSchedule::kGPipe ? "gpipe" : "1f1b"},
+          {"bubble", pipeline->bubble},
+          {"bytes", pipeline->bytes},
+          {"parameters", pipeline->parameters}};
+}
+
 Json recompute_json(const std::optional<RecomputeChoice>& choice) {
   if (!choice) return {};
   Json trials = Json::array();
@@ -331,7 +342,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["contractions"] = contractions_json(step);
   result["collectives"] = collectives_json(step);
   result["traffic"] = traffic_json(step);
-  result["schedule"] = schedule_json(explanation.schedule, step.program.mesh);
+  result["schedule"] = schedule_json(schedule_of_lane(explanation.schedule, 0), step.program.mesh);
   result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
   result["hardware"] = hardware_json(explanation.hardware);
   result["prediction"] = prediction_json(explanation);
@@ -341,6 +352,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["step"] = totals_json(step.facts);
   result["evaluation"] = evaluation_json(explanation);
   result["memory"] = memory_json(explanation.memory);
+  result["pipeline"] = pipeline_json(explanation.pipeline);
   result["recompute"] = recompute_json(explanation.recompute);
   result["repeated_flops"] = step.facts.repeated_flops;
   result["splits"] = splits_json(explanation.splits);

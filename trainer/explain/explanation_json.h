@@ -17,7 +17,8 @@
 //                            repeated_over}]. dimensions: the union of those of the operands;
 //                            unique_flops: on the whole mesh if no position repeated another's work;
 //                            repeated_over: mesh dimensions along which all positions do the same work
-//   collectives              [{kind: all_reduce | reduce_scatter | all_gather | all_to_all | exchange,
+//   collectives              [{kind: all_reduce | reduce_scatter | all_gather | all_to_all | exchange |
+//                            send,
 //                            mesh_dimensions, operation, layer, phase, variable, message, times, bytes_sent,
 //                            TENSOR}], one for each tensor; bytes_sent: each time; those with one `message`
 //                            travel together; variable: the one that is gathered or set, or null
@@ -27,7 +28,8 @@
 //                            {start: message, kind, mesh_dimensions, layer, phase, bytes_sent, seconds, processor}, a
 //                            collective between processes, processor: seconds that it keeps from computing; {wait:
 //                            [message]}; {repeat: times, body: [ITEM]}. A message is that of `collectives`. flops and
-//                            bytes are those of one position, seconds those predicted for all of the process
+//                            bytes are those of one position, seconds those predicted for all of the process. With stages in
+//                            several processes: what a process of the first one does
 //   peak_flops               run.peak_flops, or null
 //   hardware                 {given, name, kind, cores, memory, links: [{name, processes, bandwidth, latency}]}; given:
 //                            by section `hardware`, otherwise its defaults, which stand for no machine; memory: bytes
@@ -50,6 +52,9 @@
 //                            device_limit: as limit, or null if it is not known}. position: its tensors, as if
 //                            alone on its device; process: its resident memory; device: the memory of its GPU.
 //                            They include the evaluation and the snapshot of a checkpoint, which is host memory
+//   pipeline                 {mesh_dimension, stages, rounds, schedule: 1f1b | gpipe, bubble, bytes: [BYTES], parameters:
+//                            [NUMBER]}, or null without stages. bubble: the part of the loop over microbatches in which a
+//                            stage waits at least; bytes: by stage, tensors of the step on one of its positions
 //   recompute                {recompute, microbatches, trials: [{recompute, microbatches, seconds, bytes, limit, fits}]} of
 //                            train.recompute: auto, the fastest first; null otherwise. recompute: YAML text; bytes and
 //                            limit: of the machine's memory, or of the GPU's if that is limited

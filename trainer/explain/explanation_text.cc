@@ -290,6 +290,28 @@ std::string work_line(const Explanation& e) {
   return text + fmt::format("; {:.0f} % of it is repeated work\n", 100 * facts.repeated_flops / facts.flops);
 }
 
+std::string_view schedule_text(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::kGPipe ? "gpipe" : "1f1b";
+}
+
+std::string pipeline_lines(const Explanation& e) {
+  if (!e.pipeline) return {};
+  const ExplainedPipeline& pipeline = *e.pipeline;
+  std::string text = fmt::format(
+      "  stages   {} along `{}`{}, microbatches: {}, {}: each waits for {:.1f} % of the loop at least\n",
+      pipeline.stages, pipeline.mesh_dimension,
+      pipeline.rounds > 1 ? fmt::format(" with {} chunks each", pipeline.rounds) : "",
+      e.microbatches, schedule_text(pipeline.schedule),
+      100 * pipeline.bubble);
+  TextTable table({{""}, {"", kRight}, {"", kRight}});
+  for (size_t stage = 0; stage < pipeline.bytes.size(); ++stage) {
+    table.row({fmt::format("         stage {}", stage),
+               fmt::format("{} parameters", with_thousands(static_cast<double>(pipeline.parameters[stage]))),
+               bytes_text(pipeline.bytes[stage])});
+  }
+  return text + table.to_string();
+}
+
 std::string traffic_lines(const ProgramFacts& facts, const ExplainedProcesses& processes) {
   if (facts.messages == 0) return {};
   std::string text = fmt::format("  traffic  {} sent by a position in {} of a step",
@@ -384,6 +406,10 @@ std::string layout_text(const Shape& shape, const Layout& layout, const Mesh& me
   }
   if (layout.partial)
     text += fmt::format("{}partial sum over {}", text.empty() ? "" : "; ", mesh.names(layout.partial));
+  if (layout.pin) {
+    text += fmt::format("{}at {} {}", text.empty() ? "" : "; ", mesh.name(layout.pin->axis),
+                        layout.pin->coordinate);
+  }
   return text.empty() ? "whole" : text;
 }
 
@@ -403,7 +429,8 @@ std::string explain_text(const Explanation& explanation, const ExplainOptions& o
   if (options.tensors) text += tensors_text(step);
   if (options.detail) text += counters_text(step);
   text += recompute_section(explanation) + remarks_text(explanation) + "verdict\n" + work_line(explanation) +
-          traffic_lines(step.facts, explanation.processes) + evaluation_line(explanation) +
+          pipeline_lines(explanation) + traffic_lines(step.facts, explanation.processes) +
+          evaluation_line(explanation) +
           (explanation.hardware.is_given ? prediction_lines(explanation) : "") +
           memory_lines(explanation.memory, process);
   for (const ExplainedPart& part : explanation.parts) text += "\n" + part.text;

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <map>
+#include <numeric>
 #include <utility>
 
 namespace mtf {
@@ -12,44 +13,80 @@ namespace {
 /// Iterations of a loop that are simulated one by one; those that are left take as long as the last of them.
 constexpr int64_t kLongestLoop = 64;
 
+/// The clocks of one process of each lane.
 class Simulation {
  public:
-  explicit Simulation(double step) : now_(step) { result_.computing = step; }
+  Simulation(int lanes, double step) : lanes_(static_cast<size_t>(lanes), Lane{.now = step}) {
+    result_.computing = step;
+  }
 
   StepPrediction run(const std::vector<ScheduleItem>& schedule) {
-    for (const ScheduleItem& item : schedule) std::visit([this](const auto& kind) { take(kind); }, item);
-    result_.seconds = std::max(now_, network_free_);
+    take(schedule);
+    for (const Lane& lane : lanes_)
+      result_.seconds = std::max({result_.seconds, lane.now, lane.network_free});
+    for (const Lane& lane : lanes_) {
+      const double idle = lanes_.size() > 1 ? result_.seconds - lane.now : 0;
+      result_.waiting += idle / static_cast<double>(lanes_.size());
+    }
     return result_;
   }
 
  private:
-  void take(const ScheduledWork& work) { compute(work.kind, work.seconds); }
+  struct Lane {
+    double now = 0, network_free = 0;
+  };
+  using Members = std::vector<size_t>;
+
+  void take(const std::vector<ScheduleItem>& schedule) {
+    for (const ScheduleItem& item : schedule) std::visit([this](const auto& kind) { take(kind); }, item);
+  }
+
+  void take(const ScheduledWork& work) {
+    for (const size_t lane : members(work.lane)) compute(lane, work.kind, work.seconds);
+  }
 
   void take(const ScheduledStart& start) {
-    const double from = std::max(now_, network_free_);
-    network_free_ = from + start.seconds;
-    done_[start.message] = network_free_;
-    result_.sending += start.seconds;
-    compute(WorkKind::kCollective, start.processor);
+    if (start.to.empty()) {
+      for (const size_t lane : members(start.lane)) send({lane}, start);
+      return;
+    }
+    Members members{static_cast<size_t>(*start.lane)};
+    members.insert(members.end(), start.to.begin(), start.to.end());
+    send(members, start);
+  }
+
+  /// A message needs the networks of all its members.
+  void send(const Members& members, const ScheduledStart& start) {
+    double from = 0;
+    for (const size_t lane : members) from = std::max({from, lanes_[lane].now, lanes_[lane].network_free});
+    for (const size_t lane : members) {
+      lanes_[lane].network_free = done_[{start.message, lane}] = from + start.seconds;
+      result_.sending += start.seconds / static_cast<double>(lanes_.size());
+      compute(lane, WorkKind::kCollective, start.processor);
+    }
   }
 
   void take(const ScheduledWait& wait) {
-    double until = now_;
-    for (const int64_t message : wait.messages) {
-      if (const auto done = done_.find(message); done != done_.end()) until = std::max(until, done->second);
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+      double& now = lanes_[lane].now;
+      double until = now;
+      for (const int64_t message : wait.messages) {
+        if (const auto done = done_.find({message, lane}); done != done_.end())
+          until = std::max(until, done->second);
+      }
+      result_.waiting += (until - now) / static_cast<double>(lanes_.size());
+      now = until;
     }
-    result_.waiting += until - now_;
-    now_ = until;
   }
 
   void take(const ScheduleLoop& loop) {
     const int64_t simulated = std::min(loop.times, kLongestLoop);
     StepPrediction before = result_;
-    double from = now_;
+    std::vector<Lane> from = lanes_;
     for (int64_t i = 0; i < simulated; ++i) {
       before = result_;
-      from = now_;
-      run(loop.body);
+      from = lanes_;
+      take(loop.body);
     }
     const auto left = static_cast<double>(loop.times - simulated);
     if (left <= 0) return;
@@ -58,25 +95,44 @@ class Simulation {
     result_.sending += left * (result_.sending - before.sending);
     for (size_t kind = 0; kind < kWorkKinds; ++kind)
       result_.kinds[kind] += left * (result_.kinds[kind] - before.kinds[kind]);
-    now_ += left * (now_ - from);
-    network_free_ = std::max(network_free_, now_);
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+      lanes_[lane].now += left * (lanes_[lane].now - from[lane].now);
+      lanes_[lane].network_free = std::max(lanes_[lane].network_free, lanes_[lane].now);
+    }
   }
 
-  void compute(WorkKind kind, double seconds) {
-    result_.computing += seconds;
-    result_.kinds[static_cast<size_t>(kind)] += seconds;
-    now_ += seconds;
+  void compute(size_t lane, WorkKind kind, double seconds) {
+    const double share = seconds / static_cast<double>(lanes_.size());
+    result_.computing += share;
+    result_.kinds[static_cast<size_t>(kind)] += share;
+    lanes_[lane].now += seconds;
+  }
+
+  Members members(std::optional<int> lane) const {
+    if (lane) return {static_cast<size_t>(*lane)};
+    Members all(lanes_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return all;
   }
 
   StepPrediction result_;
-  double now_ = 0, network_free_ = 0;
-  std::unordered_map<int64_t, double> done_;  ///< when each message is received
+  std::vector<Lane> lanes_;
+  std::map<std::pair<int64_t, size_t>, double> done_;  ///< by message and lane: when it is received
 };
+
+int lanes_of(const std::vector<ScheduleItem>& schedule) {
+  int lanes = 1;
+  for (const ScheduleItem& item : schedule) {
+    if (const auto* work = std::get_if<ScheduledWork>(&item))
+      lanes = std::max(lanes, work->lane.value_or(0) + 1);
+  }
+  return lanes;
+}
 
 }  // namespace
 
 StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step) {
-  return Simulation(step).run(schedule);
+  return Simulation(lanes_of(schedule), step).run(schedule);
 }
 
 std::string predicted_time_text(double seconds) {

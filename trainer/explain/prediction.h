@@ -1,5 +1,6 @@
 // Predicts how long a training step takes in a process. Two queues work in order: the processor computes, the network
-// carries one collective at a time. A wait holds the processor up until the collectives that it names are done.
+// carries one collective at a time. A wait holds the processor up until the collectives that it names are done. The stages
+// of a pipeline are followed together, one process of each.
 //
 //   const StepPrediction step = predict_step(schedule_of(program, model), model);
 //   step.seconds;   // computing + waiting, and what the network still sends after that
@@ -17,7 +18,7 @@
 
 namespace mtf {
 
-/// Seconds of one step in one process.
+/// Seconds of one step in one process; with stages of a pipeline, but for `seconds`, the mean over them.
 struct StepPrediction {
   double seconds = 0;
   double computing = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "engine/runtime/collective_of.h"
 
@@ -11,7 +12,8 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, const CostModel& model) : program_(program), model_(model) {}
+  Scheduler(const Program& program, const CostModel& model)
+      : program_(program), model_(model), lanes_(model.placement().mesh) {}
 
   std::vector<ScheduleItem> block(const std::vector<Instruction>& instructions) {
     std::vector<ScheduleItem> items;
@@ -31,7 +33,7 @@ class Scheduler {
   }
 
  private:
-  AxisMask computed(const Instruction& instruction) const {
+  Copies computed(const Instruction& instruction) const {
     return computed_over(program_, instruction, model_.placement().replicates);
   }
   static bool is_local(const Instruction& instruction) {
@@ -41,18 +43,24 @@ class Scheduler {
   /// Adds the local instructions from `begin` on that run over the same mesh dimensions; returns where they end.
   size_t segment(const std::vector<Instruction>& instructions, size_t begin,
                  std::vector<ScheduleItem>& items) {
-    const AxisMask over = computed(instructions[begin]);
+    const Copies over = computed(instructions[begin]);
     std::vector<Work> works;
     size_t end = begin;
     for (; end < instructions.size() && is_local(instructions[end]) && computed(instructions[end]) == over;
          ++end)
       works.push_back(*work_of(program_, instructions[end]));
-    model_.segment(works, model_.placement().mesh.size_of(over), times_);
+    model_.segment(works, model_.placement().mesh.of_first(over).size_of(over), times_);
+    const std::optional<int> lane = lanes_.of(over.pin);
     for (size_t i = 0; i < works.size(); ++i) {
       const Provenance& from = instructions[begin + i].provenance;
-      items.push_back(ScheduledWork{from.path, from.phase, works[i].kind,
-                                    has_flops(works[i].kind) ? works[i].flops : 0, works[i].bytes,
-                                    times_[i]});
+      items.push_back(ScheduledWork{from.path,
+                                    from.phase,
+                                    works[i].kind,
+                                    has_flops(works[i].kind) ? works[i].flops : 0,
+                                    works[i].bytes,
+                                    times_[i],
+                                    {},
+                                    lane});
     }
     return end;
   }
@@ -71,14 +79,20 @@ class Scheduler {
     const int64_t message = next_message_++;
     const CollectiveTime time = time_of(instruction);
     const double bytes = bytes_sent(program_, instruction);
+    const std::optional<Pin>& pin = program_.values[instruction.inputs[0]].layout.pin;
+    const std::optional<int> lane = lanes_.of(pin);
     if (time.network == 0) {
-      items.push_back(
-          ScheduledWork{from.path, from.phase, WorkKind::kCollective, 0, bytes, time.processor, message});
+      items.push_back(ScheduledWork{from.path, from.phase, WorkKind::kCollective, 0, bytes, time.processor,
+                                    message, lane});
       return;
     }
     for (ValueId id : instruction.outputs) messages_[id] = message;
-    items.push_back(ScheduledStart{message, name_of(instruction), communicate.axes, from.path, from.phase,
-                                   bytes, time.network, time.processor});
+    ScheduledStart start{message, name_of(instruction), communicate.axes, from.path, from.phase,
+                         bytes,   time.network,         time.processor,   lane,      {}};
+    if (const auto* send = instruction.collective<action::Send>()) {
+      start.to = send->to ? std::vector<int>{*lanes_.of(Pin{pin->axis, *send->to})} : lanes_.others(*pin);
+    }
+    items.push_back(std::move(start));
     if (!communicate.started || !model_.placement().overlaps) items.push_back(ScheduledWait{{message}});
   }
 
@@ -95,6 +109,7 @@ class Scheduler {
 
   const Program& program_;
   const CostModel& model_;
+  const Lanes lanes_;
   std::vector<double> times_;
   std::map<CollectiveRequest, CollectiveTime> known_;
   int64_t next_message_ = 0;  ///< counts as program_facts.h does
@@ -102,6 +117,49 @@ class Scheduler {
 };
 
 }  // namespace
+
+std::optional<int> Lanes::of(const std::optional<Pin>& pin) const {
+  if (!pin) return std::nullopt;
+  const Mesh& mesh = mesh_.mesh();
+  const AxisMask axis = axis_bit(pin->axis);
+  int lane = 0, own = 0;
+  for (int64_t stage = 1; stage < mesh.size(pin->axis); ++stage) {
+    if (mesh_.host(mesh.first_position(stage, axis)) != mesh_.host(mesh.first_position(stage - 1, axis)))
+      ++lane;
+    if (stage == pin->coordinate) own = lane;
+  }
+  return lane == 0 ? std::nullopt : std::optional(own);
+}
+
+std::vector<int> Lanes::others(const Pin& pin) const {
+  std::vector<int> lanes;
+  for (int64_t stage = 0; stage < mesh_.mesh().size(pin.axis); ++stage) {
+    const int lane = of(Pin{pin.axis, stage}).value_or(0);
+    if (lane != of(pin).value_or(0) && (lanes.empty() || lanes.back() != lane)) lanes.push_back(lane);
+  }
+  return lanes;
+}
+
+std::vector<ScheduleItem> schedule_of_lane(const std::vector<ScheduleItem>& schedule, int lane) {
+  std::vector<ScheduleItem> result;
+  std::unordered_set<int64_t> others;  // messages in which the lane takes no part
+  for (const ScheduleItem& item : schedule) {
+    if (const auto* work = std::get_if<ScheduledWork>(&item); work && work->lane && *work->lane != lane)
+      continue;
+    if (const auto* start = std::get_if<ScheduledStart>(&item);
+        start && start->lane && *start->lane != lane &&
+        std::ranges::find(start->to, lane) == start->to.end()) {
+      others.insert(start->message);
+      continue;
+    }
+    result.push_back(item);
+    auto* wait = std::get_if<ScheduledWait>(&result.back());
+    if (wait == nullptr) continue;
+    std::erase_if(wait->messages, [&](int64_t message) { return others.contains(message); });
+    if (wait->messages.empty()) result.pop_back();
+  }
+  return result;
+}
 
 std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model) {
   return Scheduler(program, model).block(program.instructions);

@@ -1,6 +1,7 @@
 // The order of a training step in one process, with the time that the cost model predicts for each part: local work, the
 // start of each collective between processes, and the waits for their results. Collectives within the process are
-// local work.
+// local work. Where processes have different stages of a pipeline, the items of one process of each stage stand in the
+// order of the program.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,19 @@ namespace mtf {
 
 struct ScheduleLoop;
 
+/// The processes that have the same stages of a pipeline form a lane. Without stages, or with all stages in each process,
+/// there is one lane.
+class Lanes {
+ public:
+  explicit Lanes(const HostedMesh& mesh) : mesh_(mesh) {}
+  /// The lane of a stage; nothing: there is one lane.
+  std::optional<int> of(const std::optional<Pin>& pin) const;
+  std::vector<int> others(const Pin& pin) const;
+
+ private:
+  const HostedMesh& mesh_;
+};
+
 /// A local operation, or a collective within the process.
 struct ScheduledWork {
   std::string layer;  ///< scope path; empty outside all layers
@@ -25,6 +39,7 @@ struct ScheduledWork {
   double bytes = 0;                     ///< Work::bytes of one position
   double seconds = 0;                   ///< for all positions of the process
   std::optional<int64_t> message = {};  ///< the message of a collective: CollectiveFact::message
+  std::optional<int> lane = {};         ///< Lanes: the one that does it; nothing: each
 };
 /// A collective between processes begins; others follow without waiting for its result.
 struct ScheduledStart {
@@ -33,9 +48,11 @@ struct ScheduledStart {
   AxisMask axes = 0;
   std::string layer;
   Phase phase = Phase::kForward;
-  double bytes_sent = 0;  ///< bytes that one position sends
-  double seconds = 0;     ///< on the network
-  double processor = 0;   ///< seconds that the processor cannot compute meanwhile
+  double bytes_sent = 0;         ///< bytes that one position sends
+  double seconds = 0;            ///< on the network
+  double processor = 0;          ///< seconds that the processor cannot compute meanwhile
+  std::optional<int> lane = {};  ///< the one that takes part, or sends; nothing: each by itself
+  std::vector<int> to = {};      ///< lanes to which it is sent
 };
 /// Local work stops until these collectives are done.
 struct ScheduledWait {
@@ -50,5 +67,8 @@ struct ScheduleLoop {
 
 /// An item for each instruction.
 std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model);
+
+/// What one lane does.
+std::vector<ScheduleItem> schedule_of_lane(const std::vector<ScheduleItem>& schedule, int lane);
 
 }  // namespace mtf

@@ -48,8 +48,9 @@ std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, c
   size_t tried = 0;
   for (const Candidate& candidate : candidates(program.mesh, facts)) {
     const LayoutRule rule = extended_rule(session, candidate);
-    const Layouts layouts = Layouts::make(program.mesh, config.layout.plus(LayoutRules({rule})),
-                                          config.parameter_layout, config.optimizer_layout);
+    Config trial = config;
+    trial.layout = config.layout.plus(LayoutRules({rule}));
+    const Layouts layouts = make_layouts(trial, program.mesh);
     Diagnostics diagnostics;
     check_layouts(graph, layouts, diagnostics);
     if (diagnostics.has_errors()) continue;
@@ -58,7 +59,7 @@ std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, c
     const ProgramFacts found = explain(other);
     if (found.flops > 0.999 * facts.flops) continue;
     trials.push_back({rule.dimension, rule.mesh_dimensions, found.flops, found.bytes_sent,
-                      plan_memory(other).position_bytes()});
+                      plan_memory(other).position().total()});
   }
   std::stable_sort(trials.begin(), trials.end(), [](const SplitTrial& a, const SplitTrial& b) {
     return a.flops != b.flops ? a.flops < b.flops : a.bytes_sent < b.bytes_sent;

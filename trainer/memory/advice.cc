@@ -240,11 +240,13 @@ class Search {
     }
     const LayoutRules more(std::move(rules));
     Change change = now_;
-    change.layouts = Layouts::make(session_.layouts.mesh, config_.layout, config_.parameter_layout,
-                                   config_.optimizer_layout.plus(more));
+    Config trial = config_;
+    trial.optimizer_layout = config_.optimizer_layout.plus(more);
+    change.layouts = make_layouts(trial, session_.layouts.mesh);
     if (fits(change)) found_.push_back(fmt::format("`optimizer_layout` with `{}`", text));
-    change.layouts = Layouts::make(session_.layouts.mesh, config_.layout, config_.parameter_layout.plus(more),
-                                   config_.optimizer_layout);
+    trial = config_;
+    trial.parameter_layout = config_.parameter_layout.plus(more);
+    change.layouts = make_layouts(trial, session_.layouts.mesh);
     if (fits(change)) found_.push_back(fmt::format("`parameter_layout` with `{}`", text));
   }
 

@@ -36,7 +36,7 @@ void add_temporaries(const Program& program, const std::vector<Instruction>& blo
     for (const ValueId id : instruction.outputs) {
       if (plan.offsets[id] < 0) continue;
       const Value& value = program.values[id];
-      const AxisMask stored = replicate ? program.mesh.all_axes() : value.varies;
+      const Copies stored = program.mesh.stored(value.copies(), replicate);
       const std::string& layer = instruction.provenance.path;
       tensors.push_back({program.local_bytes(id) * mesh.size_of(stored),
                          fmt::format("{} {}  {} `{}`{}", short_name(value.dtype),

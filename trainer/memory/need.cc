@@ -37,7 +37,7 @@ class Sum {
 
 /// Returns the bytes of the slices that this process saves: those that no process of a lower rank holds.
 int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
-  return hosted.first_held(v.layout.varies()) *
+  return hosted.first_held(v.layout.copies()) *
          slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
@@ -90,9 +90,9 @@ int64_t instruction_bytes(const Program& program, const std::vector<Instruction>
                           const HostedMesh& mesh) {
   int64_t bytes = 0;
   for (const Instruction& instruction : block) {
-    AxisMask varies = replicate ? program.mesh.all_axes() : 0;
-    for (const ValueId id : instruction.outputs) varies |= program.values[id].varies;
-    bytes += kInstructionBytes + kCoordinateBytes * mesh.size_of(varies);
+    const int64_t coordinates =
+        instruction.outputs.empty() ? 1 : mesh.size_of(computed_over(program, instruction, replicate));
+    if (coordinates > 0) bytes += kInstructionBytes + kCoordinateBytes * coordinates;
     bytes += instruction_bytes(program, instruction.body(), replicate, mesh);
   }
   return bytes;
@@ -149,7 +149,7 @@ void add_messages(const std::vector<const Program*>& programs, const MemoryUse& 
 bool sends_directly(const std::vector<Instruction>& block) {
   return std::ranges::any_of(block, [](const Instruction& instruction) {
     return instruction.collective<action::AllToAll>() || instruction.collective<action::Exchange>() ||
-           sends_directly(instruction.body());
+           instruction.collective<action::Send>() || sends_directly(instruction.body());
   });
 }
 

@@ -15,7 +15,7 @@ namespace {
 void check_whole(const Session& session, const Program& program, Diagnostics& diagnostics) {
   const HostedMesh hosted(program.mesh, {hosting_of(session.config).processes, 0});
   for (const ProgramVariable& v : program.variables) {
-    if (hosted.all_hold(v.layout.varies())) continue;
+    if (hosted.all_hold(v.layout.copies())) continue;
     diagnostics.error(
         session.config.mark("layout"),
         fmt::format("the layout splits `{}` ({}) between processes, but with parameter servers each "

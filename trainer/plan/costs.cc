@@ -153,7 +153,7 @@ bool LayoutCosts::add(Part& part, const Layouts& layouts, LayoutCost& cost, doub
       plan_memory(program, session_.config.run.check_replicas, hosting_of(session_.config));
   cost.seconds += part.weight * time.seconds;
   cost.computing += part.weight * time.computing;
-  cost.bytes += std::llround(part.weight * static_cast<double>(memory.position_bytes()));
+  cost.bytes += std::llround(part.weight * static_cast<double>(memory.position().total()));
   cost.bytes_sent += part.weight * all_bytes_sent(program, program.instructions);
   process_bytes += part.weight * static_cast<double>(memory.process.total());
   give_back(part, expert_parts, std::move(step));

@@ -13,7 +13,7 @@ namespace {
 Box box_around(const Program& program, ValueId id, const HostedMesh& mesh) {
   const Value& value = program.values[id];
   const Shape& local = program.local_shape(id);
-  const HostedCopies copies = mesh.copies(value.layout.varies());
+  const HostedCopies copies = mesh.copies(value.layout.copies());
   std::vector<int64_t> begin, end;
   for (int64_t copy = 0; copy < copies.size(); ++copy) {
     const auto first = slice_begin(value.shape, value.layout, program.mesh, copies.position(copy));

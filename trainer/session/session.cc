@@ -11,6 +11,7 @@
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/nearest.h"
 #include "engine/runtime/collective_scratch.h"
+#include "engine/spmd/partition/unit_places.h"
 #include "engine/spmd/partition/unused_rules.h"
 #include "models/model.h"
 #include "trainer/config/devices.h"
@@ -261,13 +262,21 @@ void check_teacher_rules(const Session& session, const DimensionNames& names, Di
   for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
 }
 
-LayoutSections layout_sections(const Config& config) {
-  return {config.layout, config.parameter_layout, config.optimizer_layout, config.shared_layout};
-}
-
 /// Reports layout rules that neither `known` names nor the evaluation or the training step of the model use.
-void check_rules(const Session& session, const std::vector<Feature>& features, const DimensionNames& known,
+void check_rules(const Session& session, const std::vector<Feature>& features, DimensionNames known,
                  Diagnostics& diagnostics) {
+  const Config& config = session.config;
+  LayoutRules layout = config.layout;
+  if (const std::optional<Pipeline>& pipeline = session.layouts.pipeline) {
+    if (known.tensors.contains(std::string(kLayers))) {
+      diagnostics.error(
+          pipeline->mark,
+          fmt::format("`{}` places blocks on stages, and this model has a dimension of that name", kLayers),
+          "another name for the dimension of the model");
+    }
+    known.tensors.insert(std::string(kLayers));
+    layout = layout.plus(LayoutRules({{std::string(kLayers), {pipeline->mesh_dimension}, pipeline->mark}}));
+  }
   const Precision precision = precision_of(session.config);
   const GraphMaker evaluation = [&] {
     return build_evaluation(*session.model, features, 1, {precision, averaged_weights(session.config)});
@@ -275,8 +284,8 @@ void check_rules(const Session& session, const std::vector<Feature>& features, c
   const GraphMaker step = [&] {
     return build_train_step(*session.model, features, {.precision = precision, .update = {}}).graph;
   };
-  check_unused_rules(layout_sections(session.config), session.layouts.mesh, known, {evaluation, step},
-                     diagnostics);
+  check_unused_rules({layout, config.parameter_layout, config.optimizer_layout, config.shared_layout},
+                     session.layouts.mesh, known, {evaluation, step}, diagnostics);
 }
 
 }  // namespace
@@ -399,6 +408,7 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
       [&] {
         step = build_train_step(*session.model, session.train_data->features(), options);
         check_layouts(*step->graph, session.layouts, diagnostics);
+        check_pipeline(*step->graph, session.layouts, diagnostics);
         DimensionNames names;
         names.add(*step->graph);
         check_teacher_rules(session, names, diagnostics);
@@ -421,6 +431,8 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
         Diagnostics of_evaluation;
         check_layouts(*graph, session.layouts, of_evaluation);
         if (of_evaluation.has_errors() && !divides_evaluation_batch(session, diagnostics)) return;
+        if (!has_training_step(session.config.run.mode))
+          check_pipeline(*graph, session.layouts, of_evaluation);
         for (const Problem& problem : of_evaluation.errors()) diagnostics.add(problem);
       },
       diagnostics);

@@ -152,10 +152,10 @@ class Simulator {
       const bool is_weight = v.variable.kind == Variable::Kind::kWeight;
       const auto written = static_cast<int64_t>(size_of(is_weight ? master : v.variable.dtype));
       const int64_t slice = slice_shape(v.variable.shape, v.layout, program_.mesh).size();
-      const int64_t saved = first.first_held(v.layout.varies()) * slice;  // by the first process
+      const int64_t saved = first.first_held(v.layout.copies()) * slice;  // by the first process
       checkpoint.bytes += v.variable.shape.size() * written;
       checkpoint.process_bytes += saved * written;
-      checkpoint.read_bytes += first.size_of(v.layout.varies()) * slice * written;
+      checkpoint.read_bytes += first.size_of(v.layout.copies()) * slice * written;
       copied += static_cast<double>(saved) * static_cast<double>(size_of(v.variable.dtype));
     }
     const CheckpointTimeOptions& times = options_.checkpoint;

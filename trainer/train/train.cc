@@ -311,7 +311,7 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
                          train_batch_size(config_, session_.layouts),
                          mesh.size() == 1 ? "1 position" : fmt::format("mesh {}", mesh.to_string()),
                          counted(thread_count(config_), "thread"),
-                         bytes_text(static_cast<double>(executor_.memory().position_bytes()))));
+                         bytes_text(static_cast<double>(executor_.memory().position().total()))));
 }
 
 int Trainer::run() {

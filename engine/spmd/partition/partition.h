@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/graph/graph.h"
+#include "engine/spmd/partition/pipeline.h"
 #include "engine/spmd/passes/passes.h"
 #include "engine/spmd/program.h"
 
@@ -36,6 +37,7 @@ struct Layouts {
   LayoutRules parameter;
   LayoutRules optimizer;
   std::optional<ScopeLayouts> part = {};
+  std::optional<Pipeline> pipeline = {};  ///< over a dimension of the mesh that no rule names
 
   /// The layouts of a mesh with a single position.
   static Layouts single() { return {}; }

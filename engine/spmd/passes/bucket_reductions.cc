@@ -15,8 +15,19 @@ struct Bucket {
   std::unordered_set<ValueId> results;
 };
 
-/// The reduced mesh dimensions, the reduction, the type, and the mesh dimensions over which the results vary.
-using BucketKey = std::tuple<AxisMask, Reduction, DType, AxisMask>;
+/// The reduced mesh dimensions, the reduction, the type, the copies of the results, and the part of a pipeline.
+using BucketKey = std::tuple<AxisMask, Reduction, DType, Copies, int, Phase>;
+
+/// The buckets of a pipeline do not reach beyond a chunk and phase, which are scheduled one by one.
+BucketKey key_of(const Instruction& instruction, const action::AllReduce& reduce, const Value& reduced) {
+  const Provenance& from = instruction.provenance;
+  return {instruction.as<action::Communicate>()->axes,
+          reduce.reduction,
+          reduced.dtype,
+          reduced.copies(),
+          from.chunk,
+          from.chunk < 0 ? Phase::kForward : from.phase};
+}
 
 void bucket_block(const Program& program, std::vector<Instruction>& block, int64_t limit) {
   std::vector<Instruction> result;
@@ -39,8 +50,7 @@ void bucket_block(const Program& program, std::vector<Instruction>& block, int64
       continue;
     }
     const Value& reduced = program.values[instruction.outputs[0]];
-    const BucketKey key{instruction.as<action::Communicate>()->axes, reduce->reduction, reduced.dtype,
-                        reduced.varies};
+    const BucketKey key = key_of(instruction, *reduce, reduced);
     const int64_t bytes = program.local_bytes(instruction.inputs[0]);
     auto found = open.find(key);
     if (found != open.end() && found->second.bytes + bytes > limit) {

@@ -34,14 +34,14 @@ bool is_kept_cast(const Program& program, const std::vector<Instruction>& block,
 
 void group(const Program& program, std::vector<Instruction>& block) {
   const BlockUses uses(program, block);
-  std::map<AxisMask, std::vector<size_t>> groups;  // by the mesh dimensions over which the results vary
+  std::map<Copies, std::vector<size_t>> groups;  // by the copies of the results
   for (size_t i = 0; i < block.size(); ++i) {
     if (!is_kept_cast(program, block, uses, i)) continue;
-    std::vector<size_t>& members = groups[program.values[block[i].outputs[0]].varies];
+    std::vector<size_t>& members = groups[program.values[block[i].outputs[0]].copies()];
     if (members.empty() || !uses.is_written(block[i].inputs, members[0], i)) members.push_back(i);
   }
   std::vector<bool> joined(block.size());
-  for (const auto& [varies, members] : groups) {
+  for (const auto& [copies, members] : groups) {
     block[members[0]] = grouped_instruction(block, members);
     for (size_t i : members) joined[i] = i != members[0];
   }

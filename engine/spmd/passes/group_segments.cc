@@ -8,11 +8,14 @@
 namespace mtf {
 namespace {
 
-AxisMask varies(const Program& program, const Instruction& instruction) {
-  AxisMask mask = 0;
-  for (ValueId id : instruction.inputs) mask |= program.values[id].varies;
-  for (ValueId id : instruction.outputs) mask |= program.values[id].varies;
-  return mask;
+Copies copies_of(const Program& program, const Instruction& instruction) {
+  Copies copies;
+  for (ValueId id : instruction.inputs) copies.axes |= program.values[id].varies;
+  for (ValueId id : instruction.outputs) {
+    copies.axes |= program.values[id].varies;
+    copies.pin = program.values[id].layout.pin;
+  }
+  return copies;
 }
 
 /// Reorders block[begin, end): repeatedly takes everything that is ready and varies over the same mesh
@@ -24,14 +27,14 @@ void group_window(const Program& program, std::vector<Instruction>& block, size_
       std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(end)));
   size_t out = begin;
   while (!pending.empty()) {
-    const AxisMask mask = varies(program, pending.front());
+    const Copies copies = copies_of(program, pending.front());
     std::unordered_set<ValueId> unmade;  // results of instructions that were passed over
     std::vector<Instruction> rest;
     for (Instruction& instruction : pending) {
       std::vector<ValueId> used = reads(instruction);
       for (ValueId& id : used) id = program.root(id);
       const bool is_early = instruction.provenance.recomputed && !rest.empty();
-      if (varies(program, instruction) == mask && !is_early && !intersects(used, unmade)) {
+      if (copies_of(program, instruction) == copies && !is_early && !intersects(used, unmade)) {
         block[out++] = std::move(instruction);
       } else {
         for (ValueId id : instruction.outputs) unmade.insert(program.root(id));

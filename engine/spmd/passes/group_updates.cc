@@ -47,12 +47,12 @@ bool is_member(const Instruction& instruction) {
   return updates(instruction) && instruction.operation()->is_groupable();
 }
 
-/// Equal for instructions that one instruction can replace: operation, type, guard, and the mesh dimensions
-/// over which the results vary.
-using MemberKind = std::tuple<std::string_view, DType, ValueId, AxisMask>;
+/// Equal for instructions that one instruction can replace: operation, type, guard, and the copies
+/// of the results.
+using MemberKind = std::tuple<std::string_view, DType, ValueId, Copies>;
 MemberKind kind_of(const Program& program, const Instruction& member) {
   return {member.operation()->name(), member.operation()->kernel_dtype(), member.guard,
-          program.values[member.outputs[0]].varies};
+          program.values[member.outputs[0]].copies()};
 }
 
 /// The bytes of results that have memory of their own.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "engine/spmd/partition/pipeline.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -32,6 +33,9 @@ Program share_exchanges(Program program);
 ///                                                           into  %6 = rms_norm_gradient(%x, %s, %dy, %r, %m, %dz, ..)
 /// Applies where the values have one layout and where no more memory is kept alive.
 Program fuse_norms(Program program, bool with_parameters);
+
+/// Sends what is the same in all iterations of a loop (a table that stages share) once, before the loop.
+Program hoist_sends(Program program);
 
 /// Replaces an all_reduce whose result is only sliced over some of its mesh dimensions by a reduce_scatter:
 /// the all_reduce would move too much data.
@@ -75,6 +79,14 @@ Program fuse_epilogues(Program program);
 /// memory. Constants that only elementwise operations read become part of them. Nothing moves across a
 /// collective, and no fusion is made that would keep more memory alive for its last reader than it saves.
 Program fuse_elementwise(Program program);
+
+/// Takes the loop over microbatches apart, so that the stages of a pipeline work on different microbatches at the same time:
+/// each has its microbatches in the order of the schedule (pipeline_order.h), and the instructions of all stages stand in the
+/// order of their predicted moments. What is sent stands behind what makes it. Each microbatch has values of its own, so
+/// that memory holds those that are between their forward and backward pass:
+///   repeat 2: %1 = relu(%0) at stages=0, %2 = send(%1, to 1, stages), %3 = relu(%2) at stages=1
+///   into  %1 = relu(%0), %2 = send(%1), %4 = relu(%0) of iteration 1, %3 = relu(%2), %5 = send(%4), %6 = relu(%5)
+Program pipeline_loops(Program program, const Pipeline& pipeline);
 
 /// Turns each collective into a start, where its inputs are ready, and a done, before the first use of a
 /// result.

@@ -105,8 +105,8 @@ class VariableUpdates {
     const ValueId result = copy.inputs[0], variable = copy.outputs[0];
     const Value& from = program_.values[result];
     const Value& to = program_.values[variable];
-    if (from.storage != Value::Storage::kTemporary || from.alias != kNoValue || from.varies != to.varies ||
-        from.layout != to.layout || from.dtype != to.dtype) {
+    if (from.storage != Value::Storage::kTemporary || from.alias != kNoValue ||
+        from.copies() != to.copies() || from.layout != to.layout || from.dtype != to.dtype) {
       return false;
     }
     // Other readers may need a guarded result even where the guard does not hold.
@@ -150,7 +150,7 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
         if (!operand || program.values[output].alias != kNoValue || fixed.contains(output)) continue;
         const ValueId input = instruction.inputs[*operand], root = program.root(input);
         if (!made.contains(root) || fixed.contains(root) || last_read[root] != i) continue;
-        if (program.values[root].varies != program.values[output].varies ||
+        if (program.values[root].copies() != program.values[output].copies() ||
             program.local_bytes(root) != program.local_bytes(output) || root == output) {
           continue;
         }

@@ -1,0 +1,210 @@
+#include "engine/spmd/partition/unit_places.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "engine/base/nearest.h"
+
+namespace mtf {
+namespace {
+
+/// A name with its last number taken out: "block_" and 3 of "block_003".
+struct NumberedName {
+  std::string_view stem;
+  std::optional<int64_t> number;
+};
+
+NumberedName numbered(std::string_view name) {
+  const size_t last = name.find_last_not_of("0123456789");
+  const size_t begin = last == std::string_view::npos ? 0 : last + 1;
+  int64_t number = 0;
+  const std::string_view digits = name.substr(begin);
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (digits.empty() || read.ec != std::errc()) return {name, std::nullopt};
+  return {name.substr(0, begin), number};
+}
+
+/// Names of units as a configuration gives them: "embedding", "decoder/block_7", "block_0..3".
+class UnitNames {
+ public:
+  explicit UnitNames(std::string_view text) {
+    const size_t dots = text.find("..");
+    const NumberedName first = numbered(text.substr(0, dots));
+    stem_ = first.stem;
+    begin_ = end_ = first.number;
+    if (dots == std::string_view::npos) return;
+    const NumberedName last = numbered(text.substr(dots + 2));
+    if (first.number && last.number && last.stem.empty()) {
+      end_ = last.number;
+    } else {
+      stem_ = text;
+      begin_ = end_ = std::nullopt;
+    }
+  }
+
+  /// True if these are the last parts of a unit's path. Numbers are compared as numbers.
+  bool contain(std::string_view unit) const {
+    const NumberedName name = numbered(unit);
+    if (name.number.has_value() != begin_.has_value() || !name.stem.ends_with(stem_)) return false;
+    const size_t before = name.stem.size() - stem_.size();
+    if (before > 0 && name.stem[before - 1] != '/') return false;
+    return !begin_ || (*begin_ <= *name.number && *name.number <= *end_);
+  }
+
+ private:
+  std::string_view stem_;
+  std::optional<int64_t> begin_, end_;
+};
+
+/// The stage that the configuration gives to a unit.
+std::optional<int64_t> given_stage(const Pipeline& pipeline, const Unit& unit) {
+  for (const auto& [stage, entries] : pipeline.placement) {
+    for (const std::string& entry : entries) {
+      if (UnitNames(entry).contain(unit.name)) return stage;
+    }
+  }
+  return std::nullopt;
+}
+
+void place_evenly(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh) {
+  PlacedChunks& placed = *pipeline.placed;
+  const int64_t stages = mesh.size(*mesh.shape().find(pipeline.mesh_dimension));
+  const int64_t chunks = stages * pipeline.rounds;
+  if (placed.stages.empty()) {
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) placed.stages.push_back(chunk % stages);
+  }
+  const int64_t blocks = std::ranges::count_if(graph.units(), &Unit::is_block);
+  int64_t block = 0;
+  int latest = 0;
+  for (const Unit& unit : graph.units()) {
+    const int own = unit.is_block ? static_cast<int>(block++ * chunks / blocks) : latest;
+    latest = placed.units.emplace(unit.name, own).first->second;
+  }
+}
+
+void place_as_given(const Graph& graph, const Pipeline& pipeline) {
+  PlacedChunks& placed = *pipeline.placed;
+  int64_t stage = pipeline.placement.begin()->first;
+  for (const Unit& unit : graph.units()) {
+    if (const std::optional<int64_t> given = given_stage(pipeline, unit)) {
+      stage = *given;
+      break;
+    }
+  }
+  const bool is_first = placed.stages.empty();
+  for (const Unit& unit : graph.units()) {
+    if (placed.units.contains(unit.name)) continue;
+    stage = given_stage(pipeline, unit).value_or(stage);
+    auto chunk = std::ranges::find(placed.stages, stage);
+    if (is_first && (placed.stages.empty() || placed.stages.back() != stage)) chunk = placed.stages.end();
+    if (is_first && chunk != placed.stages.end()) chunk = placed.stages.end() - 1;
+    if (chunk == placed.stages.end()) chunk = placed.stages.insert(chunk, stage);
+    placed.units.emplace(unit.name, static_cast<int>(chunk - placed.stages.begin()));
+  }
+  if (placed.stages.empty()) placed.stages.push_back(stage);
+}
+
+/// Reports rules that split something over the stages.
+void check_rules(const Layouts& layouts, Diagnostics& diagnostics) {
+  const std::string& stages = layouts.pipeline->mesh_dimension;
+  std::set<std::string> seen;
+  for (const LayoutRules* rules : {&layouts.activation, &layouts.parameter, &layouts.optimizer}) {
+    for (const LayoutRule& rule : rules->rules()) {
+      if (std::ranges::find(rule.mesh_dimensions, stages) == rule.mesh_dimensions.end()) continue;
+      if (!seen.insert(rule.dimension).second) continue;
+      diagnostics.error(
+          rule.mark,
+          fmt::format("`{}` has the stages of a pipeline, and cannot split `{}`", stages, rule.dimension),
+          "another mesh dimension");
+    }
+  }
+}
+
+void check_placement(const Graph& graph, const Pipeline& pipeline, int64_t stages, Diagnostics& diagnostics) {
+  std::vector<std::string> names;
+  for (const Unit& unit : graph.units()) names.push_back(unit.name);
+  for (const auto& [stage, entries] : pipeline.placement) {
+    if (stage < 0 || stage >= stages) {
+      diagnostics.error(
+          pipeline.mark,
+          fmt::format("`placement` names stage {}, and `{}` has {}", stage, pipeline.mesh_dimension, stages),
+          fmt::format("stages from 0 to {}", stages - 1));
+    }
+    for (const std::string& entry : entries) {
+      if (std::ranges::any_of(names, [&](const std::string& name) { return UnitNames(entry).contain(name); }))
+        continue;
+      diagnostics.error(pipeline.mark,
+                        fmt::format("`placement` names `{}`, and the model has no such layer", entry),
+                        did_you_mean(entry, names));
+    }
+  }
+  std::vector<std::string> missing;
+  for (const Unit& unit : graph.units()) {
+    if (unit.is_block && !given_stage(pipeline, unit)) missing.push_back(unit.name);
+  }
+  if (!missing.empty()) {
+    diagnostics.error(pipeline.mark,
+                      fmt::format("`placement` leaves out {}", missing.front()) +
+                          (missing.size() > 1 ? fmt::format(" and {} more blocks", missing.size() - 1) : ""),
+                      "each block has a stage, as in {0: [block_0..3], 1: [block_4..7]}");
+  }
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    if (!pipeline.placement.contains(stage))
+      diagnostics.error(
+          pipeline.mark,
+          fmt::format("`placement` has nothing for stage {} of `{}`", stage, pipeline.mesh_dimension),
+          fmt::format("layers for each of its {} stages", stages));
+  }
+}
+
+void check_blocks(const Graph& graph, const Pipeline& pipeline, int64_t stages, Diagnostics& diagnostics) {
+  const int64_t blocks = std::ranges::count_if(graph.units(), &Unit::is_block);
+  const int64_t chunks = stages * pipeline.rounds;
+  if (blocks >= chunks) return;
+  std::vector<std::string> names;
+  for (const Unit& unit : graph.units()) names.push_back(unit.name);
+  if (blocks == 0) {
+    diagnostics.error(
+        pipeline.mark,
+        "`layers: " + pipeline.mesh_dimension + "` places blocks on stages, and this model has none",
+        names.empty() ? std::string("a model with blocks")
+                      : fmt::format("`placement: {{{}: {{0: [{}, ...], ...}}}}`", pipeline.mesh_dimension,
+                                    names.front()));
+    return;
+  }
+  diagnostics.error(
+      pipeline.mark,
+      fmt::format("{} blocks cannot lie on {} stages{}", blocks, stages,
+                  pipeline.rounds > 1 ? fmt::format(" in {} rounds", pipeline.rounds) : ""),
+      pipeline.rounds > 1 ? "fewer stages or `pipeline.rounds`" : fmt::format("at most {} stages", blocks));
+}
+
+}  // namespace
+
+void place_units(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh) {
+  if (pipeline.placement.empty()) {
+    place_evenly(graph, pipeline, mesh);
+  } else {
+    place_as_given(graph, pipeline);
+  }
+}
+
+void check_pipeline(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics) {
+  if (!layouts.pipeline) return;
+  const Pipeline& pipeline = *layouts.pipeline;
+  check_rules(layouts, diagnostics);
+  const int64_t stages = layouts.mesh.size(*layouts.mesh.shape().find(pipeline.mesh_dimension));
+  if (pipeline.placement.empty()) {
+    check_blocks(graph, pipeline, stages, diagnostics);
+  } else {
+    check_placement(graph, pipeline, stages, diagnostics);
+  }
+}
+
+}  // namespace mtf

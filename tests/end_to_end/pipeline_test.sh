@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Tests pipelines from the command line: losses on stages in one and several processes, runs that go on with other stages,
+# evaluation and texts, a run that is killed, explain, and messages.
+source "$2/tests/end_to_end/common.sh"
+source "$2/tests/end_to_end/processes.sh"
+
+cat > network.yaml << 'END'
+data: {train: {type: identity, size: 16, examples: 512, dimension: io}}
+model:
+  type: regression
+  input: x
+  target: y
+  layers:
+    - dense: {name: first, output: {width: 24}, activation: relu}
+    - repeat:
+        times: 4
+        layers:
+          - residual: {layers: [{dense: {output: {hidden: 32}, activation: relu}}, {dense: {output: {width: 24}}}]}
+    - dense: {name: last, output: {io: 16}}
+optimizer: adam
+learning_rate: 0.01
+run: {threads: 1}
+train: {steps: 6, batch_size: 64, microbatches: 4, log_every: 1}
+evaluate: {every: 3, datasets: {dev: {type: identity, size: 16, examples: 64, dimension: io}}}
+checkpoint: {every: 3}
+END
+
+# expect_losses RUN: the losses of RUN are those of `one`, up to rounding.
+expect_losses() {
+  python3 - "$1" << 'END' || fail "$1 has other losses than one position"
+import json, sys
+a, b = ([json.loads(line)["loss"] for line in open(f"{run}/metrics.jsonl")] for run in (sys.argv[1], "one"))
+assert len(a) == len(b) == 6 and all(abs(x - y) <= 1e-5 * abs(y) for x, y in zip(a, b)), (a, b)
+END
+}
+
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=one
+stages=(mesh=stages:2 layout=layers:stages)
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=two "${stages[@]}"
+expect_losses two
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=rounds "${stages[@]}" pipeline.rounds=2 pipeline.schedule=gpipe
+expect_losses rounds
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=placed "mesh={stages: 3}" \
+  "placement={stages: {0: [first, repeat/0], 1: [repeat/1..2], 2: [repeat/3, last]}}"
+expect_losses placed
+split=(mesh="rows:2;stages:2;cols:2" layout="batch:rows;layers:stages;hidden:cols" parameter_layout=width:rows)
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=split "${split[@]}" train.recompute=block
+expect_losses split
+
+# A process for each stage: the same bits. Killed in the middle, it goes on.
+expect_exit 0 "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=processes "${stages[@]}"
+expect_exit 0 "$(dirname "$mtf_train")/mtf-compare" two processes --tolerance 0
+expect_exit 0 "$mtf_launch" -n 4 "$mtf_train" network.yaml run.model_dir=four mesh="rows:2;stages:2" layout="batch:rows;layers:stages"
+expect_losses four
+
+# A run goes on without stages, and with them again.
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=other "${stages[@]}" train.steps=3
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=other mesh=null layout=null train.steps=5
+expect_exit 0 "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=other "${stages[@]}"
+expect_losses other
+expect_exit 0 "$mtf_train" other/config.yaml run.mode=evaluate
+
+expect_exit 0 "$mtf_train" network.yaml run.mode=explain "${stages[@]}"
+expect_text "2 along \`stages\`, microbatches: 4, 1f1b: each waits for 20.0 % of the loop at least"
+expect_text "stage 1 "
+expect_exit 0 "$mtf_train" network.yaml run.mode=explain explain.format=json "${stages[@]}" hardware=cpu_32_cores_10g cluster.processes=2 cluster.launcher=none cluster.process=0 cluster.address=localhost:1
+
+expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:8 layout=layers:stages
+expect_text "4 blocks cannot lie on 8 stages"
+expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout=layers:stage
+expect_text "the stages of a pipeline are \`stage\`, which is no dimension of the mesh"
+expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout="layers:stages;batch:stages"
+expect_text "\`stages\` has the stages of a pipeline, and cannot split \`batch\`"
+expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 "placement={stages: {0: [first], one: [last]}}"
+expect_text "\`one\` where the number of a stage belongs"
+expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout="{layers: stages, auto: true}"
+expect_text "\`auto\` does not look for layouts with the stages of a pipeline"
+[ ! -e none ] || fail "a refused run has written"
+echo "ok"
