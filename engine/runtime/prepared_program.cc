@@ -216,6 +216,21 @@ KernelStep PreparedProgram::prepare_kernel(const Instruction& instruction) {
   return step;
 }
 
+/// True if `instruction` sends to all what the position has already.
+bool PreparedProgram::has_at_rest(const Instruction& instruction, int64_t position) const {
+  const auto* send = instruction.collective<action::Send>();
+  return send != nullptr && !send->to &&
+         program_.mesh.is_at(position, *program_.values[instruction.inputs[0]].layout.pin);
+}
+
+/// `member`, or where it sends to all another one, which receives what all get.
+int64_t PreparedProgram::receiving_member(const Instruction& instruction, int64_t member) const {
+  const auto* send = instruction.collective<action::Send>();
+  if (send == nullptr || send->to) return member;
+  const Pin& pin = *program_.values[instruction.inputs[0]].layout.pin;
+  return (pin.coordinate + 1) % program_.mesh.size(pin.axis);
+}
+
 CollectiveStep PreparedProgram::prepare_collective(const Instruction& instruction) {
   const Mesh& mesh = program_.mesh;
   const AxisMask axes = instruction.as<action::Communicate>()->axes;
@@ -224,7 +239,8 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
   step.coordinates = results.size();
   std::vector<double> positions(static_cast<size_t>(results.size()));
   for (int64_t position = mesh_.begin(); position < mesh_.begin() + mesh_.positions(); ++position) {
-    if (const auto copy = results.find(position)) ++positions[static_cast<size_t>(*copy)];
+    const auto copy = results.find(position);
+    if (copy && !has_at_rest(instruction, position)) ++positions[static_cast<size_t>(*copy)];
   }
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     CollectivePart part;
@@ -240,7 +256,7 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
         const bool has_input = copies(stored(instruction.inputs[i])).find(source).has_value();
         part.inputs.push_back(has_input ? address(instruction.inputs[i], source) : nullptr);
       }
-      part.member.push_back(mesh.project(position, axes));
+      part.member.push_back(receiving_member(instruction, mesh.project(position, axes)));
       part.results.push_back(address(instruction.outputs[i], position));
     }
     step.parts.push_back(std::move(part));

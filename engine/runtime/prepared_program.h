@@ -130,6 +130,8 @@ class PreparedProgram {
   std::vector<PreparedSegment> prepare(const std::vector<Instruction>& block);
   KernelStep prepare_kernel(const Instruction& instruction);
   CollectiveStep prepare_collective(const Instruction& instruction);
+  bool has_at_rest(const Instruction& instruction, int64_t position) const;
+  int64_t receiving_member(const Instruction& instruction, int64_t member) const;
   StartStep prepare_start(const Instruction& instruction);
   WaitStep prepare_wait(const Instruction& instruction) const;
   /// The instruction with the addresses of its guard, and whether it writes variables.

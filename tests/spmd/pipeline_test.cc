@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<int64_t> in_turn(int64_t stages, int64_t rounds) {
+std::vector<int64_t> chunks_in_turn(int64_t stages, int64_t rounds) {
   std::vector<int64_t> result;
   for (int64_t chunk = 0; chunk < stages * rounds; ++chunk) result.push_back(chunk % stages);
   return result;
@@ -39,12 +39,12 @@ TEST(PipelineOrder, BubblesAreThoseOfTheFormulas) {
         const int64_t microbatches = turns * stages;
         const double waits = static_cast<double>(stages - 1);
         const double expected = waits / (static_cast<double>(rounds * microbatches) + waits);
-        EXPECT_NEAR(pipeline_bubble(in_turn(stages, rounds), microbatches, PipelineSchedule::k1F1B), expected,
-                    1e-9)
+        EXPECT_NEAR(pipeline_bubble(chunks_in_turn(stages, rounds), microbatches, PipelineSchedule::k1F1B),
+                    expected, 1e-9)
             << stages << " stages, " << rounds << " rounds, " << microbatches << " microbatches";
         if (rounds == 1) {
-          EXPECT_NEAR(pipeline_bubble(in_turn(stages, 1), microbatches, PipelineSchedule::kGPipe), expected,
-                      1e-9);
+          EXPECT_NEAR(pipeline_bubble(chunks_in_turn(stages, 1), microbatches, PipelineSchedule::kGPipe),
+                      expected, 1e-9);
         }
       }
     }
@@ -61,8 +61,8 @@ int64_t most_in_flight(const std::vector<PipelineTask>& tasks, int chunk) {
 }
 
 TEST(PipelineOrder, KeepsFewMicrobatchesAndTheirOrder) {
-  const std::vector<std::vector<int64_t>> arrangements = {in_turn(4, 1), in_turn(2, 3), {0, 1, 0},
-                                                          {2, 0, 1},     {0, 1, 1, 0},  {0}};
+  const std::vector<std::vector<int64_t>> arrangements = {
+      chunks_in_turn(4, 1), chunks_in_turn(2, 3), {0, 1, 0}, {2, 0, 1}, {0, 1, 1, 0}, {0}};
   for (const std::vector<int64_t>& stages : arrangements) {
     for (const int64_t microbatches : {1, 2, 3, 7, 8}) {
       const std::vector<ChunkMoments> moments(stages.size(), {1, 2});
@@ -78,7 +78,7 @@ TEST(PipelineOrder, KeepsFewMicrobatchesAndTheirOrder) {
           EXPECT_GE(task.begin, stage);
           stage = task.end;
         }
-        if (schedule == PipelineSchedule::k1F1B && microbatches % 4 == 0 && stages == in_turn(4, 1)) {
+        if (schedule == PipelineSchedule::k1F1B && microbatches % 4 == 0 && stages == chunks_in_turn(4, 1)) {
           for (int chunk = 0; chunk < 4; ++chunk) EXPECT_LE(most_in_flight(tasks, chunk), 4 - chunk);
         }
       }
@@ -86,30 +86,31 @@ TEST(PipelineOrder, KeepsFewMicrobatchesAndTheirOrder) {
   }
 }
 
-constexpr int64_t kBlocks = 4;
-const Dimension kWidth{"width", 8}, kHidden{"hidden", 12};
+constexpr int64_t kPipeBlocks = 4;
+const Dimension kPipeWidth{"width", 8}, kPipeHidden{"hidden", 12};
 
-Tensor weight(Graph& graph, const std::string& name, const Shape& shape) {
+Tensor pipe_weight(Graph& graph, const std::string& name, const Shape& shape) {
   return graph.read(graph.variable(name, shape, DType::kFloat32, Initializer::normal(0.3)));
 }
 
-/// x + relu(x w) v in each of kBlocks blocks, between products with a table that they share; descent along the gradient.
+/// x + relu(x w) v in each of kPipeBlocks blocks, between products with a table that they share; descent along the gradient.
 void build_network(Graph& graph, int64_t microbatches, int64_t batch) {
-  const Tensor images = graph.input("x", {{"batch", batch}, kWidth});
-  const Variable& table =
-      graph.variable("table", {kWidth, {"width2", kWidth.size}}, DType::kFloat32, Initializer::normal(0.3));
+  const Tensor images = graph.input("x", {{"batch", batch}, kPipeWidth});
+  const Variable& table = graph.variable("table", {kPipeWidth, {"width2", kPipeWidth.size}}, DType::kFloat32,
+                                         Initializer::normal(0.3));
   Tensors weights;
   const auto pass = [&]() -> LoopResult {
     const Tensor part = microbatches > 1 ? microbatch_slice(images) : images;
-    const Shape rows{part.shape()[0], kWidth}, wide{part.shape()[0], kHidden};
-    const Dimension other{"width2", kWidth.size};
+    const Shape rows{part.shape()[0], kPipeWidth}, wide{part.shape()[0], kPipeHidden};
+    const Dimension other{"width2", kPipeWidth.size};
     Tensor x = einsum({part, graph.read(table)}, {part.shape()[0], other});
     x = einsum({x, graph.read(table)}, rows);
-    for (int64_t block = 0; block < kBlocks; ++block) {
+    for (int64_t block = 0; block < kPipeBlocks; ++block) {
       const auto unit = graph.unit("block_00" + std::to_string(block), true);
       const auto scope = graph.scope("block_00" + std::to_string(block));
-      const Tensor h = relu(einsum({x, weight(graph, graph.scoped("w"), {kWidth, kHidden})}, wide));
-      x = add(x, einsum({h, weight(graph, graph.scoped("v"), {kHidden, kWidth})}, rows));
+      const Tensor h =
+          relu(einsum({x, pipe_weight(graph, graph.scoped("w"), {kPipeWidth, kPipeHidden})}, wide));
+      x = add(x, einsum({h, pipe_weight(graph, graph.scoped("v"), {kPipeHidden, kPipeWidth})}, rows));
     }
     x = einsum({x, graph.read(table)}, {part.shape()[0], other});
     const Tensor loss = reduce_mean(multiply(x, x), Shape{});
@@ -139,7 +140,7 @@ Layouts pipelined(const std::string& mesh, const std::string& layout, Pipeline p
   return layouts;
 }
 
-std::vector<std::string> sends(const Program& program) {
+std::vector<std::string> sent_lines(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& instruction : program.instructions) {
     const std::string line = to_string(program, instruction);
@@ -155,7 +156,7 @@ TEST(Pipeline, SendsWhatTheNextStageNeeds) {
   const Layouts layouts = pipelined("stages:2", "", {.mesh_dimension = "stages"});
   const Program program = partition(graph, layouts);
   std::map<std::string, int> counts;
-  for (const std::string& line : sends(program)) ++counts[line.substr(line.find(", ") + 2)];
+  for (const std::string& line : sent_lines(program)) ++counts[line.substr(line.find(", ") + 2)];
   EXPECT_EQ(counts["to 1, stages)"], 1 + 4) << "the table once, activations of each microbatch\n"
                                             << program.to_string();
   EXPECT_EQ(counts["to 0, stages)"], 1 + 4) << "the gradient of the table once\n" << program.to_string();
@@ -178,19 +179,19 @@ TEST(Pipeline, KeepsActivationsOfFewMicrobatches) {
   EXPECT_GT(temporaries(24, PipelineSchedule::kGPipe) / temporaries(8, PipelineSchedule::kGPipe), 2);
 }
 
-Values numbers(int64_t count) {
+Values pipe_inputs(int64_t count) {
   Values values;
   for (int64_t i = 0; i < count; ++i) values.push_back(std::sin(0.7 * static_cast<double>(i)));
   return values;
 }
 
-struct Arrangement {
+struct PipeArrangement {
   std::string mesh, layout, parameter_layout;
   Pipeline pipeline;
   int64_t microbatches = 4;
 };
 
-std::vector<Arrangement> arrangements() {
+std::vector<PipeArrangement> pipe_arrangements() {
   const auto gpipe = PipelineSchedule::kGPipe;
   return {{"s:2", "", "", {.mesh_dimension = "s"}},
           {"s:2", "", "", {.mesh_dimension = "s"}, 1},
@@ -214,8 +215,8 @@ std::vector<Arrangement> arrangements() {
 }
 
 TEST(Pipeline, ComputesWhatOnePositionComputes) {
-  const std::map<std::string, Values> feeds{{"x", numbers(16 * kWidth.size)}};
-  for (const Arrangement& a : arrangements()) {
+  const std::map<std::string, Values> feeds{{"x", pipe_inputs(16 * kPipeWidth.size)}};
+  for (const PipeArrangement& a : pipe_arrangements()) {
     const std::string name = a.mesh + " " + a.layout + " " + a.parameter_layout;
     Graph graph;
     build_network(graph, a.microbatches, 16);
@@ -246,8 +247,8 @@ TEST(Pipeline, ComputesWhatOnePositionComputes) {
 }
 
 TEST(Pipeline, BytesAreThoseThatAreCounted) {
-  const std::map<std::string, Values> feeds{{"x", numbers(16 * kWidth.size)}};
-  for (const Arrangement& a : arrangements()) {
+  const std::map<std::string, Values> feeds{{"x", pipe_inputs(16 * kPipeWidth.size)}};
+  for (const PipeArrangement& a : pipe_arrangements()) {
     Graph graph;
     build_network(graph, a.microbatches, 16);
     Layouts layouts = Layouts::make(Mesh(Shape::parse(a.mesh)), LayoutRules::parse(a.layout),
@@ -262,7 +263,7 @@ TEST(Pipeline, BytesAreThoseThatAreCounted) {
   }
 }
 
-std::string problem(Layouts layouts, Pipeline pipeline) {
+std::string pipeline_problem(Layouts layouts, Pipeline pipeline) {
   Graph graph;
   build_network(graph, 2, 16);
   layouts.pipeline = std::move(pipeline);
@@ -272,12 +273,14 @@ std::string problem(Layouts layouts, Pipeline pipeline) {
 }
 
 TEST(Pipeline, ReportsWhatCannotBePlaced) {
-  EXPECT_THAT(problem(layouts("s:8", ""), {.mesh_dimension = "s"}),
+  EXPECT_THAT(pipeline_problem(layouts("s:8", ""), {.mesh_dimension = "s"}),
               HasSubstr("4 blocks cannot lie on 8 stages"));
-  EXPECT_THAT(problem(layouts("s:2", ""), {.mesh_dimension = "s", .rounds = 3}), HasSubstr("in 3 rounds"));
-  EXPECT_THAT(problem(layouts("s:2", "batch:s"), {.mesh_dimension = "s"}), HasSubstr("cannot split `batch`"));
+  EXPECT_THAT(pipeline_problem(layouts("s:2", ""), {.mesh_dimension = "s", .rounds = 3}),
+              HasSubstr("in 3 rounds"));
+  EXPECT_THAT(pipeline_problem(layouts("s:2", "batch:s"), {.mesh_dimension = "s"}),
+              HasSubstr("cannot split `batch`"));
   const auto placed = [](std::map<int64_t, std::vector<std::string>> placement) {
-    return problem(layouts("s:2", ""), {.mesh_dimension = "s", .placement = std::move(placement)});
+    return pipeline_problem(layouts("s:2", ""), {.mesh_dimension = "s", .placement = std::move(placement)});
   };
   EXPECT_EQ(placed({{0, {"block_0..1"}}, {1, {"block_2..3"}}}), "");
   EXPECT_THAT(placed({{0, {"block_0..1"}}, {1, {"block_3"}}}), HasSubstr("leaves out block_002"));

@@ -380,13 +380,14 @@ Tensors Partitioner::captured(const Operation& origin, const std::function<Tenso
   return results;
 }
 
-/// Adds up the terms of each stage there, so that only sums are sent. False if no stage has several terms beside those of
-/// others.
+/// Adds up the terms of each stage there, so that only sums are sent. False if all terms are here, or each on a stage of its
+/// own.
 bool Partitioner::add_by_stage(const Operation& sum) {
   if (!pipeline_) return false;
   std::set<std::optional<Pin>> stages;
   for (const Tensor& term : sum.inputs()) stages.insert(value(values_.at(term)).layout.pin);
-  if (stages.size() == 1 || stages.size() == sum.inputs().size()) return false;
+  const bool is_here = stages.size() == 1 && *stages.begin() == pin_of(chunk_);
+  if (is_here || stages.size() == sum.inputs().size()) return false;
   const Tensors sums = sums_of_stages(sum);
   values_[sum.output()] = values_.at(captured(sum, [&] { return Tensors{add_n(sums)}; })[0]);
   return true;
