@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
+
 namespace mtf {
 namespace {
 
@@ -30,6 +33,41 @@ TEST(HostedMesh, CountsCopiesAsItListsThem) {
       for (int64_t copy = 0; copy < copies.size(); ++copy)
         first_held += hosted.holds_first(copies.position(copy), mask) ? 1 : 0;
       EXPECT_EQ(hosted.first_held(mask), first_held) << hosted.mesh().names(mask);
+    }
+  });
+}
+
+TEST(HostedMesh, PinnedCopiesAreAtTheirCoordinateOnly) {
+  for_each_hosting([](const HostedMesh& hosted) {
+    const Mesh& mesh = hosted.mesh();
+    for (int axis = 0; axis < mesh.rank(); ++axis) {
+      for (int64_t coordinate = 0; coordinate < mesh.size(axis); ++coordinate) {
+        for (AxisMask mask = 0; mask <= mesh.all_axes(); ++mask) {
+          if (has_axis(mask, axis)) continue;
+          const Copies pinned{mask, Pin{axis, coordinate}};
+          const HostedCopies copies = hosted.copies(pinned);
+          EXPECT_EQ(hosted.size_of(pinned), copies.size());
+          std::set<int64_t> distinct;
+          int64_t first_held = 0;
+          for (int64_t position = 0; position < mesh.size(); ++position) {
+            const std::optional<int64_t> copy = copies.find(position);
+            if (!mesh.is_at(position, *pinned.pin)) {
+              EXPECT_FALSE(copy.has_value());
+              continue;
+            }
+            if (!hosted.hosts(position)) continue;
+            ASSERT_TRUE(copy.has_value());
+            distinct.insert(mesh.project(position, mask));
+            EXPECT_EQ(mesh.project(copies.position(*copy), mask), mesh.project(position, mask));
+            EXPECT_TRUE(mesh.is_at(copies.position(*copy), *pinned.pin));
+          }
+          EXPECT_EQ(copies.size(), std::ssize(distinct));
+          for (int64_t copy = 0; copy < copies.size(); ++copy)
+            first_held += hosted.holds_first(copies.position(copy), pinned) ? 1 : 0;
+          EXPECT_EQ(hosted.first_held(pinned), first_held);
+          EXPECT_EQ(hosted.of_first(pinned).size_of(pinned) > 0, true);
+        }
+      }
     }
   });
 }

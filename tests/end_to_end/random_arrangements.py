@@ -3,7 +3,8 @@ at every stop. What both have logged, evaluated, written and stored must be the 
 
     random_arrangements.py PROGRAM CASES [SEED [CASE...]]    in an empty directory; CASE: only these
 
-An arrangement is a mesh, three layouts, a number of processes, of microbatches and of threads, and what is recomputed.
+An arrangement is a mesh, three layouts, stages of a pipeline, a number of processes, of microbatches and of threads, and
+what is recomputed.
 Layouts are drawn blindly: the program must refuse an illegal one with exit code 2 and a message before it has begun, and
 then another is drawn.
 """
@@ -50,9 +51,15 @@ def draw_arrangement(case, r, dimensions, training=True):
     sizes = r.choice(MESHES)
     axes = r.sample(["x", "y", "z", "rows"], len(sizes))
     positions = math.prod(sizes)
+    mesh = dict(zip(axes, sizes))
+    stages = axes.pop(r.randint(0, len(axes) - 1)) if r.chance(0.3) else None
     weights = [name for name in dimensions if name not in ("batch", "length", "memory_length")]
     layout = rules(r, axes, dimensions, 0.9)
-    options = {"mesh": dict(zip(axes, sizes)), "layout": layout, "run.threads": r.randint(1, 3)}
+    if stages:
+        layout["layers"] = stages
+    options = {"mesh": mesh, "layout": layout, "run.threads": r.randint(1, 3)}
+    if stages:
+        options["pipeline"] = {"schedule": r.pick("1f1b", "1f1b", "gpipe"), "rounds": r.pick(1, 1, 2)}
     if r.chance(0.3):
         options["parameter_layout"] = rules(r, axes, weights, 0.7, layout)
     if training:
@@ -121,9 +128,10 @@ def arranged(case, r, runner, config, options, dimensions, training=True):
             with lock:
                 counts["arrangements"] += 1
                 counts[f"{processes} processes"] += 1
+                counts["with stages"] += "pipeline" in arrangement
             return output
         message = next((line for line in output.splitlines() if not line.startswith("[") or "[0] " in line), "")
-        if code != 2 or not any(word in output for word in ("layout", "split")) or "Check failed" in output:
+        if code != 2 or not any(word in output for word in ("layout", "split", "stages")) or "Check failed" in output:
             raise Difference(f"exit code {code}: {runner.commands[-1]}\n{output[-3000:]}")
         runner.commands.pop()
         with lock:

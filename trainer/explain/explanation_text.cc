@@ -300,9 +300,8 @@ std::string pipeline_lines(const Explanation& e) {
   std::string text = fmt::format(
       "  stages   {} along `{}`{}, microbatches: {}, {}: each waits for {:.1f} % of the loop at least\n",
       pipeline.stages, pipeline.mesh_dimension,
-      pipeline.rounds > 1 ? fmt::format(" with {} chunks each", pipeline.rounds) : "",
-      e.microbatches, schedule_text(pipeline.schedule),
-      100 * pipeline.bubble);
+      pipeline.rounds > 1 ? fmt::format(" with {} chunks each", pipeline.rounds) : "", e.microbatches,
+      schedule_text(pipeline.schedule), 100 * pipeline.bubble);
   TextTable table({{""}, {"", kRight}, {"", kRight}});
   for (size_t stage = 0; stage < pipeline.bytes.size(); ++stage) {
     table.row({fmt::format("         stage {}", stage),

@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "engine/graph/graph.h"
-#include "engine/spmd/partition/pipeline.h"
 #include "engine/spmd/passes/passes.h"
+#include "engine/spmd/pipeline.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "engine/spmd/partition/pipeline.h"
+#include "engine/spmd/pipeline.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/spmd/partition/pipeline.h"
+#include "engine/spmd/pipeline.h"
 
 namespace mtf {
 
