@@ -489,7 +489,9 @@ PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, 
           .fuse_epilogues = !session.backend->is_host(),
           .fuse_elementwise = session.backend->fuses_elementwise(),
           .group_variables = !session.backend->is_host(),
-          .stack_products = !session.backend->is_host()};
+          .stack_products = !session.backend->is_host(),
+          .costs = session.backend->is_host() ? PipelineCosts{}
+                                              : PipelineCosts{.read_byte = 250, .sent_byte = 2000}};
 }
 
 ExecutorOptions executor_options(const Session& session) {

@@ -32,7 +32,7 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = group_segments(std::move(program));
   if (options.fuse_epilogues) program = fuse_epilogues(std::move(program));
   if (options.fuse_elementwise) program = fuse_elementwise(std::move(program));
-  if (layouts.pipeline) program = pipeline_loops(std::move(program), *layouts.pipeline);
+  if (layouts.pipeline) program = pipeline_loops(std::move(program), *layouts.pipeline, options.costs);
   program = split_collectives(std::move(program));
   program = reuse_memory(std::move(program));
   if (options.asynchronous) program = land_collectives(std::move(program), options.flights);

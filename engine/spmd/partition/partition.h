@@ -64,6 +64,7 @@ struct PartitionOptions {
   bool fuse_elementwise = false;  ///< for devices that generate kernels for elementwise operations
   bool group_variables = false;   ///< for devices that cast and update many variables with one kernel each
   bool stack_products = false;    ///< for devices that gain by fewer and larger products
+  PipelineCosts costs = {};
   /// Outputs whose names begin with this prefix stay partial sums, to be reduced elsewhere. Empty: none do.
   std::string partial_outputs = {};
 };

@@ -72,6 +72,19 @@ std::optional<int64_t> given_stage(const Pipeline& pipeline, const Unit& unit) {
   return std::nullopt;
 }
 
+/// The number of blocks in each of R chunks of S stages, as evenly as possible on the stages, too. What is left over lies on
+/// the stages in the middle first, since the outer ones have embedding and logits.
+std::vector<int64_t> blocks_of_chunks(int64_t blocks, int64_t stages, int64_t rounds) {
+  std::vector<int64_t> counts(static_cast<size_t>(stages * rounds), blocks / (stages * rounds));
+  std::vector<int64_t> order;
+  for (int64_t stage = 1; stage + 1 < stages; ++stage) order.push_back(stage);
+  order.push_back(0);
+  if (stages > 1) order.push_back(stages - 1);
+  for (int64_t i = 0; i < blocks % (stages * rounds); ++i)
+    ++counts[static_cast<size_t>(i / stages * stages + order[static_cast<size_t>(i % stages)])];
+  return counts;
+}
+
 void place_evenly(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh) {
   PlacedChunks& placed = *pipeline.placed;
   const int64_t stages = mesh.size(*mesh.shape().find(pipeline.mesh_dimension));
@@ -79,12 +92,16 @@ void place_evenly(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh
   if (placed.stages.empty()) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) placed.stages.push_back(chunk % stages);
   }
-  const int64_t blocks = std::ranges::count_if(graph.units(), &Unit::is_block);
-  int64_t block = 0;
-  int latest = 0;
+  const std::vector<int64_t> counts =
+      blocks_of_chunks(std::ranges::count_if(graph.units(), &Unit::is_block), stages, pipeline.rounds);
+  int latest = 0, chunk = 0;
+  int64_t of_chunk = 0;
   for (const Unit& unit : graph.units()) {
-    const int own = unit.is_block ? static_cast<int>(block++ * chunks / blocks) : latest;
-    latest = placed.units.emplace(unit.name, own).first->second;
+    if (unit.is_block) {
+      for (; of_chunk == counts[static_cast<size_t>(chunk)]; of_chunk = 0) ++chunk;
+      ++of_chunk;
+    }
+    latest = placed.units.emplace(unit.name, unit.is_block ? chunk : latest).first->second;
   }
 }
 

@@ -80,13 +80,20 @@ Program fuse_epilogues(Program program);
 /// collective, and no fusion is made that would keep more memory alive for its last reader than it saves.
 Program fuse_elementwise(Program program);
 
+/// What takes as long as so many FLOPs of products. The order only needs to know roughly how long chunks take beside each
+/// other.
+struct PipelineCosts {
+  double read_byte = 20;   ///< a byte that is read or written
+  double sent_byte = 200;  ///< a byte that a collective sends
+};
+
 /// Takes the loop over microbatches apart, so that the stages of a pipeline work on different microbatches at the same time:
 /// each has its microbatches in the order of the schedule (pipeline_order.h), and the instructions of all stages stand in the
 /// order of their predicted moments. What is sent stands behind what makes it. Each microbatch has values of its own, so
 /// that memory holds those that are between their forward and backward pass:
 ///   repeat 2: %1 = relu(%0) at stages=0, %2 = send(%1, to 1, stages), %3 = relu(%2) at stages=1
 ///   into  %1 = relu(%0), %2 = send(%1), %4 = relu(%0) of iteration 1, %3 = relu(%2), %5 = send(%4), %6 = relu(%5)
-Program pipeline_loops(Program program, const Pipeline& pipeline);
+Program pipeline_loops(Program program, const Pipeline& pipeline, const PipelineCosts& costs = {});
 
 /// Turns each collective into a start, where its inputs are ready, and a done, before the first use of a
 /// result.

@@ -12,17 +12,16 @@
 namespace mtf {
 namespace {
 
-/// Which costs more than a byte that is read or written is a matter of the hardware; the order only needs to know roughly
-/// how long chunks take beside each other.
-constexpr double kFlopsOfAByte = 20;
-constexpr double kLeastCost = 1e4;
+constexpr double kLeastCost = 1e4;  ///< of a chunk, in FLOPs
 
 /// Takes the microbatches of one loop apart.
 class PipelinedLoop {
  public:
-  PipelinedLoop(Program& program, const Pipeline& pipeline, const action::Loop& loop)
+  PipelinedLoop(Program& program, const Pipeline& pipeline, const PipelineCosts& costs,
+                const action::Loop& loop)
       : program_(program),
         pipeline_(pipeline),
+        costs_(costs),
         loop_(loop),
         chunks_(static_cast<int>(pipeline.placed->stages.size())) {
     find_places();
@@ -64,10 +63,13 @@ class PipelinedLoop {
   int chunk_of(int place) const { return place < chunks_ ? place : 2 * chunks_ - 1 - place; }
   bool is_backward(int place) const { return place >= chunks_; }
 
+  /// In FLOPs of products.
   double cost(const Instruction& instruction) const {
-    if (instruction.is_collective()) return 0;
+    if (instruction.collective<action::Send>()) return 0;
     const std::optional<Work> work = work_of(program_, instruction);
-    return work ? work->flops * work->computed + kFlopsOfAByte * work->bytes : 0;
+    if (!work) return 0;
+    return instruction.is_collective() ? costs_.sent_byte * work->bytes
+                                       : work->flops * work->computed + costs_.read_byte * work->bytes;
   }
 
   /// Gives each instruction the place of its chunk; what is sent, the place where it is made; what all positions compute, the
@@ -170,6 +172,7 @@ class PipelinedLoop {
 
   Program& program_;
   const Pipeline& pipeline_;
+  const PipelineCosts& costs_;
   const action::Loop& loop_;
   const int chunks_;
   std::vector<int> places_;                       ///< by instruction of the body
@@ -185,7 +188,7 @@ bool is_pipelined(const action::Loop& loop) {
 
 }  // namespace
 
-Program pipeline_loops(Program program, const Pipeline& pipeline) {
+Program pipeline_loops(Program program, const Pipeline& pipeline, const PipelineCosts& costs) {
   std::vector<Instruction> result;
   for (Instruction& instruction : std::exchange(program.instructions, {})) {
     const auto* loop = instruction.as<action::Loop>();
@@ -193,7 +196,7 @@ Program pipeline_loops(Program program, const Pipeline& pipeline) {
       result.push_back(std::move(instruction));
       continue;
     }
-    for (Instruction& taken : PipelinedLoop(program, pipeline, *loop).run())
+    for (Instruction& taken : PipelinedLoop(program, pipeline, costs, *loop).run())
       result.push_back(std::move(taken));
   }
   program.instructions = std::move(result);
