@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "engine/comm/security/authentication.h"
 #include "tests/support/failure.h"
 #include "tests/support/memory_store.h"
+#include "tests/support/process_entries.h"
 
 namespace mtf {
 namespace {
@@ -304,10 +304,6 @@ TEST(GlooTransport, NeedsAnAddress) {
       HasSubstr("`no address` is no IP address"));
 }
 
-int64_t entries_of(const char* folder) {
-  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
-}
-
 TEST(GlooTransport, LeavesNoDescriptorAndNoThread) {
   const auto cycle = [](int size) {
     Everyone end(size);
@@ -323,10 +319,11 @@ TEST(GlooTransport, LeavesNoDescriptorAndNoThread) {
     });
   };
   cycle(2);
-  const int64_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  const int64_t descriptors = testing::entries_of(testing::kOpenDescriptors),
+                threads = testing::entries_of(testing::kRunningThreads);
   for (int i = 0; i < 20; ++i) cycle(2 + i % 3);
-  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
-  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+  EXPECT_EQ(testing::settled_entries(testing::kOpenDescriptors, descriptors), descriptors);
+  EXPECT_EQ(testing::settled_entries(testing::kRunningThreads, threads), threads);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/comm/sockets/socket.h"
 #include "tests/support/failure.h"
+#include "tests/support/process_entries.h"
 
 namespace mtf {
 namespace {
@@ -508,9 +509,6 @@ TEST(ProcessGroup, WritesTheFlightRecordOnFailure) {
 }
 
 TEST(ProcessGroup, LeavesNoDescriptorOrThread) {
-  const auto entries = [](const char* directory) {
-    return std::distance(std::filesystem::directory_iterator(directory), {});
-  };
   const auto cycle = [] {
     const TcpStoreServer server;
     const auto endings = run_all(served_by(
@@ -523,10 +521,11 @@ TEST(ProcessGroup, LeavesNoDescriptorOrThread) {
     EXPECT_THAT(texts_of(endings), Each(""));
   };
   cycle();
-  const auto descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  const int64_t descriptors = testing::entries_of(testing::kOpenDescriptors),
+                threads = testing::entries_of(testing::kRunningThreads);
   for (int i = 0; i < 20; ++i) cycle();
-  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
-  EXPECT_EQ(entries("/proc/self/task"), threads);
+  EXPECT_EQ(testing::settled_entries(testing::kOpenDescriptors, descriptors), descriptors);
+  EXPECT_EQ(testing::settled_entries(testing::kRunningThreads, threads), threads);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include "engine/comm/security/authentication.h"
 #include "engine/comm/sockets/socket.h"
 #include "tests/support/failure.h"
+#include "tests/support/process_entries.h"
 
 namespace mtf {
 namespace {
@@ -306,19 +306,17 @@ TEST(TcpStore, AServerThatIsSilentIsALostPeer) {
 }
 
 TEST(TcpStore, LeavesNoDescriptorOrThread) {
-  const auto entries = [](const char* directory) {
-    return std::distance(std::filesystem::directory_iterator(directory), {});
-  };
   { const TcpStoreServer warm_up; }
-  const auto descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  const int64_t descriptors = testing::entries_of(testing::kOpenDescriptors),
+                threads = testing::entries_of(testing::kRunningThreads);
   for (int cycle = 0; cycle < 100; ++cycle) {
     const TcpStoreServer server;
     TcpStore one(client_of(server)), other(client_of(server));
     one.set("a", "b");
     EXPECT_EQ(other.get("a", kLong), "b");
   }
-  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
-  EXPECT_EQ(entries("/proc/self/task"), threads);
+  EXPECT_EQ(testing::settled_entries(testing::kOpenDescriptors, descriptors), descriptors);
+  EXPECT_EQ(testing::settled_entries(testing::kRunningThreads, threads), threads);
 }
 
 }  // namespace
