@@ -16,7 +16,10 @@ namespace mtf {
 /// one.
 class NoiseIndex {
  public:
-  NoiseIndex(const LocalTensor& tensor, const Shape& noise, const Microbatching& microbatching) {
+  /// The noise's elements are numbered from `first` on.
+  NoiseIndex(const LocalTensor& tensor, const Shape& noise, const Microbatching& microbatching,
+             int64_t first = 0)
+      : first_(first) {
     Shape whole = noise;
     const auto batch = noise.find(microbatching.dimension);
     if (batch) whole = noise.resized(microbatching.dimension, noise[*batch].size * microbatching.count);
@@ -48,7 +51,7 @@ class NoiseIndex {
 
   /// The noise element that belongs to the first element of the slice that starts at `slice_begin`.
   int64_t origin(const int64_t* slice_begin, int64_t iteration) const {
-    int64_t origin = iteration * iteration_step_;
+    int64_t origin = first_ + iteration * iteration_step_;
     for (size_t a = 0; a < steps_.size(); ++a) origin += slice_begin[a] * steps_[a];
     return origin;
   }
@@ -71,7 +74,7 @@ class NoiseIndex {
   StridedAxes<1> walk_;
   StridedAxes<1> axes_;         ///< axes whose entries are runs
   std::vector<int64_t> steps_;  ///< in noise elements, by axis of the tensor
-  int64_t iteration_step_ = 0;
+  int64_t first_ = 0, iteration_step_ = 0;
   int64_t run_ = 1, run_step_ = 1;
 };
 

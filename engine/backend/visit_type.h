@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/backend/element.h"
 #include "engine/base/check.h"
 #include "engine/core/dtype.h"
 
@@ -31,6 +32,15 @@ auto visit_floating_type(DType dtype, const Visit& visit) {
 template <class Visit>
 auto visit_integer_type(DType dtype, const Visit& visit) {
   return visit_type<int32_t, int64_t>(dtype, visit);
+}
+/// The types of optimizer slots of a weight of type T.
+template <class T, class Visit>
+auto visit_slot_type(DType dtype, const Visit& visit) {
+  if constexpr (std::is_same_v<Computed<T>, float>) {
+    return visit_type<float, BFloat16>(dtype, visit);
+  } else {
+    return visit_type<T>(dtype, visit);
+  }
 }
 
 }  // namespace mtf

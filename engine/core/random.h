@@ -15,7 +15,13 @@
 namespace mtf {
 
 /// The use of the numbers. Streams with the same key never share a block.
-enum class RandomStream : uint32_t { kInitialValues = 0, kDropout = 1, kSampling = 2, kData = 3 };
+enum class RandomStream : uint32_t {
+  kInitialValues = 0,
+  kDropout = 1,
+  kSampling = 2,
+  kData = 3,
+  kRounding = 4
+};
 
 struct PhiloxKey {
   uint32_t low = 0;

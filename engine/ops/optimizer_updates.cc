@@ -20,10 +20,22 @@ void check_shape(std::string_view operation, const Tensor& weight, const Tensor&
 
 void check_slot(std::string_view operation, const Tensor& weight, const Tensor& slot) {
   check_shape(operation, weight, slot, "slot");
-  if (slot.dtype() != accumulation_dtype(weight.dtype())) {
-    shape_error(operation, fmt::format("a slot is {}", name_of(slot.dtype())),
-                std::string(name_of(accumulation_dtype(weight.dtype()))));
-  }
+  const DType wide = accumulation_dtype(weight.dtype());
+  if (slot.dtype() == wide || (slot.dtype() == DType::kBFloat16 && wide == DType::kFloat32)) return;
+  shape_error(operation, fmt::format("a slot is {}", name_of(slot.dtype())), std::string(name_of(wide)));
+}
+
+/// The random numbers by which the slots are rounded; nothing: they are stored as they are computed.
+std::optional<RandomSource> rounding_of(std::string_view operation, const Tensor& slot,
+                                        int64_t first_element) {
+  if (slot.dtype() != DType::kBFloat16) return std::nullopt;
+  RandomSource source = RandomSource::make(slot.graph(), std::string(operation), slot.shape());
+  source.first_element = first_element;
+  return source;
+}
+
+std::string name_of_rounding(const std::optional<RandomSource>& rounding) {
+  return rounding ? ", name=" + rounding->name : std::string();
 }
 
 Tensor scalar_of(std::string_view operation, const Tensor& weight, const Tensor& scalar) {
@@ -48,11 +60,12 @@ Tensor sgd_update(const Tensor& weight, const Tensor& gradient, const Tensor& le
 }
 
 MomentumUpdate momentum_update(const Tensor& weight, const Tensor& gradient, const Tensor& velocity,
-                               const Tensor& learning_rate, double momentum) {
+                               const Tensor& learning_rate, double momentum, int64_t first_element) {
   constexpr std::string_view name = "momentum_update";
   check_slot(name, weight, velocity);
   const auto& step = weight.graph().add<MomentumStep>(weight, gradient_of(name, weight, gradient), velocity,
-                                                      scalar_of(name, weight, learning_rate), momentum);
+                                                      scalar_of(name, weight, learning_rate), momentum,
+                                                      rounding_of(name, velocity, first_element));
   return {step.output(0), step.output(1)};
 }
 
@@ -62,6 +75,7 @@ AdamUpdate adam_update(const Tensor& weight, const Tensor& gradient, const Tenso
   constexpr std::string_view name = "adam_update";
   check_slot(name, weight, first_moment);
   check_slot(name, weight, second_moment);
+  if (first_moment.dtype() != second_moment.dtype()) shape_error(name, "the slots differ in their type");
   Tensors inputs{weight, gradient_of(name, weight, gradient), first_moment, second_moment,
                  scalar_of(name, weight, learning_rate)};
   if (correction.first || correction.second) {
@@ -69,7 +83,8 @@ AdamUpdate adam_update(const Tensor& weight, const Tensor& gradient, const Tenso
     inputs.push_back(scalar_of(name, weight, correction.first));
     inputs.push_back(scalar_of(name, weight, correction.second));
   }
-  const auto& step = weight.graph().add<AdamStep>(std::move(inputs), options);
+  const auto& step = weight.graph().add<AdamStep>(std::move(inputs), options,
+                                                  rounding_of(name, first_moment, options.first_element));
   return {step.output(0), step.output(1), step.output(2)};
 }
 
@@ -88,11 +103,13 @@ Tensors SgdUpdate::gradient(const Tensors&) const { not_differentiable(*this); }
 Tensors MomentumStep::gradient(const Tensors&) const { not_differentiable(*this); }
 Tensors AdamStep::gradient(const Tensors&) const { not_differentiable(*this); }
 
-std::string MomentumStep::attributes() const { return fmt::format("momentum={}", momentum); }
+std::string MomentumStep::attributes() const {
+  return fmt::format("momentum={}{}", momentum, name_of_rounding(rounding));
+}
 
 std::string AdamStep::attributes() const {
-  return fmt::format("beta1={}, beta2={}, epsilon={}, weight_decay={}", options.beta1, options.beta2,
-                     options.epsilon, options.weight_decay);
+  return fmt::format("beta1={}, beta2={}, epsilon={}, weight_decay={}{}", options.beta1, options.beta2,
+                     options.epsilon, options.weight_decay, name_of_rounding(rounding));
 }
 
 }  // namespace mtf

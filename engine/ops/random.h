@@ -6,6 +6,7 @@
 //   hidden = dropout(hidden, 0.1, hidden.shape() - length);   // one mask for all of `length`
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ struct RandomSource {
   std::string name;  ///< scope path + operation name + occurrence
   /// The loop around the operation: example i of an iteration is example i * count + iteration of the batch.
   Microbatching microbatching;
+  /// The index of the tensor's first element, where it is a part of a larger tensor.
+  int64_t first_element = 0;
 
   /// Returns a new source of numbers for each entry of `noise`, with the next free name in the current scope.
   static RandomSource make(Graph& graph, const std::string& operation, const Shape& noise);

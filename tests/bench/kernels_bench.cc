@@ -62,7 +62,7 @@ class Run {
     for (int round = 0; round < 12; ++round) {
       const double start = thread_seconds();
       for (int64_t i = 0; i < repeats; ++i)
-        flops = kernel_->run({inputs_, outputs_, scratch}, 0, kernel_->tasks());
+        flops = kernel_->run({inputs_, outputs_, scratch, &step_}, 0, kernel_->tasks());
       const double spent = (thread_seconds() - start) / static_cast<double>(repeats);
       if (round == 0) repeats = std::clamp<int64_t>(static_cast<int64_t>(0.02 / spent), 1, 100000);
       if (round > 0) seconds.push_back(spent);
@@ -83,6 +83,7 @@ class Run {
   }
 
   int64_t begin_[8] = {};
+  uint64_t step_ = 0;
   std::vector<std::vector<float>> buffers_;
   std::vector<Slice> inputs_, outputs_;
   std::unique_ptr<Kernel> kernel_;
@@ -164,6 +165,10 @@ void fused(const std::string& filter) {
   const Tensor rate = graph.input("rate", {});
   report(filter, "sgd 2.1M", sgd_update(w, g, rate).operation());
   report(filter, "adam 2.1M", adam_update(w, g, m, v, rate).weight.operation());
+  const Tensor narrow_m = graph.input("narrow_m", {n}, DType::kBFloat16),
+               narrow_v = graph.input("narrow_v", {n}, DType::kBFloat16);
+  report(filter, "adam 2.1M, slots of bfloat16",
+         adam_update(w, g, narrow_m, narrow_v, rate).weight.operation());
   const AdafactorOptions options;
   Tensors slots;
   for (const auto& [name, shape] : adafactor_slots(wide.shape(), options))

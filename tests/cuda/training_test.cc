@@ -47,7 +47,7 @@ std::unique_ptr<Model> small_language_model() {
 }
 
 TrainStep build_step(const Model& model, const Optimizer& optimizer, const Precision& precision,
-                     std::optional<double> ema_decay) {
+                     std::optional<double> ema_decay, DType slot_type = DType::kFloat32) {
   const Shape length{{"length", 8}};
   const std::vector<Feature> features = {{"targets", length, DType::kInt32, 24},
                                          {"targets_segmentation", length, DType::kInt32},
@@ -55,7 +55,11 @@ TrainStep build_step(const Model& model, const Optimizer& optimizer, const Preci
   TrainStepOptions options;
   options.batch_size = 4;
   options.precision = precision;
-  options.update = UpdateOptions{optimizer, {0.01}, 1000, ema_decay};
+  options.update = UpdateOptions{.optimizer = optimizer,
+                                 .learning_rate = {0.01},
+                                 .total_steps = 1000,
+                                 .ema_decay = ema_decay,
+                                 .slot_type = slot_type};
   return build_train_step(model, features, options);
 }
 
@@ -85,8 +89,11 @@ TEST(GroupedUpdates, OfAllOptimizersHaveTheSameBits) {
   for (const std::string optimizer : {"adafactor", "{type: adafactor, min_dim_size_to_factor: 8, beta1: 0.9}",
                                       "{type: adam_weight_decay, clip_norm: 0.1, weight_decay: 0.1}",
                                       "{type: momentum, weight_decay: 0.1}", "sgd"}) {
-    for (const Precision& precision : {Precision{}, Precision{.slice = DType::kBFloat16}}) {
-      const TrainStep step = build_step(*model, parse_optimizer(optimizer), precision, std::nullopt);
+    for (const auto& [weights, slots] :
+         {std::pair(DType::kFloat32, DType::kFloat32), std::pair(DType::kBFloat16, DType::kFloat32),
+          std::pair(DType::kFloat32, DType::kBFloat16)}) {
+      const TrainStep step =
+          build_step(*model, parse_optimizer(optimizer), {.slice = weights}, std::nullopt, slots);
       for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p;d_ff:p")}) {
         SCOPED_TRACE(::testing::Message() << optimizer << ", " << mesh);
         const Program plain = partition(*step.graph, layouts(mesh, layout)),

@@ -2,6 +2,7 @@
 
 #include "engine/ops/adafactor.h"
 #include "engine/ops/optimizer_updates.h"
+#include "engine/ops/stochastic_cast.h"
 #include "tests/cuda/kernel_comparison.h"
 #include "tests/support/evaluate_tensors.h"
 
@@ -64,6 +65,52 @@ TEST_P(Updates, SgdMomentumAndAdam) {
     const BiasCorrection correction{in.scalar("first"), in.scalar("second")};
     expect_same_update(adam_update(in.w, in.g, m, v, rate, {}, correction).weight, {3},
                        {{4, 0.01}, {5, 1.9}, {6, 31.0}});
+  }
+}
+
+/// Without a gradient and with a rate of zero every result is exact, so that slots are rounded by the same bits.
+void expect_same_rounding(const Tensor& output, int rate) {
+  KernelComparison comparison(output);
+  comparison.step = 7;
+  comparison.inputs[1].values = Values(static_cast<size_t>(comparison.inputs[1].local.size()));
+  Values& v = comparison.inputs[static_cast<size_t>(rate - 1)].values;
+  v = squares(random_normal_values(comparison.inputs[0].local.size(), 7));
+  comparison.inputs[static_cast<size_t>(rate)].values = {0};
+  comparison.expect_same();
+  comparison.in_place = true;
+  comparison.expect_same();
+}
+
+TEST_P(Updates, RoundSlotsAtRandom) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Inputs in(shape(), dtype);
+    const Tensor rate = in.scalar("rate"), m = in.graph.input("m", shape(), DType::kBFloat16),
+                 v = in.graph.input("v", shape(), DType::kBFloat16);
+    expect_same_update(momentum_update(in.w, in.g, v, rate, 0.9).weight, {}, {{3, 0.1}});
+    expect_same_update(adam_update(in.w, in.g, m, v, rate, {.weight_decay = 0.01}).weight, {3}, {{4, 0.01}});
+    expect_same_rounding(momentum_update(in.w, in.g, v, rate, 0.9, 6).weight, 3);
+    expect_same_rounding(adam_update(in.w, in.g, m, v, rate, {.first_element = 8}).weight, 4);
+  }
+}
+
+TEST_P(Updates, StochasticCast) {
+  Graph graph;
+  KernelComparison comparison(stochastic_cast(graph.input("x", shape())));
+  comparison.step = 3;
+  comparison.expect_same();
+}
+
+TEST(StochasticCast, IsThatOfTheWholeTensorInSlices) {
+  Graph graph;
+  KernelComparison comparison(stochastic_cast(graph.input("x", {{"a", 12}, {"b", 9}, {"c", 40}})));
+  const std::vector<std::pair<Shape, std::vector<int64_t>>> slices = {
+      {{{"a", 6}, {"b", 9}, {"c", 40}}, {6, 0, 0}},
+      {{{"a", 6}, {"b", 9}, {"c", 20}}, {0, 0, 20}},
+      {{{"a", 12}, {"b", 3}, {"c", 10}}, {0, 6, 30}}};
+  for (const auto& [local, begin] : slices) {
+    comparison.inputs[0].take(local, begin);
+    comparison.outputs[0].take(local, begin);
+    comparison.expect_same();
   }
 }
 

@@ -6,9 +6,11 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/core/stochastic_rounding.h"
 #include "engine/ops/adafactor.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
+#include "tests/support/split_kernel.h"
 
 namespace mtf::testing {
 namespace {
@@ -295,6 +297,71 @@ TEST(OptimizerUpdates, KeepBFloat16WeightsWithFloat32Slots) {
   EXPECT_EQ(u.velocity.dtype(), DType::kFloat32);
   EXPECT_EQ(evaluate(graph, {u.weight}, {{"w", {1, 2}}, {"g", {1, 0}}, {"v", {0, 1}}})[0],
             (Values{0.5, 1.5}));
+}
+
+/// Slots as stochastic rounding stores them: `shift` selects the half of an element's random bits.
+Values rounded(const Values& slot, const std::string& name, int shift = 0) {
+  const PhiloxKey key = random_key(name, EvaluateOptions().seed);
+  Values result;
+  for (size_t i = 0; i < slot.size(); ++i) {
+    const uint32_t bits = random_bits(key, RandomStream::kRounding, 0, static_cast<int64_t>(i)) >> shift;
+    result.push_back(static_cast<float>(round_stochastically(static_cast<float>(slot[i]), bits)));
+  }
+  return result;
+}
+
+TEST(OptimizerUpdates, RoundBFloat16SlotsAfterTheStep) {
+  const Shape shape{{"rows", 9}, {"columns", 150}};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Graph graph;
+    const Tensor w = graph.input("w", shape, dtype), g = graph.input("g", shape), rate = graph.constant(0.5);
+    std::map<std::string, Values> feeds;
+    for (const char* name : {"w", "g", "m", "v"}) {
+      Values& values = feeds[name];
+      for (int64_t i = 0; i < shape.size(); ++i)
+        values.push_back(0.25 + static_cast<double>(i * 37 % 64) / 64);
+    }
+    for (double& g : feeds["g"]) g = static_cast<float>(g / 3);
+    Tensors outputs;
+    for (const DType slot : {DType::kFloat32, DType::kBFloat16}) {
+      const Tensor m = graph.input("m", shape, slot), v = graph.input("v", shape, slot);
+      const MomentumUpdate momentum = momentum_update(w, g, v, rate, 0.9);
+      const AdamUpdate adam = adam_update(w, g, m, v, rate, {.weight_decay = 0.1});
+      for (const Tensor& t :
+           {momentum.weight, momentum.velocity, adam.weight, adam.first_moment, adam.second_moment})
+        outputs.push_back(t);
+    }
+    const std::vector<Values> values = evaluate(graph, outputs, feeds);
+    EXPECT_EQ(values[5], values[0]) << "the step is that of float32";
+    EXPECT_EQ(values[6], rounded(values[1], "momentum_update"));
+    EXPECT_EQ(values[7], values[2]);
+    EXPECT_EQ(values[8], rounded(values[3], "adam_update"));
+    EXPECT_EQ(values[9], rounded(values[4], "adam_update", 16));
+    EXPECT_NE(values[8], values[3]);
+  }
+}
+
+TEST(OptimizerUpdates, NoLayoutChangesTheRoundingOfSlots) {
+  const Shape shape{{"rows", 12}, {"columns", 40}};
+  Graph graph;
+  const Tensor w = graph.input("w", shape), g = graph.input("g", shape), rate = graph.constant(0.5),
+               m = graph.input("m", shape, DType::kBFloat16), v = graph.input("v", shape, DType::kBFloat16);
+  const Values ones(static_cast<size_t>(shape.size()), 1), thirds(static_cast<size_t>(shape.size()), 1.0 / 3);
+  const Mesh mesh(Shape::parse("x:2;y:4"));
+  for (const Tensor& slot :
+       {momentum_update(w, g, v, rate, 0.9).velocity, adam_update(w, g, m, v, rate).second_moment}) {
+    const size_t inputs = slot.operation().inputs().size();
+    std::vector<Values> feeds{ones, thirds};
+    feeds.resize(inputs - 1, ones);
+    feeds.push_back({0.5});
+    const Values expected =
+        evaluate(graph, {slot}, {{"w", ones}, {"g", thirds}, {"m", ones}, {"v", ones}})[0];
+    for (const char* rules : {"rows:x", "columns:y", "rows:y;columns:x", "rows:x;columns:y"}) {
+      const std::vector<Values> split =
+          evaluate_split(slot.operation(), feeds, mesh, LayoutRules::parse(rules));
+      EXPECT_EQ(split.back(), expected) << rules;
+    }
+  }
 }
 
 TEST(OptimizerUpdates, ReportSlotsAndScalarsThatDoNotFit) {

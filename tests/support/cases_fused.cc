@@ -1,5 +1,6 @@
 // Cases of contractions, softmax, losses, normalization and optimizer updates.
 #include "engine/ops/adafactor.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/eigenbasis.h"
 #include "engine/ops/einsum.h"
@@ -7,6 +8,7 @@
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/softmax.h"
+#include "engine/ops/stochastic_cast.h"
 #include "engine/ops/unary.h"
 #include "tests/support/operation_cases.h"
 
@@ -112,6 +114,36 @@ const CaseRegistration momentum_case("stop_gradient momentum_update", [](CaseBui
   const MomentumUpdate u = momentum_update(c.input("w", {d, hidden}), c.input("g", {d, hidden}),
                                            c.input("v", {d, hidden}), c.input("rate", {}, 0.1, 0.2), 0.9);
   return stopped({u.weight, u.velocity});
+});
+
+/// Slots of bfloat16, where the weight is not wider than float32.
+Tensor narrow_slot(CaseBuilder& c, const std::string& name, double low = -1) {
+  const Tensor slot = c.input(name, {d, hidden}, low, 1);
+  return c.floating == DType::kFloat64 ? slot : cast(slot, DType::kBFloat16);
+}
+
+/// The outputs in the type of the inputs.
+Tensors in_type_of_inputs(CaseBuilder& c, Tensors outputs) {
+  for (Tensor& t : outputs) t = cast(t, c.floating);
+  return stopped(outputs);
+}
+
+const CaseRegistration rounded_momentum_case("stop_gradient momentum_update", [](CaseBuilder& c) {
+  const MomentumUpdate u = momentum_update(c.input("w", {d, hidden}), c.input("g", {d, hidden}),
+                                           narrow_slot(c, "v"), c.input("rate", {}, 0.1, 0.2), 0.9);
+  return in_type_of_inputs(c, {u.weight, u.velocity});
+});
+
+const CaseRegistration rounded_adam_case("stop_gradient adam_update", [](CaseBuilder& c) {
+  const AdamUpdate u =
+      adam_update(c.input("w", {d, hidden}), c.input("g", {d, hidden}), narrow_slot(c, "m"),
+                  narrow_slot(c, "v", 0.1), c.input("rate", {}, 0.1, 0.2), {.weight_decay = 0.01});
+  return in_type_of_inputs(c, {u.weight, u.first_moment, u.second_moment});
+});
+
+const CaseRegistration stochastic_cast_case("stop_gradient stochastic_cast", [](CaseBuilder& c) {
+  const Tensor x = cast(c.input("x", {batch, length, d}), DType::kFloat32);
+  return in_type_of_inputs(c, {stochastic_cast(x)});
 });
 
 const CaseRegistration adam_case("stop_gradient adam_update", [](CaseBuilder& c) {

@@ -58,7 +58,7 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
     const Value& value = result.program.values[id];
     executor.feed(name, to_host(value.shape, value.dtype, feeds.at(name)).bytes.data());
   }
-  for (uint64_t step = 0; step < options.steps; ++step) executor.run(step);
+  for (uint64_t step = 0; step < options.steps; ++step) executor.run(options.first_step + step);
   for (const auto& [name, id] : result.program.outputs)
     result.outputs[name] = from_host(executor.fetch(name));
   for (const std::string& name : variables.names()) result.variables[name] = from_host(variables.get(name));

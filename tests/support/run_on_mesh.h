@@ -23,7 +23,7 @@ struct MeshRun {
 
 struct MeshRunOptions {
   uint64_t seed = 1;
-  uint64_t steps = 1;
+  uint64_t first_step = 0, steps = 1;
   int threads = 2;
   bool check_replicas = true;
   std::map<std::string, Values> variables{};  ///< initial values; the variable's own if absent

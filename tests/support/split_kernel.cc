@@ -1,7 +1,7 @@
 #include "tests/support/split_kernel.h"
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
-#include "engine/base/check.h"
+#include "tests/support/element_types.h"
 
 namespace mtf::testing {
 namespace {
@@ -34,17 +34,7 @@ struct Part {
 
   template <class Visit>
   void with_elements(Visit visit) {
-    const auto as = [&]<class T>(T) { visit(reinterpret_cast<T*>(data.data())); };
-    switch (dtype) {
-      case DType::kFloat32:
-        return as(float{});
-      case DType::kFloat64:
-        return as(double{});
-      case DType::kInt32:
-        return as(int32_t{});
-      default:
-        MTF_CHECK(false, "no values of {}", name_of(dtype));
-    }
+    with_type(dtype, [&]<class T>(T) { visit(reinterpret_cast<T*>(data.data())); });
   }
 };
 
@@ -85,7 +75,7 @@ std::vector<Values> evaluate_split(const Operation& operation, const std::vector
       const Tensor& t = operation.inputs()[i];
       Part& part = in.emplace_back(t.shape(), t.dtype(), placement.inputs[i], mesh, position);
       part.with_elements([&]<class T>(T* data) {
-        for (int64_t e = 0; e < part.local.size(); ++e) data[e] = static_cast<T>(inputs[i][part.in_whole(e)]);
+        for (int64_t e = 0; e < part.local.size(); ++e) data[e] = narrow<T>(inputs[i][part.in_whole(e)]);
       });
     }
     for (size_t i = 0; i < results.size(); ++i) {
@@ -97,7 +87,7 @@ std::vector<Values> evaluate_split(const Operation& operation, const std::vector
       const Layout& layout = placement.outputs[i];
       if (mesh.first_position(mesh.project(position, layout.varies()), layout.varies()) != position) continue;
       out[i].with_elements([&](const auto* data) {
-        for (int64_t e = 0; e < out[i].local.size(); ++e) results[i][out[i].in_whole(e)] += data[e];
+        for (int64_t e = 0; e < out[i].local.size(); ++e) results[i][out[i].in_whole(e)] += widen(data[e]);
       });
     }
   }

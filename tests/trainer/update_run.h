@@ -65,6 +65,7 @@ class UpdateRun {
     for (const StepScalar& scalar : update_.scalars) feeds[scalar.input] = {scalar.value(step)};
     MeshRunOptions options;
     options.variables = variables_;
+    options.first_step = static_cast<uint64_t>(step);
     MeshRun run = run_on_mesh(graph_, layouts, feeds, options);
     variables_ = run.variables;
     return run;

@@ -20,6 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 using config::Node;
 
+DType dtype_of(ElementType type) {
+  return type == ElementType::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
+}
+
 /// First line of the file that resolved_yaml makes.
 bool is_resolved_file(const std::string& path) {
   std::error_code ignored;
@@ -290,12 +294,11 @@ int thread_count(const Config& config) {
 }
 
 Precision precision_of(const Config& config) {
-  const auto dtype = [](ElementType type) {
-    return type == ElementType::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
-  };
-  return {dtype(config.precision.master), dtype(config.precision.slice), dtype(config.precision.activation),
-          config.precision.matmul == MatmulPrecision::kTf32};
+  return {dtype_of(config.precision.master), dtype_of(config.precision.slice),
+          dtype_of(config.precision.activation), config.precision.matmul == MatmulPrecision::kTf32};
 }
+
+DType slot_type_of(const Config& config) { return dtype_of(config.precision.slots); }
 
 Config resolved(const Config& config) {
   Config resolved = config;

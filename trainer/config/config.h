@@ -65,6 +65,7 @@ struct PrecisionOptions {
   ElementType activation = ElementType::kFloat32;
   ElementType slice = ElementType::kFloat32;
   ElementType master = ElementType::kFloat32;
+  ElementType slots = ElementType::kFloat32;
   MatmulPrecision matmul = MatmulPrecision::kFull;
   InferPrecision infer = InferPrecision::kSame;
 };
@@ -367,6 +368,8 @@ int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
 /// Worker threads: run.threads, or the cores that this process may use.
 int thread_count(const Config& config);
 Precision precision_of(const Config& config);
+/// The type of optimizer slots in memory and in checkpoints.
+DType slot_type_of(const Config& config);
 
 /// The configuration with sizes resolved and paths absolute.
 Config resolved(const Config& config);

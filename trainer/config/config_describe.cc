@@ -77,6 +77,10 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
   visit("master", options.master,
         "element type of weights in checkpoints; bfloat16 with slice float32: a run that goes on starts from "
         "rounded weights");
+  visit("slots", options.slots,
+        "element type of optimizer slots; bfloat16 halves their memory: they are rounded at random when they "
+        "are "
+        "written, so that running means follow small changes on average");
   visit("matmul", options.matmul,
         "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
         "several times as fast");

@@ -2,6 +2,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/stochastic_cast.h"
 #include "engine/ops/unary.h"
 
 namespace mtf {
@@ -26,8 +27,15 @@ Tensor UpdateContext::learning_rate(double scale) {
   return rate;
 }
 
-const Variable& UpdateContext::slot(const std::string& name, const Shape& shape) {
-  return graph_.variable(name, shape, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
+const Variable& UpdateContext::slot(const std::string& name, const Shape& shape, DType dtype) {
+  return graph_.variable(name, shape, dtype, Initializer::zeros(), Variable::Kind::kSlot);
+}
+
+Tensor UpdateContext::read(const Variable& slot) { return cast(graph_.read(slot), DType::kFloat32); }
+
+void UpdateContext::assign(const Variable& variable, const Tensor& value) {
+  const bool is_rounded = variable.kind == Variable::Kind::kSlot && variable.dtype != value.dtype();
+  graph_.assign(variable, is_rounded ? stochastic_cast(value, first_element_) : value, guard_);
 }
 
 Tensor UpdateContext::decayed(const Tensor& updated, const WeightUpdate& w) {

@@ -41,9 +41,11 @@ struct WeightUpdate {
 /// What an optimizer works with while it adds its updates to the graph.
 class UpdateContext {
  public:
-  /// Slots change only where `guard` (bool, 0-dimensional) holds. What has to be fed goes to `scalars`.
-  UpdateContext(Graph& graph, const Tensor& guard, std::vector<StepScalar>& scalars)
-      : graph_(graph), guard_(guard), scalars_(scalars) {}
+  /// Slots change only where `guard` (bool, 0-dimensional) holds. What has to be fed goes to `scalars`. Slots are stored as
+  /// `slot_type`: float32 or bfloat16.
+  UpdateContext(Graph& graph, const Tensor& guard, std::vector<StepScalar>& scalars,
+                DType slot_type = DType::kFloat32)
+      : graph_(graph), guard_(guard), scalars_(scalars), slot_type_(slot_type) {}
 
   Graph& graph() { return graph_; }
   /// A 0-dimensional float32 input that is fed with value(step); one input for each name.
@@ -55,10 +57,19 @@ class UpdateContext {
   void use_learning_rate(std::string_view name, const std::function<double(int64_t step)>& rate,
                          double scale = 1);
 
-  /// A float32 variable beside the weights that begins with zeros. Names: docs/file_formats.md "Names of variables".
-  const Variable& slot(const std::string& name, const Shape& shape);
-  Tensor read(const Variable& slot) { return graph_.read(slot); }
-  void assign(const Variable& variable, const Tensor& value) { graph_.assign(variable, value, guard_); }
+  /// A variable beside the weights that begins with zeros. Names: docs/file_formats.md "Names of variables".
+  const Variable& slot(const std::string& name, const Shape& shape) { return slot(name, shape, slot_type_); }
+  const Variable& slot(const std::string& name, const Shape& shape, DType dtype);
+  /// A slot as float32.
+  Tensor read(const Variable& slot);
+  /// A slot as it is stored, for operations that widen and round it themselves (engine/ops/optimizer_updates.h).
+  Tensor stored(const Variable& slot) { return graph_.read(slot); }
+  /// The weight in hand is a part of a larger one and begins at its element `first`: its slots are rounded as those of the
+  /// whole are.
+  void use_first_element(int64_t first) { first_element_ = first; }
+  int64_t first_element() const { return first_element_; }
+  /// Sets a weight or a slot. The float32 value of a bfloat16 slot is rounded at random (engine/ops/stochastic_cast.h).
+  void assign(const Variable& variable, const Tensor& value);
 
   /// updated - learning rate * decay * weight, for updates that do not have the decoupled weight decay built in.
   Tensor decayed(const Tensor& updated, const WeightUpdate& w);
@@ -67,6 +78,8 @@ class UpdateContext {
   Graph& graph_;
   const Tensor guard_;
   std::vector<StepScalar>& scalars_;
+  const DType slot_type_;
+  int64_t first_element_ = 0;
   std::map<std::string, Tensor, std::less<>> inputs_;
   std::string rate_;  ///< the input in use
   double rate_scale_ = 1;

@@ -20,7 +20,7 @@ namespace {
 /// Moves the running mean of `variable` towards its new value.
 void update_average(UpdateContext& context, const Variable& variable, const Tensor& value,
                     const Tensor& rate) {
-  const Variable& mean = context.slot(average_name(variable.name), variable.shape);
+  const Variable& mean = context.slot(average_name(variable.name), variable.shape, DType::kFloat32);
   const Tensor old = context.read(mean);
   context.assign(mean, sgd_update(old, subtract(old, cast(value, mean.dtype)), rate));
 }
@@ -111,7 +111,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     return multiply(gradient, of_type);
   };
   const OptimizerOptions& optimizer = *options.optimizer;
-  UpdateContext context(graph, update.finite, update.scalars);
+  UpdateContext context(graph, update.finite, update.scalars, options.slot_type);
   const WeightSettings settings(graph, options);
   Tensor of_averages;
   if (options.ema_decay) {
@@ -124,6 +124,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     const auto of_variable = graph.scope(variable.name);
     Tensor value = graph.read(variable);
     if (g.gradient) {
+      context.use_first_element(g.first_element);
       const double decay = settings.use(context, variable.name);
       value = optimizer.update(context, {variable, value, clipped(g.gradient), decay});
       context.assign(variable, value);

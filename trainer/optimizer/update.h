@@ -24,19 +24,21 @@ namespace mtf {
 struct VariableGradient {
   const Variable* variable;
   Tensor gradient;
+  int64_t first_element = 0;  ///< index of the variable's first element in the weight of which it is a part
 };
 
 struct UpdateOptions {
   Optimizer optimizer;
   std::vector<Schedule> learning_rate;   ///< product; empty: Adafactor's own
   int64_t total_steps = 1;               ///< planned length of the run, for schedules
-  std::optional<double> ema_decay = {};  ///< keeps running means of the weights (averages.h)
+  std::optional<double> ema_decay = {};  ///< keeps running means of the weights (averages.h), in float32
   /// Adds the input kProceed ([], bool): no variable changes unless it holds. Steps that a device begins before
   /// the host has looked at the one before then change nothing after one that is not finite.
   bool runs_ahead = false;
   /// The names of all weights in the order of the model, where the graph has some of them (parameter servers); empty:
   /// those of the graph.
   std::vector<std::string> weights = {};
+  DType slot_type = DType::kFloat32;  ///< of optimizer slots in memory (precision.slots): float32 or bfloat16
 };
 
 inline constexpr const char* kProceed = "proceed";

@@ -164,7 +164,7 @@ ServerGraph build_server_graph(const std::vector<PlacedWeight>& weights, int ser
     const Variable w = part_of(weight.variable, *part);
     const Variable& variable = graph.variable(w.name, w.shape, w.dtype, w.initializer, w.kind, w.step_scale);
     if (!weight.is_trained) continue;
-    own.push_back({&variable, {}});
+    own.push_back({&variable, {}, part->begin * (w.shape.size() / rows_of(w.shape))});
     if (weight.gradient) own.back().gradient = graph.input("grad/" + w.name, w.shape, *weight.gradient);
   }
   const Tensor loss = graph.input("loss", {});

@@ -399,7 +399,11 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
     options.recompute_mark = config.mark("train.recompute." + numbers->front().first);
   options.microbatches_mark = config.mark("train.microbatches");
   options.loss_weights_mark = config.mark("train.loss_weights");
-  options.update = UpdateOptions{config.optimizer, config.learning_rate, total_steps, config.train.ema_decay};
+  options.update = UpdateOptions{.optimizer = config.optimizer,
+                                 .learning_rate = config.learning_rate,
+                                 .total_steps = total_steps,
+                                 .ema_decay = config.train.ema_decay,
+                                 .slot_type = slot_type_of(config)};
   return options;
 }
 

@@ -12,11 +12,14 @@ std::function<double(int64_t step)> bias_correction(double beta) {
 
 Tensor AdamBase::adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const {
   const double scale = scale_of(w.variable);
-  const AdamOptions options{
-      .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon / scale, .weight_decay = w.decay / scale};
+  const AdamOptions options{.beta1 = beta1,
+                            .beta2 = beta2,
+                            .epsilon = epsilon / scale,
+                            .weight_decay = w.decay / scale,
+                            .first_element = context.first_element()};
   const Variable& m = context.slot(w.variable.name + "/adam_m", w.variable.shape);
   const Variable& v = context.slot(w.variable.name + "/adam_v", w.variable.shape);
-  const AdamUpdate u = adam_update(w.weight, w.gradient, context.read(m), context.read(v),
+  const AdamUpdate u = adam_update(w.weight, w.gradient, context.stored(m), context.stored(v),
                                    context.learning_rate(scale), options, correction);
   context.assign(m, u.first_moment);
   context.assign(v, u.second_moment);

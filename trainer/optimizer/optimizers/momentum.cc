@@ -13,8 +13,8 @@ struct Momentum final : OptimizerOptions {
 
   Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
     const Variable& v = context.slot(w.variable.name + "_momentum_v", w.variable.shape);
-    const MomentumUpdate u =
-        momentum_update(w.weight, w.gradient, context.read(v), context.learning_rate(), momentum);
+    const MomentumUpdate u = momentum_update(w.weight, w.gradient, context.stored(v), context.learning_rate(),
+                                             momentum, context.first_element());
     context.assign(v, u.velocity);
     return context.decayed(u.weight, w);
   }

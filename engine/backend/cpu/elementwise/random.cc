@@ -1,65 +1,17 @@
-// Dropout and random tensors. Philox makes four numbers at a time. Where the noise of a run is contiguous,
-// all blocks of a piece of the run are computed in one vectorised loop (about 1 ns per element with AVX-512),
-// and the piece stays in L1. Elsewhere each element computes its own block.
+// Dropout and random tensors.
 #include "engine/core/random.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "engine/backend/cpu/elementwise/noise_pieces.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
-#include "engine/backend/noise_index.h"
 #include "engine/base/dispatch.h"
 #include "engine/ops/random.h"
 
 namespace mtf {
 namespace {
-
-/// The elements of a piece.
-constexpr int64_t kPiece = 1024;
-
-/// Computes the bits of elements 4 * block .. 4 * (block + blocks) - 1.
-MTF_INLINE void fill_blocks(uint32_t* bits, RandomStream stream, uint64_t step, PhiloxKey key, uint64_t block,
-                            int64_t blocks) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    const PhiloxBlock words = philox(philox_counter(stream, step, block + static_cast<uint64_t>(b)), key);
-    for (int i = 0; i < 4; ++i) bits[4 * b + i] = words.words[i];
-  }
-}
-
-/// Calls visit(begin, bits, count) for pieces of elements [begin, end) of a slice. Consecutive runs may share
-/// their noise (they differ only in dimensions outside the noise shape), so the bits of the last piece are
-/// kept.
-template <class Visit>
-void for_each_piece(const NoiseIndex& index, RandomStream stream, PhiloxKey key, const KernelCall& call,
-                    int64_t begin, int64_t end, Visit visit) {
-  alignas(64) uint32_t bits[kPiece + 8];
-  const auto train_step = static_cast<int64_t>(*call.step);
-  const int64_t step = index.run_step();
-  int64_t held_first = -1, held_count = 0;
-  const auto visit_piece = [&](int64_t at, int64_t count, int64_t first) {
-    const int64_t lead = step == 1 ? first % 4 : 0;
-    if (first != held_first || count > held_count) {
-      if (step == 1) {
-        dispatched<fill_blocks>(bits, stream, *call.step, key, static_cast<uint64_t>(first / 4),
-                                (lead + count + 3) / 4);
-      } else if (step == 0) {
-        std::fill(bits, bits + count, random_bits(key, stream, train_step, first));
-      } else {
-        for (int64_t i = 0; i < count; ++i) bits[i] = random_bits(key, stream, train_step, first + i * step);
-      }
-      held_first = first;
-      held_count = count;
-    }
-    visit(at, bits + lead, count);
-  };
-  index.for_each_run(call.outputs[0].begin, call.iteration, begin, end,
-                     [&](int64_t at, int64_t count, int64_t noise) {
-                       for (int64_t done = 0; done < count; done += kPiece) {
-                         visit_piece(at + done, std::min(kPiece, count - done), noise + done * step);
-                       }
-                     });
-}
 
 template <class T>
 MTF_INLINE void drop(const T* x, T* y, const uint32_t* bits, int64_t n, uint32_t threshold,
