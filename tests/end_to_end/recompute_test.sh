@@ -102,6 +102,21 @@ expect_text ", train.microbatches: auto is "
 losses both > a
 losses none0 | head -n 4 > b
 expect_close a b 1e-5
+
+# With layout: auto all is found together, stands in config.yaml, and stays when the run goes on.
+found=(mesh=x:2 layout=auto train.microbatches=auto run.model_dir=found)
+expect_exit 0 "$mtf_train" lm.yaml "${found[@]}" run.memory_limit="$(between)"
+expect_text "layout auto: mesh: {x: 2}, "
+choice=$(chosen found) number=$(sed -n 's/^  microbatches: //p' found/config.yaml)
+expect_text "train.recompute: auto is $choice, train.microbatches: auto is $number: as found with the layout"
+[ "$choice $number" != "none 1" ] || fail "everything fits"
+losses found > a
+losses none0 | head -n 4 > b
+expect_close a b 1e-5
+expect_exit 0 "$mtf_train" lm.yaml "${found[@]}" train.steps=5
+expect_text "layout auto: as the run has it, mesh: {x: 2}, "
+expect_text "train.recompute: auto is $choice, train.microbatches: auto is $number: as in the run so far"
+
 expect_exit 1 "$mtf_train" lm.yaml run.memory_limit=1MB run.model_dir=nothing
 expect_text "the run needs "
 expect_exit 2 "$mtf_train" lm.yaml train.strategy=parameter_server run.model_dir=nothing

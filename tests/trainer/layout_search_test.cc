@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
+#include "engine/runtime/memory_plan.h"
+#include "tests/trainer/chain_model.h"
+#include "trainer/explain/prediction.h"
+#include "trainer/memory/microbatches.h"
 #include "trainer/plan/costs.h"
 #include "trainer/plan/mesh_shapes.h"
 #include "trainer/plan/rules.h"
@@ -50,15 +55,18 @@ struct Searched {
       sizes.push_back(session.layouts.mesh.size(axis));
     }
   }
-  LayoutCost cost(const SplitChoice& chosen) {
-    return costs(Layouts::make(session.layouts.mesh, rules_of(dimensions, chosen, names, {})));
+  Layouts layouts(const SplitChoice& chosen) const {
+    return Layouts::make(session.layouts.mesh, rules_of(dimensions, chosen, names, {}));
+  }
+  LayoutCost cost(const SplitChoice& chosen, double enough = std::numeric_limits<double>::infinity()) {
+    return costs(layouts(chosen), enough);
   }
   LayoutSearchResult run(const LayoutSearchLimits& limits = {}) {
     const LayoutSearch search{
         .dimensions = dimensions,
         .meshes = {sizes},
         .bound = [this](const std::vector<SearchAxis>& axes) { return bounds.seconds(axes); },
-        .evaluate = [this](const LayoutCandidate& c) { return cost(c.chosen); }};
+        .evaluate = [this](const LayoutCandidate& c, double enough) { return cost(c.chosen, enough); }};
     return search.run(limits);
   }
 
@@ -151,7 +159,7 @@ TEST(LayoutSearch, GivenRulesStay) {
       .dimensions = searched.dimensions,
       .meshes = {searched.sizes},
       .bound = [&](const std::vector<SearchAxis>& axes) { return searched.bounds.seconds(axes); },
-      .evaluate = [&](const LayoutCandidate& c) { return searched.cost(c.chosen); },
+      .evaluate = [&](const LayoutCandidate& c, double /*enough*/) { return searched.cost(c.chosen); },
       .fixed = SplitChoice(2)};
   search.fixed[1].set(io);
   search.decided.set(io);
@@ -159,6 +167,122 @@ TEST(LayoutSearch, GivenRulesStay) {
     EXPECT_TRUE(evaluated.layout.chosen[1][io]);
     EXPECT_FALSE(evaluated.layout.chosen[0][io]);
   }
+}
+
+constexpr int kChainBlocks = 2;
+
+/// A step with something recomputed in some microbatches, compiled by itself.
+struct JointTrial {
+  double seconds = 0;
+  int64_t bytes = 0;
+};
+
+/// All choices of recomputation and microbatches for a layout.
+std::vector<JointTrial> joint_trials(const Session& session, const Layouts& layouts,
+                                     int64_t most_microbatches) {
+  TrainStepOptions options = train_step_options(session.config, layouts, 3);
+  options.update->runs_ahead = runs_ahead(session);
+  Diagnostics diagnostics;
+  const CostModel model = cost_model_of(session.config, layouts.mesh, false, diagnostics);
+  std::vector<Recompute> choices{RecomputeWord::kNone};
+  for (const auto& [kind, count] : config::Named<int64_t>{{"residual", kChainBlocks},
+                                                          {"wide", kChainBlocks},
+                                                          {"dense", 2 * kChainBlocks + 2},
+                                                          {"chain", 1}}) {
+    for (int64_t n = 1; n <= count; ++n) choices.emplace_back(config::Named<int64_t>{{kind, n}});
+  }
+  std::vector<JointTrial> trials;
+  for (const int64_t microbatches : microbatch_counts(layouts, options.batch_size)) {
+    if (microbatches > most_microbatches) break;
+    for (const Recompute& recompute : choices) {
+      options.microbatches = microbatches;
+      options.recompute = recompute;
+      const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
+      check_layouts(*step.graph, layouts, diagnostics);
+      if (diagnostics.has_errors()) return {};
+      const Program program = compile(session, *step.graph, layouts);
+      trials.push_back({predict_step(schedule_of(program, model), model.hardware().device.step).seconds,
+                        plan_memory(program, false, hosting_of(session.config)).position_bytes()});
+    }
+  }
+  return trials;
+}
+
+/// Layouts with recomputation and microbatches: the search finds what trying all of them finds, at three limits of memory.
+/// Returns the best ones.
+std::vector<LayoutCost> expect_best_of_all_trials(const std::string& microbatches,
+                                                  int64_t most_microbatches) {
+  std::vector<std::string> arguments = chain_arguments(kChainBlocks);
+  arguments.insert(arguments.end(), {"run.mode=explain", "train.microbatches=" + microbatches});
+  const auto opened = [&] { return open("toy", arguments, "all:2", 2); };
+  Searched searched(opened(), {});
+  const EvaluatedLayout plain = searched.run().best();
+  EXPECT_EQ(plain.cost.recompute, Recompute(RecomputeWord::kNone)) << "memory is not limited";
+
+  std::vector<JointTrial> trials;
+  SplitChoice chosen(1);
+  int64_t least = plain.cost.bytes;
+  searched.for_each_choice(chosen, 0, 0, [&] {
+    for (const JointTrial& trial :
+         joint_trials(searched.session, searched.layouts(chosen), most_microbatches)) {
+      EXPECT_LE(searched.bounds.seconds({{2, chosen[0], chosen[0]}}), trial.seconds * (1 + 1e-9));
+      least = std::min(least, trial.bytes);
+      trials.push_back(trial);
+    }
+  });
+  std::vector<LayoutCost> best;
+  for (const double share : {0.4, 0.6, 0.9}) {
+    const int64_t limit = least + static_cast<int64_t>(share * static_cast<double>(plain.cost.bytes - least));
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const JointTrial& trial : trials) {
+      if (trial.bytes <= limit) fastest = std::min(fastest, trial.seconds);
+    }
+    best.push_back(
+        Searched(opened(), {.position = limit, .process = {}, .source = "test"}).run().best().cost);
+    EXPECT_TRUE(best.back().fits);
+    EXPECT_LE(best.back().bytes, limit);
+    EXPECT_LE(best.back().microbatches, most_microbatches) << "of which all are tried";
+    EXPECT_NEAR(best.back().seconds, fastest, 1e-9 * fastest) << share;
+  }
+  return best;
+}
+
+TEST(LayoutSearch, FindsRecomputationTogetherWithTheLayout) {
+  const std::vector<LayoutCost> best = expect_best_of_all_trials("1", 1);
+  EXPECT_TRUE(std::ranges::any_of(
+      best, [](const LayoutCost& cost) { return cost.recompute != Recompute(RecomputeWord::kNone); }));
+}
+
+TEST(LayoutSearch, FindsMicrobatchesTogetherWithTheLayout) {
+  const std::vector<LayoutCost> best = expect_best_of_all_trials("auto", 6);
+  EXPECT_TRUE(std::ranges::any_of(best, [](const LayoutCost& cost) { return cost.microbatches > 1; }));
+}
+
+/// A deep model: numbers of layers are carried on from two and three blocks, and exact with all of them.
+TEST(LayoutSearch, RecomputesSomeLayersOfADeepModel) {
+  std::vector<std::string> arguments = kTransformer;
+  arguments[0] = "vars={num_layers: 8, d_model: 32, d_ff: 64, num_heads: 4, d_kv: 8, max_length: 16}";
+  arguments.emplace_back("train.recompute=auto");
+  const auto opened = [&] { return open("lm_base", arguments, "all:4", 4); };
+  const auto laid_out = [](const Session& session) {
+    return Layouts::make(session.layouts.mesh, LayoutRules::parse("batch:all"));
+  };
+  const Session session = opened();
+  LayoutCosts free(session, {});
+  ASSERT_TRUE(free.extrapolates());
+  const LayoutCost none = free.exactly(laid_out(session), free(laid_out(session)));
+  const int64_t limit = none.bytes * 9 / 10;
+  LayoutCosts costs(session, {.position = limit, .process = {}, .source = "test"});
+  const LayoutCost about = costs(laid_out(session)), exact = costs.exactly(laid_out(session), about);
+  for (const LayoutCost& cost : {about, exact}) {
+    EXPECT_TRUE(cost.fits);
+    EXPECT_NE(cost.recompute, Recompute(RecomputeWord::kNone));
+    EXPECT_GT(cost.seconds, none.seconds);
+    EXPECT_LE(cost.bytes, limit);
+  }
+  EXPECT_NEAR(about.seconds, exact.seconds, 0.05 * exact.seconds);
+  const LayoutCost slow = costs(laid_out(session), none.seconds / 2);
+  EXPECT_FALSE(slow.fits) << "it is slower than others without recomputation";
 }
 
 TEST(MeshShapes, AreAllThatTheMostDimensionsAllow) {

@@ -34,7 +34,9 @@ int64_t bytes_needed(const Session& session, int64_t microbatches) {
   return memory_need(session, {&program}, memory_use(session, true, {}, {})).host.total();
 }
 
-MicrobatchChoice chosen(Session& session, int64_t limit, const std::optional<int64_t>& before = {}) {
+MicrobatchChoice chosen(Session& session, int64_t limit, const std::optional<int64_t>& number_before = {}) {
+  std::optional<EarlierRecompute> before;
+  if (number_before) before = EarlierRecompute{.microbatches = *number_before};
   session.config.run.memory_limit.value = config::Bytes{limit};
   return choose_microbatches(session, train_step_options(session.config, session.layouts, 3), nullptr,
                              memory_use(session, true, {}, {}), before);

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "tests/trainer/chain_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/recomputable.h"
 #include "trainer/memory/microbatches.h"
@@ -20,23 +21,8 @@ using ::testing::StartsWith;
 
 constexpr int kBlocks = 6;
 
-/// A chain of equal residual blocks whose inside is their largest part.
 Session open_chain(std::vector<std::string> arguments = {}) {
-  const std::vector<std::string> chain = {
-      fmt::format(
-          "model.layers=[{{dense: {{name: first, output: {{hidden_odd: 64}}}}}},"
-          " {{repeat: {{name: chain, times: {}, layers: [{{residual: {{name: unit, layers:"
-          " [{{layer_norm: {{name: norm}}}},"
-          " {{dense: {{name: wide, output: {{hidden_even: 256}}, activation: gelu}}}}, {{dropout: 0.1}},"
-          " {{dense: {{name: narrow, output: {{hidden_odd: 64}}}}}}]}}}}]}}}},"
-          " {{dense: {{name: last, output: {{io: 16}}}}}}]",
-          kBlocks),
-      "optimizer=adam",
-      "learning_rate=0.001",
-      "train.steps=3",
-      "train.batch_size=960",
-      "train.recompute=auto",
-      "run.model_dir=never_written"};
+  const std::vector<std::string> chain = chain_arguments(kBlocks);
   arguments.insert(arguments.begin(), chain.begin(), chain.end());
   Diagnostics diagnostics;
   Session session = open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml"}, arguments, diagnostics);

@@ -213,12 +213,14 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
                                                     .evaluation = evaluated,
                                                     .use = use,
                                                     .limits = memory_limits(session),
+                                                    .before = session.found_recompute,
                                                     .compares_block = true});
       add_unique(result.recompute->reason, result.notes);
       options.recompute = result.recompute->recompute;
       options.microbatches = result.recompute->microbatches;
     } else {
-      const MicrobatchChoice choice = choose_microbatches(session, options, evaluated, use, {});
+      const MicrobatchChoice choice =
+          choose_microbatches(session, options, evaluated, use, session.found_recompute);
       add_unique(choice.reason, result.notes);
       options.microbatches = choice.count;
     }

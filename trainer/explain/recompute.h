@@ -16,33 +16,19 @@
 #include <string>
 #include <vector>
 
+#include "trainer/explain/recompute_search.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
-
-/// A choice that was compiled.
-struct RecomputeTrial {
-  Recompute recompute = RecomputeWord::kNone;
-  int64_t microbatches = 1;
-  double seconds = 0;  ///< predicted seconds of a step
-  TightMemory memory;  ///< memory of the run: that of the machine, or of the GPU if its memory is limited
-  bool fits = false;
-};
 
 struct RecomputeChoice {
   Recompute recompute = RecomputeWord::kNone;
   int64_t microbatches = 1;
   std::string reason;  ///< one line for the log
   /// The choice, what takes less time or less memory than any other that was compiled, and for comparison none and block;
-  /// the fastest first. Empty if the run so far has decided.
+  /// the fastest first.
   std::vector<RecomputeTrial> trials;
-};
-
-/// What the run so far has chosen.
-struct EarlierRecompute {
-  Recompute recompute;
-  int64_t microbatches = 1;
 };
 
 struct RecomputeRequest {
@@ -56,8 +42,5 @@ struct RecomputeRequest {
 };
 
 RecomputeChoice choose_recompute(const Session& session, const RecomputeRequest& request);
-
-/// As in YAML: "none", "block", "[SelfAttention]", "{block: 4}".
-std::string recompute_text(const Recompute& recompute);
 
 }  // namespace mtf

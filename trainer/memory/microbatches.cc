@@ -23,10 +23,11 @@ class Choice {
         use_(use),
         limits_(memory_limits(session)) {}
 
-  MicrobatchChoice run(const std::optional<int64_t>& before) {
-    const std::vector<int64_t> counts = microbatch_counts(session_, options_.batch_size);
-    if (before && std::ranges::find(counts, *before) != counts.end() && fits(*before))
-      return {*before, fmt::format("{} {}, as in the run so far", kKey, *before)};
+  MicrobatchChoice run(const std::optional<EarlierRecompute>& before) {
+    const std::vector<int64_t> counts = microbatch_counts(session_.layouts, options_.batch_size);
+    if (before && std::ranges::find(counts, before->microbatches) != counts.end() &&
+        fits(before->microbatches))
+      return {before->microbatches, fmt::format("{} {}, {}", kKey, before->microbatches, before->reason)};
     if (fits(1)) return {1, fmt::format("{} 1: the batch fits as a whole{}", kKey, numbers(1))};
     if (!batch_statistics_.empty()) {
       return {1, fmt::format("{} 1, although the batch does not fit{}: more would change {}", kKey,
@@ -90,9 +91,8 @@ class Choice {
 
 }  // namespace
 
-std::vector<int64_t> microbatch_counts(const Session& session, int64_t batch_size) {
-  const int64_t parts =
-      LayoutMap(session.layouts.mesh, session.layouts.activation).parts(std::string(kBatch));
+std::vector<int64_t> microbatch_counts(const Layouts& layouts, int64_t batch_size) {
+  const int64_t parts = LayoutMap(layouts.mesh, layouts.activation).parts(std::string(kBatch));
   std::vector<int64_t> counts;
   for (int64_t n = 1; n <= batch_size / parts; ++n) {
     if (batch_size % n == 0 && batch_size / n % parts == 0) counts.push_back(n);
@@ -102,7 +102,7 @@ std::vector<int64_t> microbatch_counts(const Session& session, int64_t batch_siz
 
 MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
                                      const Program* evaluation, const MemoryUse& use,
-                                     const std::optional<int64_t>& before) {
+                                     const std::optional<EarlierRecompute>& before) {
   return Choice(session, std::move(options), evaluation, use).run(before);
 }
 

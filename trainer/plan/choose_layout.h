@@ -1,5 +1,6 @@
 // Finds what `auto` stands for in `mesh`, `layout`, `parameter_layout` and `optimizer_layout`: the mesh and the rules with
-// which a training step is predicted to take the shortest time within the limit of memory.
+// which a training step is predicted to take the shortest time within the limit of memory. `train.recompute: auto` and
+// `train.microbatches: auto` are found together with them, as they decide which layouts fit.
 //
 //   const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);   // sets session.config and .layouts
 //   if (plan) fmt::print("{}", to_string(*plan, options));
@@ -16,10 +17,20 @@
 
 namespace mtf {
 
+/// What makes a layout fit into the memory, where that is auto.
+struct FoundTraining {
+  std::optional<Recompute> recompute;
+  std::optional<int64_t> microbatches;
+};
+void describe(config::Visitor& visit, FoundTraining& found);
+/// Section `train` with what was found; empty if that is nothing.
+config::Node train_section(const FoundTraining& found);
+
 /// A mesh and complete rules, as a configuration gives them.
 struct FoundLayout {
   config::MeshSizes mesh;
   LayoutRules layout, parameter_layout, optimizer_layout;
+  FoundTraining train;
 };
 void describe(config::Visitor& visit, FoundLayout& found);
 
@@ -38,9 +49,9 @@ struct LayoutPlan {
   LayoutSearchResult search;
 };
 
-/// Replaces what is `auto` in session.config, and session.layouts. A run that goes on keeps what it had found; of several
-/// processes one searches. Returns the search, or nothing where there was none; notes in `diagnostics` say what was
-/// found. Throws Error (kConfig) if the rules that are given are illegal, or if the run's mode has no training step and
+/// Replaces what is `auto` of mesh and layouts in session.config, and session.layouts; sets session.found_recompute. A run
+/// that goes on keeps what it had found; of several processes one searches. Returns the search, or nothing where there was
+/// none; notes in `diagnostics` say what was found. Throws Error (kConfig) if the rules that are given are illegal, or if the run's mode has no training step and
 /// its directory has no layout.
 std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnostics);
 

@@ -1,5 +1,7 @@
 #include "trainer/plan/costs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +12,7 @@
 #include "trainer/explain/cost_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/schedule.h"
+#include "trainer/memory/microbatches.h"
 #include "trainer/plan/depth.h"
 
 namespace mtf {
@@ -24,6 +27,18 @@ double all_bytes_sent(const Program& program, const std::vector<Instruction>& bl
   return bytes;
 }
 
+/// Adds the layers of a part of a model, by name. All parts but the last have fewer blocks of the same kinds.
+void add_layers(const std::vector<RecomputableLayers>& layers, double weight,
+                std::vector<RecomputableLayers>& sum) {
+  for (const RecomputableLayers& kind : layers) {
+    auto known = std::ranges::find(sum, kind.name, &RecomputableLayers::name);
+    if (known == sum.end()) known = sum.insert(sum.end(), RecomputableLayers{.name = kind.name});
+    known->count += std::llround(weight * static_cast<double>(kind.count));
+    known->saved += weight * kind.saved;
+    known->seconds += weight * kind.seconds;
+  }
+}
+
 CostModel cost_model_for(const Session& session, const Mesh& mesh) {
   Diagnostics reported;  // by explain
   return cost_model_of(session.config, mesh, !session.backend->is_host(), reported);
@@ -36,17 +51,24 @@ LayoutCosts::LayoutCosts(const Session& session, StepMemory memory)
   const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
   options_ = train_step_options(session.config, session.layouts, steps);
   options_.update->runs_ahead = runs_ahead(session);
-  whole_.step = build(whole_, 1);
+  if (chooses_recompute()) options_.recompute = RecomputeWord::kNone;
+  whole_.step = build(whole_, plain()).graph;
   add_shallow();
   if (session.config.evaluate.datasets.empty()) return;
   Diagnostics of_evaluation;  // its problems are reported when it is built for the run
   evaluation_ = build_evaluation(session, of_evaluation);
 }
 
-std::unique_ptr<Graph> LayoutCosts::build(const Part& part, int64_t expert_parts) const {
+std::string LayoutCosts::Variation::text() const {
+  return fmt::format("{} {} {}", expert_parts, microbatches, recompute_text(recompute));
+}
+
+TrainStep LayoutCosts::build(const Part& part, const Variation& variation) const {
   TrainStepOptions options = options_;
-  options.expert_parts = expert_parts;
-  return build_train_step(model_of(part), session_.train_data->features(), options).graph;
+  options.expert_parts = variation.expert_parts;
+  options.recompute = variation.recompute;
+  options.microbatches = variation.microbatches;
+  return build_train_step(model_of(part), session_.train_data->features(), options);
 }
 
 void LayoutCosts::add_shallow() {
@@ -62,7 +84,7 @@ void LayoutCosts::add_shallow() {
                 .step = nullptr,
                 .free = {}};
       if (known.has_errors()) throw Error(known.errors());
-      part.step = build(part, 1);
+      part.step = build(part, plain()).graph;
       shallow_.push_back(std::move(part));
     }
   } catch (const Error&) {  // such as a rule for a block that is not there: all blocks then count
@@ -70,18 +92,24 @@ void LayoutCosts::add_shallow() {
   }
 }
 
-std::unique_ptr<Graph> LayoutCosts::take(Part& part, int64_t expert_parts) {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::unique_ptr<Graph>>& free = part.free[expert_parts];
-  if (free.empty()) return build(part, expert_parts);
-  std::unique_ptr<Graph> step = std::move(free.back());
-  free.pop_back();
-  return step;
+TrainStep LayoutCosts::take(Part& part, const Variation& variation) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<TrainStep>& free = part.free[variation.text()];
+    if (!free.empty()) {
+      TrainStep step = std::move(free.back());
+      free.pop_back();
+      return step;
+    }
+  }
+  return build(part, variation);
 }
 
-void LayoutCosts::give_back(Part& part, int64_t expert_parts, std::unique_ptr<Graph> step) {
+/// Steps with other numbers of layers are hardly asked for again.
+void LayoutCosts::give_back(Part& part, const Variation& variation, TrainStep step) {
+  if (std::holds_alternative<config::Named<int64_t>>(variation.recompute)) return;
   const std::lock_guard lock(mutex_);
-  part.free[expert_parts].push_back(std::move(step));
+  part.free[variation.text()].push_back(std::move(step));
 }
 
 std::vector<const Graph*> LayoutCosts::graphs() const {
@@ -139,49 +167,175 @@ bool LayoutCosts::is_legal(const Graph& step, const Layouts& layouts, bool with_
   return !problems.has_errors();
 }
 
-bool LayoutCosts::add(Part& part, const Layouts& layouts, LayoutCost& cost, double& process_bytes) {
-  const int64_t expert_parts = mtf::expert_parts(layouts);
-  std::unique_ptr<Graph> step = take(part, expert_parts);
-  if (!is_legal(*step, layouts, &part == &whole_)) {
-    give_back(part, expert_parts, std::move(step));
+bool LayoutCosts::add(Part& part, const Layouts& layouts, const Variation& variation, StepCost& sum) {
+  TrainStep step = take(part, variation);
+  if (!is_legal(*step.graph, layouts, &part == &whole_)) {
+    give_back(part, variation, std::move(step));
     return false;
   }
-  const Program program = compile(session_, *step, layouts);
+  const Program program = compile(session_, *step.graph, layouts);
   const CostModel model = cost_model_for(session_, layouts.mesh);
-  const StepPrediction time = predict_step(schedule_of(program, model), model.hardware().device.step);
+  const std::vector<ScheduleItem> schedule = schedule_of(program, model);
+  const StepPrediction time = predict_step(schedule, model.hardware().device.step);
   const MemoryPlan memory =
       plan_memory(program, session_.config.run.check_replicas, hosting_of(session_.config));
-  cost.seconds += part.weight * time.seconds;
-  cost.computing += part.weight * time.computing;
-  cost.bytes += std::llround(part.weight * static_cast<double>(memory.position().total()));
-  cost.bytes_sent += part.weight * all_bytes_sent(program, program.instructions);
-  process_bytes += part.weight * static_cast<double>(memory.process.total());
-  give_back(part, expert_parts, std::move(step));
+  sum.cost.seconds += part.weight * time.seconds;
+  sum.cost.computing += part.weight * time.computing;
+  sum.cost.bytes += std::llround(part.weight * static_cast<double>(memory.position().total()));
+  sum.cost.bytes_sent += part.weight * all_bytes_sent(program, program.instructions);
+  if (memory_.process) {
+    const std::lock_guard lock(memory_mutex_);
+    const RunMemory need = memory_need(session_, {&program}, memory_use(session_, true, {}, {}));
+    sum.host_need += part.weight * static_cast<double>(need.host.total());
+    sum.device_need += part.weight * static_cast<double>(need.device.total());
+  }
+  sum.has_batch_statistics |= !step.batch_statistics.empty();
+  if (chooses_recompute() && variation.recompute == Recompute(RecomputeWord::kNone))
+    add_layers(recomputable_layers(step.layers, program, schedule), part.weight, sum.layers);
+  give_back(part, variation, std::move(step));
   return true;
 }
 
-LayoutCost LayoutCosts::finished(LayoutCost cost, double process_bytes) const {
-  cost.is_legal = true;
-  cost.waiting = cost.seconds - cost.computing;
-  cost.fits = (!memory_.position || cost.bytes <= *memory_.position) &&
-              (!memory_.process || process_bytes <= static_cast<double>(*memory_.process));
-  return cost;
-}
-
-LayoutCost LayoutCosts::exactly(const Layouts& layouts) {
-  LayoutCost cost;
-  double process_bytes = 0;
-  return add(whole_, layouts, cost, process_bytes) ? finished(cost, process_bytes) : LayoutCost();
-}
-
-LayoutCost LayoutCosts::operator()(const Layouts& layouts) {
-  if (shallow_.empty()) return exactly(layouts);
-  LayoutCost cost;
-  double process_bytes = 0;
-  for (Part& part : shallow_) {
-    if (!add(part, layouts, cost, process_bytes)) return {};
+LayoutCosts::StepCost LayoutCosts::sum_of(const std::vector<Part*>& parts, const Layouts& layouts,
+                                          const Variation& variation) {
+  StepCost sum;
+  try {
+    for (Part* part : parts) {
+      if (!add(*part, layouts, variation, sum)) return {};
+    }
+  } catch (const Error& error) {  // a layer does not work on so few examples
+    if (error.kind() != ErrorKind::kConfig) throw;
+    return {};
   }
-  return finished(cost, process_bytes);
+  std::erase_if(sum.layers,
+                [](const RecomputableLayers& kind) { return kind.count <= 0 || kind.saved <= 0; });
+  sum.cost.is_legal = true;
+  sum.cost.waiting = sum.cost.seconds - sum.cost.computing;
+  sum.cost.fits = fits(sum);
+  sum.cost.recompute = variation.recompute;
+  sum.cost.microbatches = variation.microbatches;
+  return sum;
+}
+
+/// Some of the layers of a kind cost as much more as their share of all of them, which are measured: a model with few
+/// blocks has no number of layers that stands for one of a deep model.
+LayoutCosts::StepCost LayoutCosts::interpolated(
+    const std::function<const StepCost&(const Recompute&)>& measured,
+    const config::Named<int64_t>& numbers) const {
+  const std::vector<RecomputableLayers>& layers = measured(RecomputeWord::kNone).layers;
+  std::vector<std::string> without;
+  std::optional<std::string> partial;
+  double share = 1;
+  for (const auto& [name, number] : numbers) {
+    const auto kind = std::ranges::find(layers, name, &RecomputableLayers::name);
+    if (kind == layers.end()) return {};
+    if (number == kind->count) {
+      without.push_back(name);
+    } else {
+      partial = name;
+      share = static_cast<double>(number) / static_cast<double>(kind->count);
+    }
+  }
+  std::vector<std::string> with = without;
+  if (partial) with.push_back(*partial);
+  const StepCost& all = measured(with);
+  const StepCost& none = without.empty() ? measured(RecomputeWord::kNone) : measured(without);
+  if (!all.cost.is_legal || !none.cost.is_legal) return {};
+  StepCost result = none;
+  const auto mix = [share](double a, double b) { return a + share * (b - a); };
+  result.cost.seconds = mix(none.cost.seconds, all.cost.seconds);
+  result.cost.computing = mix(none.cost.computing, all.cost.computing);
+  result.cost.waiting = mix(none.cost.waiting, all.cost.waiting);
+  result.cost.bytes =
+      std::llround(mix(static_cast<double>(none.cost.bytes), static_cast<double>(all.cost.bytes)));
+  result.cost.bytes_sent = mix(none.cost.bytes_sent, all.cost.bytes_sent);
+  result.host_need = mix(none.host_need, all.host_need);
+  result.device_need = mix(none.device_need, all.device_need);
+  result.cost.fits = fits(result);
+  result.cost.recompute = numbers;
+  return result;
+}
+
+bool LayoutCosts::fits(const StepCost& cost) const {
+  if (memory_.position && cost.cost.bytes > *memory_.position) return false;
+  if (!memory_.process) return true;
+  const std::optional<MemoryLimit>& device = memory_.process->device;
+  return cost.host_need <= static_cast<double>(memory_.process->host.bytes) &&
+         (!device || cost.device_need <= static_cast<double>(device->bytes));
+}
+
+/// The memory in which the results of layers are.
+TightMemory LayoutCosts::memory_of(const StepCost& cost) const {
+  if (!memory_.process) {
+    constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+    return {cost.cost.bytes, {memory_.position.value_or(kUnlimited), memory_.source}};
+  }
+  if (const auto& device = memory_.process->device) return {std::llround(cost.device_need), *device};
+  return {std::llround(cost.host_need), memory_.process->host};
+}
+
+LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& layouts, double enough) {
+  Variation variation = plain();
+  variation.expert_parts = mtf::expert_parts(layouts);
+  std::map<std::string, StepCost> costs;  // by Variation::text()
+  const auto measured = [&](const Recompute& recompute) -> const StepCost& {
+    variation.recompute = recompute;
+    const auto [found, added] = costs.try_emplace(variation.text());
+    if (added) found->second = sum_of(parts, layouts, variation);
+    return found->second;
+  };
+  if (!chooses_recompute() && !chooses_microbatches()) return measured(options_.recompute).cost;
+
+  RecomputeSearch search(
+      {.counts = chooses_microbatches() ? microbatch_counts(layouts, options_.batch_size)
+                                        : std::vector<int64_t>{options_.microbatches},
+       .chooses_layers = chooses_recompute(),
+       .base = options_.recompute,
+       .measure = [&](const Recompute& recompute, int64_t microbatches) {
+         variation.microbatches = microbatches;
+         const auto* numbers = std::get_if<config::Named<int64_t>>(&recompute);
+         if (numbers != nullptr && chooses_recompute() && parts.size() > 1) {
+           StepCost cost = interpolated(measured, *numbers);
+           variation.recompute = recompute;
+           costs.insert_or_assign(variation.text(), std::move(cost));
+         }
+         const StepCost& cost = measured(recompute);
+         return MeasuredStep{
+             .trial = {.seconds = cost.cost.seconds, .memory = memory_of(cost), .fits = cost.cost.fits},
+             .is_legal = cost.cost.is_legal,
+             .has_batch_statistics = cost.has_batch_statistics,
+             .layers = cost.layers};
+       }});
+  const MeasuredStep* best = search.run(enough);
+  if (best == nullptr) best = search.least_memory();
+  if (best == nullptr) return {};
+  variation.microbatches = best->trial.microbatches;
+  return measured(best->trial.recompute).cost;
+}
+
+LayoutCost LayoutCosts::exactly(const Layouts& layouts, const LayoutCost& about) {
+  Variation variation{mtf::expert_parts(layouts), about.recompute, about.microbatches};
+  StepCost result = sum_of({&whole_}, layouts, variation);
+  if (!about.fits) return result.cost;
+  constexpr int64_t kTries = 4, kSmallPart = 32;
+  for (int64_t tried = 1; tried < kTries && result.cost.is_legal && !result.cost.fits; ++tried) {
+    auto* numbers = std::get_if<config::Named<int64_t>>(&variation.recompute);
+    if (numbers == nullptr) break;
+    int64_t& number =
+        numbers->back().second;  // that of the only kind of which some layers are not recomputed
+    number += tried * (number / kSmallPart + 1);
+    StepCost more = sum_of({&whole_}, layouts, variation);
+    if (!more.cost.is_legal) break;  // there are not so many
+    result = std::move(more);
+  }
+  return result.cost;
+}
+
+LayoutCost LayoutCosts::operator()(const Layouts& layouts, double enough) {
+  std::vector<Part*> parts;
+  for (Part& part : shallow_) parts.push_back(&part);
+  if (parts.empty()) parts.push_back(&whole_);
+  return cost_of(parts, layouts, enough);
 }
 
 }  // namespace mtf

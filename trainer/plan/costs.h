@@ -1,8 +1,11 @@
 // What a layout costs a training step: it is compiled, its time is predicted, and its memory is planned, as run.mode=explain
-// does it.
+// does it. Where `train.recompute` or `train.microbatches` are auto, a layout that does not fit into the memory is tried
+// with some of either (RecomputeSearch).
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/explain/recompute_search.h"
+#include "trainer/memory/memory_check.h"
 #include "trainer/plan/bounds.h"
 #include "trainer/plan/search.h"
 #include "trainer/session/session.h"
@@ -18,9 +23,9 @@ namespace mtf {
 
 /// The memory that a step may take; nothing: it is not limited.
 struct StepMemory {
-  std::optional<int64_t> position;  ///< in bytes, of a position
-  std::optional<int64_t> process;   ///< bytes of a process, which positions share
-  std::string source;               ///< where the limit is from: "layout_search.memory_limit"
+  std::optional<int64_t> position;      ///< in bytes, of a position
+  std::optional<MemoryLimits> process;  ///< of all that a run needs in a process, without its evaluations
+  std::string source;                   ///< where the limit is from: "layout_search.memory_limit"
 };
 
 class LayoutCosts {
@@ -29,11 +34,11 @@ class LayoutCosts {
   LayoutCosts(const Session& session, StepMemory memory);
 
   /// The cost of a layout; of a model with many equal blocks what two models with few of them say, with one block more
-  /// in the second. An illegal layout costs nothing but LayoutCost::is_legal. Both may be called by several threads at a
-  /// time.
-  LayoutCost operator()(const Layouts& layouts);
-  /// The same with all blocks.
-  LayoutCost exactly(const Layouts& layouts);
+  /// in the second. An illegal layout costs nothing but LayoutCost::is_legal. A layout that takes `enough` seconds without
+  /// recomputation is not made to fit by it. Both may be called by several threads at a time.
+  LayoutCost operator()(const Layouts& layouts, double enough = std::numeric_limits<double>::infinity());
+  /// The same with all blocks, for what `about` recomputes, or a few layers more if that does not fit.
+  LayoutCost exactly(const Layouts& layouts, const LayoutCost& about);
   /// True if the two differ.
   bool extrapolates() const { return !shallow_.empty(); }
 
@@ -48,6 +53,8 @@ class LayoutCosts {
   /// are in one process, or each has one and a single link joins them.
   bool are_dimensions_alike() const;
   const StepMemory& memory() const { return memory_; }
+  bool chooses_recompute() const { return is_auto(session_.config.train.recompute); }
+  bool chooses_microbatches() const { return !session_.config.train.microbatches.value; }
 
  private:
   /// A model whose cost counts `weight` times.
@@ -55,23 +62,46 @@ class LayoutCosts {
     double weight = 1;
     std::unique_ptr<Model> own;
     std::unique_ptr<Graph> step;  ///< with one expert part
-    /// Graphs that no thread has in hand, by TrainStepOptions::expert_parts: partition() adds to a graph for a while.
-    std::map<int64_t, std::vector<std::unique_ptr<Graph>>> free;
+    /// Steps that no thread has in hand, by Variation::text(): partition() adds to a graph for a while.
+    std::map<std::string, std::vector<TrainStep>> free;
+  };
+  /// What a layout and its search for recomputation change in a step.
+  struct Variation {
+    int64_t expert_parts = 1;
+    Recompute recompute = RecomputeWord::kNone;
+    int64_t microbatches = 1;
+    std::string text() const;
+  };
+  /// The cost of a step, and what the search for recomputation asks.
+  struct StepCost {
+    LayoutCost cost;
+    double host_need = 0, device_need = 0;  ///< bytes of the process, where these are limited
+    bool has_batch_statistics = false;
+    std::vector<RecomputableLayers> layers = {};
   };
   const Model& model_of(const Part& part) const { return part.own ? *part.own : *session_.model; }
-  std::unique_ptr<Graph> build(const Part& part, int64_t expert_parts) const;
+  Variation plain() const { return {1, options_.recompute, options_.microbatches}; }
+  TrainStep build(const Part& part, const Variation& variation) const;
   void add_shallow();
-  std::unique_ptr<Graph> take(Part& part, int64_t expert_parts);
-  void give_back(Part& part, int64_t expert_parts, std::unique_ptr<Graph> step);
+  TrainStep take(Part& part, const Variation& variation);
+  void give_back(Part& part, const Variation& variation, TrainStep step);
   bool is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation);
   /// Adds what the part costs; false if the layout is illegal.
-  bool add(Part& part, const Layouts& layouts, LayoutCost& cost, double& process_bytes);
-  LayoutCost finished(LayoutCost cost, double process_bytes) const;
+  bool add(Part& part, const Layouts& layouts, const Variation& variation, StepCost& sum);
+  /// The cost of all parts; not legal if that of one is not.
+  StepCost sum_of(const std::vector<Part*>& parts, const Layouts& layouts, const Variation& variation);
+  StepCost interpolated(const std::function<const StepCost&(const Recompute&)>& measured,
+                        const config::Named<int64_t>& numbers) const;
+  TightMemory memory_of(const StepCost& cost) const;
+  bool fits(const StepCost& cost) const;
+  /// The cost of a layout, with what makes it fit.
+  LayoutCost cost_of(const std::vector<Part*>& parts, const Layouts& layouts, double enough);
 
   const Session& session_;
   const StepMemory memory_;
   TrainStepOptions options_;
-  std::mutex mutex_;  ///< guards Part::free and evaluation_
+  std::mutex mutex_;         ///< guards Part::free and evaluation_
+  std::mutex memory_mutex_;  ///< guards the backend, which is asked for the scratch of kernels
   Part whole_;
   std::vector<Part> shallow_;
   std::unique_ptr<Graph> evaluation_;  ///< null: the run has none

@@ -21,12 +21,20 @@ std::string rules_text(const PlannedLayout& planned, bool with_mesh) {
     text += " parameters " + config::to_flow_yaml(config::dump(found.parameter_layout));
   if (!found.optimizer_layout.empty())
     text += " optimizer " + config::to_flow_yaml(config::dump(found.optimizer_layout));
+  if (planned.cost.recompute != Recompute(RecomputeWord::kNone) && found.train.recompute)
+    text += " recompute " + recompute_text(planned.cost.recompute);
+  if (planned.cost.microbatches > 1 && found.train.microbatches)
+    text += fmt::format(" in {} microbatches", planned.cost.microbatches);
   return text;
 }
 
 std::string why_not(const LayoutPlan& plan, const LayoutCost& cost) {
   const LayoutCost& best = plan.search.best().cost;
-  if (!cost.fits) return "more memory than " + plan.memory.source;
+  if (!cost.fits) {
+    const bool is_tried =
+        plan.layouts.front().found.train.recompute || plan.layouts.front().found.train.microbatches;
+    return (is_tried ? "takes longer, or more memory than " : "more memory than ") + plan.memory.source;
+  }
   const double computing = cost.computing - best.computing, waiting = cost.waiting - best.waiting;
   if (cost.seconds <= best.seconds) return cost.bytes > best.bytes ? "as fast, more memory" : "as fast";
   if (computing >= waiting) return fmt::format("computes {} longer", predicted_time_text(computing));
@@ -61,6 +69,8 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
         std::pair("optimizer_layout", &best.optimizer_layout)}) {
     if (!rules->empty()) text += fmt::format("{}: {}\n", section, config::to_flow_yaml(config::dump(*rules)));
   }
+  const config::Node train = train_section(best.train);
+  if (!train.entries().empty()) text += fmt::format("train: {}\n", config::to_flow_yaml(train));
   TextTable table({{"layout"},
                    {"step", TextTable::kRight},
                    {"computing", TextTable::kRight},

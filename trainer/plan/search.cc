@@ -227,9 +227,10 @@ class Run {
     for (LayoutCandidate& candidate : candidates) {
       if (is_new(candidate)) results.push_back({std::move(candidate), {}});
     }
+    const double enough = limit();
     auto evaluate_one = [&](int64_t i, int /*worker*/) {
       EvaluatedLayout& result = results[static_cast<size_t>(i)];
-      result.cost = search_.evaluate(result.layout);
+      result.cost = search_.evaluate(result.layout, enough);
     };
     if (search_.pool) {
       search_.pool->run(std::ssize(results), evaluate_one);

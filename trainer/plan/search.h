@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/runtime/thread_pool.h"
+#include "trainer/config/config.h"
 #include "trainer/plan/dimensions.h"
 
 namespace mtf {
@@ -46,6 +47,9 @@ struct LayoutCost {
   int64_t bytes = 0;      ///< memory of a position
   double bytes_sent = 0;  ///< by a position in a step
   int variant = 0;        ///< which of the layouts of variables at rest (LayoutCosts)
+  /// What the step computes again, and its microbatches, where these are still to be found.
+  Recompute recompute = RecomputeWord::kNone;
+  int64_t microbatches = 1;
 };
 
 struct EvaluatedLayout {
@@ -78,8 +82,9 @@ struct LayoutSearch {
   std::vector<std::vector<int64_t>> meshes;  ///< the sizes of each
   /// Seconds that every completion takes at least.
   std::function<double(const std::vector<SearchAxis>&)> bound;
-  std::function<LayoutCost(const LayoutCandidate&)>
-      evaluate;  ///< by several threads at a time if there is a pool
+  /// The cost of a layout; called by several threads at a time if there is a pool. A layout that takes `enough` seconds is
+  /// not better than the best one: it need not be made to fit into the memory.
+  std::function<LayoutCost(const LayoutCandidate&, double enough)> evaluate;
   ThreadPool* pool = nullptr;
   /// Rules that are given, by mesh dimension; their dimensions are split over no others. Only with one mesh.
   SplitChoice fixed = {};

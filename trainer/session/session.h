@@ -34,6 +34,13 @@ struct Teacher {
   Manifest manifest;
 };
 
+/// What `train.recompute: auto` and `train.microbatches: auto` have become before. The run keeps it while it fits.
+struct EarlierRecompute {
+  Recompute recompute = RecomputeWord::kNone;
+  int64_t microbatches = 1;
+  std::string reason = "as in the run so far";
+};
+
 struct Session {
   Config config;
   std::shared_ptr<ProcessGroup> processes;  ///< the processes of the run
@@ -52,7 +59,8 @@ struct Session {
   std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
   CollectiveBackend collective_backend = {};  ///< set by check_same_run()
   std::optional<DeviceBudget> device_budget = {};
-  std::optional<Teacher> teacher = {};  ///< set in modes with a training step
+  std::optional<Teacher> teacher = {};                   ///< set in modes with a training step
+  std::optional<EarlierRecompute> found_recompute = {};  ///< what was found together with `layout: auto`
 };
 
 /// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the

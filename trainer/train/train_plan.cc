@@ -165,7 +165,7 @@ void set_recompute(Session& session, OpenRecompute open, TrainPlan& plan, std::o
 /// What the run so far has chosen where `train.recompute` is auto now: not `block`, which stands there by hand.
 std::optional<EarlierRecompute> earlier_recompute(const Recompute& recompute, int64_t microbatches) {
   if (is_auto(recompute) || recompute == Recompute(RecomputeWord::kBlock)) return std::nullopt;
-  return EarlierRecompute{recompute, microbatches};
+  return EarlierRecompute{.recompute = recompute, .microbatches = microbatches};
 }
 
 void check_labels(const Session& session, const std::optional<Dimension>& classes,
@@ -229,7 +229,10 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   if (recomputes) {
     earlier = earlier_recompute(std::exchange(session.config.train.recompute, RecomputeWord::kAuto),
                                 before ? *before : config.train.microbatches.value.value_or(1));
+  } else if (before) {
+    earlier = EarlierRecompute{.microbatches = *before};
   }
+  if (!earlier) earlier = session.found_recompute;
   TrainStepOptions options = train_step_options(
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
   options.update->runs_ahead = runs_ahead(session);
@@ -256,7 +259,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
     set_recompute(session, {{options, decides, evaluated, use, {}, earlier}, before}, plan, step);
   } else {
     session.processes->exchange("memory", "");
-    if (decides) choice = choose_microbatches(session, options, evaluated, use, before);
+    if (decides) choice = choose_microbatches(session, options, evaluated, use, earlier);
   }
   const std::vector<std::string> chosen =
       session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
