@@ -65,6 +65,9 @@ expect_text "2 along \`stages\`, microbatches: 4, 1f1b: each waits for 20.0 % of
 expect_text "stage 1 "
 expect_exit 0 "$mtf_train" network.yaml run.mode=explain explain.format=json "${stages[@]}" hardware=cpu_32_cores_10g cluster.processes=2 cluster.launcher=none cluster.process=0 cluster.address=localhost:1
 
+expect_exit 0 "$mtf_train" network.yaml run.mode=explain "${stages[@]}" train.microbatches=1
+expect_text "with one microbatch the 2 stages of the pipeline work one after the other: \`train.microbatches: 4\`, or more"
+
 expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:8 layout=layers:stages
 expect_text "4 blocks cannot lie on 8 stages"
 expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout=layers:stage

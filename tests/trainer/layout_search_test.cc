@@ -202,7 +202,7 @@ std::vector<JointTrial> joint_trials(const Session& session, const Layouts& layo
       if (diagnostics.has_errors()) return {};
       const Program program = compile(session, *step.graph, layouts);
       trials.push_back({predict_step(schedule_of(program, model), model.hardware().device.step).seconds,
-                        plan_memory(program, false, hosting_of(session.config)).position_bytes()});
+                        plan_memory(program, false, hosting_of(session.config)).position().total()});
     }
   }
   return trials;

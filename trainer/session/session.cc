@@ -400,6 +400,24 @@ bool runs_ahead(const Session& session) {
   return !session.backend->is_host() && !parameter_servers(session.config);
 }
 
+namespace {
+
+/// With one microbatch the stages of a pipeline work one after the other.
+void warn_of_one_microbatch(const Session& session, Diagnostics& diagnostics) {
+  const std::optional<Pipeline>& pipeline = session.layouts.pipeline;
+  if (!pipeline || session.config.train.microbatches.value != 1) return;
+  const int64_t stages =
+      session.layouts.mesh.size(*session.layouts.mesh.shape().find(pipeline->mesh_dimension));
+  if (stages == 1) return;
+  diagnostics.warning(
+      session.config.mark("train.microbatches"),
+      fmt::format("with one microbatch the {} stages of the pipeline work one after the other: "
+                  "`train.microbatches: {}`, or more",
+                  stages, 2 * stages));
+}
+
+}  // namespace
+
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
                                     Diagnostics& diagnostics) {
   if (!session.model || !session.train_data) return std::nullopt;
@@ -409,6 +427,7 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
         step = build_train_step(*session.model, session.train_data->features(), options);
         check_layouts(*step->graph, session.layouts, diagnostics);
         check_pipeline(*step->graph, session.layouts, diagnostics);
+        warn_of_one_microbatch(session, diagnostics);
         DimensionNames names;
         names.add(*step->graph);
         check_teacher_rules(session, names, diagnostics);
