@@ -77,7 +77,9 @@ class RemoteGroupPlan::Planner {
  public:
   Planner(const HostedMesh& hosted, const RemoteGroupRequest& request)
       : hosted_(hosted), mesh_(hosted.mesh()), request_(request), members_(mesh_.size_of(request.axes)) {
-    for (int process = 0; process < hosted.processes(); ++process) add_consumer(hosted.of(process));
+    for (int process = 0; process < hosted.processes(); ++process) {
+      if (has_results(process)) add_consumer(hosted.of(process));
+    }
   }
 
   std::vector<Group> groups() {
@@ -134,6 +136,16 @@ class RemoteGroupPlan::Planner {
   }
   int64_t position_of(int64_t base, int64_t member) const {
     return base + mesh_.first_position(member, request_.axes);
+  }
+
+  /// False for a process without a position that has results.
+  bool has_results(int process) const {
+    const std::optional<Pin>& pin = request_.computed.pin;
+    const int64_t begin = process * hosted_.positions();
+    for (int64_t position = begin; pin && position < begin + hosted_.positions(); ++position) {
+      if (mesh_.is_at(position, *pin)) return true;
+    }
+    return !pin;
   }
 
   /// The results that a process needs, by base of the group.

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "data/paths.h"
-#include "engine/runtime/memory_plan.h"
 #include "engine/runtime/remote_traffic.h"
 #include "engine/spmd/passes/pipeline_order.h"
 #include "trainer/decode/decoding_memory.h"
@@ -127,7 +126,7 @@ ExplainedHardware explained_hardware(const Config& config, const CostModel& mode
 }
 
 std::optional<ExplainedPipeline> explained_pipeline(const Layouts& layouts, const Program& step,
-                                                    int64_t microbatches) {
+                                                    int64_t microbatches, const ExplainedMemory& memory) {
   if (!layouts.pipeline) return std::nullopt;
   const Pipeline& pipeline = *layouts.pipeline;
   const int64_t stages = step.mesh.size(*step.mesh.shape().find(pipeline.mesh_dimension));
@@ -136,10 +135,8 @@ std::optional<ExplainedPipeline> explained_pipeline(const Layouts& layouts, cons
                            pipeline.rounds,
                            pipeline.schedule,
                            pipeline_bubble(pipeline.placed->stages, microbatches, pipeline.schedule),
-                           {},
+                           memory.stages,
                            {}};
-  for (const MemoryPlan::Position& position : plan_memory(step).stages)
-    result.bytes.push_back(position.total());
   result.bytes.resize(static_cast<size_t>(stages));
   result.parameters.resize(static_cast<size_t>(stages));
   for (const ProgramVariable& v : step.variables) {
@@ -233,13 +230,14 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   if (result.evaluation) programs.push_back(&result.evaluation->program);
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
-  result.pipeline = explained_pipeline(session.layouts, result.step.program, options.microbatches);
   result.work = work_by_kind(result.step.facts);
   result.layers = work_by_layer(result.step);
   result.schedule = schedule_of(result.step.program, model);
   result.prediction = predict_step(result.schedule, model.hardware().device.step);
   result.hardware = explained_hardware(config, model, result);
   result.memory = explain_memory(session, programs, sets);
+  result.pipeline =
+      explained_pipeline(session.layouts, result.step.program, options.microbatches, result.memory);
   result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);
   result.unused_axes = unused_axes(result.step.program);
   for (const Problem& warning : diagnostics.warnings()) add_unique(warning.to_string(), result.warnings);

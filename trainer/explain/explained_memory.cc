@@ -32,6 +32,7 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
   };
   const MemoryPlan step = plan_memory(*programs[0], session.config.run.check_replicas);
   const size_t stage = step.largest_stage();
+  for (const MemoryPlan::Position& position : step.stages) memory.stages.push_back(position.total());
   const std::array<int64_t, 4> variables = variable_bytes(*programs[0], static_cast<int64_t>(stage));
   add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);
   add("optimizer slots", variables[static_cast<size_t>(Variable::Kind::kSlot)]);

@@ -17,6 +17,8 @@ struct ExplainedMemory {
   /// Tensors of one position alone on its device; zero parts are omitted.
   std::vector<MemoryNeed::Part> position;
   int64_t position_bytes = 0;
+  std::vector<int64_t>
+      stages;              ///< by stage of a pipeline: tensors of the training step on one of its positions
   int64_t step_bytes = 0;  ///< the part of position_bytes that the training step alone needs
   MemoryNeed process;      ///< host memory; what the positions of this process share counts once
   MemoryLimit limit;       ///< of the host memory
