@@ -319,11 +319,10 @@ TEST(GlooTransport, LeavesNoDescriptorAndNoThread) {
     });
   };
   cycle(2);
-  const int64_t descriptors = testing::entries_of(testing::kOpenDescriptors),
-                threads = testing::entries_of(testing::kRunningThreads);
+  const int64_t descriptors = entries_of(kOpenDescriptors), threads = entries_of(kRunningThreads);
   for (int i = 0; i < 20; ++i) cycle(2 + i % 3);
-  EXPECT_EQ(testing::settled_entries(testing::kOpenDescriptors, descriptors), descriptors);
-  EXPECT_EQ(testing::settled_entries(testing::kRunningThreads, threads), threads);
+  EXPECT_EQ(settled_entries(kOpenDescriptors, descriptors), descriptors);
+  EXPECT_EQ(settled_entries(kRunningThreads, threads), threads);
 }
 
 }  // namespace

@@ -307,16 +307,15 @@ TEST(TcpStore, AServerThatIsSilentIsALostPeer) {
 
 TEST(TcpStore, LeavesNoDescriptorOrThread) {
   { const TcpStoreServer warm_up; }
-  const int64_t descriptors = testing::entries_of(testing::kOpenDescriptors),
-                threads = testing::entries_of(testing::kRunningThreads);
+  const int64_t descriptors = entries_of(kOpenDescriptors), threads = entries_of(kRunningThreads);
   for (int cycle = 0; cycle < 100; ++cycle) {
     const TcpStoreServer server;
     TcpStore one(client_of(server)), other(client_of(server));
     one.set("a", "b");
     EXPECT_EQ(other.get("a", kLong), "b");
   }
-  EXPECT_EQ(testing::settled_entries(testing::kOpenDescriptors, descriptors), descriptors);
-  EXPECT_EQ(testing::settled_entries(testing::kRunningThreads, threads), threads);
+  EXPECT_EQ(settled_entries(kOpenDescriptors, descriptors), descriptors);
+  EXPECT_EQ(settled_entries(kRunningThreads, threads), threads);
 }
 
 }  // namespace

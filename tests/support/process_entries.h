@@ -7,7 +7,7 @@
 #include <iterator>
 #include <thread>
 
-namespace mtf::testing {
+namespace mtf {
 
 inline constexpr const char *kOpenDescriptors = "/proc/self/fd", *kRunningThreads = "/proc/self/task";
 
@@ -23,4 +23,4 @@ inline int64_t settled_entries(const char* directory, int64_t expected) {
   return entries_of(directory);
 }
 
-}  // namespace mtf::testing
+}  // namespace mtf
