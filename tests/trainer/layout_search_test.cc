@@ -12,6 +12,7 @@
 #include "trainer/memory/microbatches.h"
 #include "trainer/plan/costs.h"
 #include "trainer/plan/mesh_shapes.h"
+#include "trainer/plan/plain.h"
 #include "trainer/plan/rules.h"
 
 namespace mtf::testing {
@@ -283,6 +284,53 @@ TEST(LayoutSearch, RecomputesSomeLayersOfADeepModel) {
   EXPECT_NEAR(about.seconds, exact.seconds, 0.05 * exact.seconds);
   const LayoutCost slow = costs(laid_out(session), none.seconds / 2);
   EXPECT_FALSE(slow.fits) << "it is slower than others without recomputation";
+}
+
+EvaluatedLayout with_rules(const std::vector<size_t>& dimensions, double seconds, int64_t bytes = 0) {
+  EvaluatedLayout evaluated{{0, SplitChoice(1)}, {.is_legal = true, .seconds = seconds, .bytes = bytes}};
+  for (const size_t i : dimensions) evaluated.layout.chosen[0].set(i);
+  return evaluated;
+}
+int64_t rules_in(const EvaluatedLayout& evaluated) { return static_cast<int64_t>(evaluated.layout.rules()); }
+
+TEST(PlainLayouts, HaveTheFewestRulesAndTheLeastMemoryAmongThoseThatAreAboutAsFast) {
+  std::vector<EvaluatedLayout> layouts{with_rules({0, 1, 2}, 1), with_rules({0, 1}, 1.005),
+                                       with_rules({0}, 1.008, 10), with_rules({1}, 1.009, 5),
+                                       with_rules({}, 1.02)};
+  layouts.push_back(with_rules({}, 0.5));
+  layouts.back().cost.fits = false;
+  std::vector<EvaluatedLayout> some = layouts;
+  put_plainest_first(layouts, std::ssize(layouts), rules_in);
+  EXPECT_EQ(layouts.front().cost.seconds, 1.009);
+  EXPECT_EQ(layouts[1].cost.seconds, 1) << "the others stay in order";
+  put_plainest_first(some, 2, rules_in);
+  EXPECT_EQ(some.front().cost.seconds, 1.005);
+}
+
+TEST(PlainLayouts, LeaveOutRulesThatAreNotWorthAPercent) {
+  int64_t evaluations = 0;
+  const EvaluateAll evaluate = [&](const std::vector<LayoutCandidate>& candidates) {
+    std::vector<EvaluatedLayout> results;
+    for (const LayoutCandidate& candidate : candidates) {
+      const DimensionSet& set = candidate.chosen[0];
+      const double seconds = 1 + (set[0] ? 0 : 0.05) + (set[1] ? 0 : 0.004) + (set[2] ? 0 : 0.003);
+      results.push_back({candidate, {.is_legal = true, .seconds = seconds}});
+      ++evaluations;
+    }
+    return results;
+  };
+  const auto never = [] { return false; };
+  std::vector<EvaluatedLayout> layouts{with_rules({0, 1, 2}, 1)};
+  leave_out_rules(layouts, {}, evaluate, rules_in, never);
+  EXPECT_EQ(layouts.front().layout.chosen[0], DimensionSet(1)) << "rule 0 alone";
+  EXPECT_DOUBLE_EQ(layouts.front().cost.seconds, 1.007);
+  EXPECT_EQ(evaluations, 4) << "three with a rule less, and one of these with another one less";
+  std::vector<EvaluatedLayout> fixed{with_rules({0, 1, 2}, 1)};
+  leave_out_rules(fixed, DimensionSet(2), evaluate, rules_in, never);
+  EXPECT_EQ(fixed.front().layout.chosen[0], DimensionSet(3)) << "rule 1 is given";
+  std::vector<EvaluatedLayout> stopped{with_rules({0, 1, 2}, 1)};
+  leave_out_rules(stopped, {}, evaluate, rules_in, [] { return true; });
+  EXPECT_EQ(stopped.size(), 1u);
 }
 
 TEST(MeshShapes, AreAllThatTheMostDimensionsAllow) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/base/signals.h"
+#include "trainer/plan/plain.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/model_dir.h"
 
@@ -175,7 +176,9 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
     note += fmt::format("; {} a step predicted, {} of memory for a position; {} layouts evaluated in {}{}",
                         duration_text(cost.seconds), bytes_text(static_cast<double>(cost.bytes)),
                         plan->search.evaluations, duration_text(plan->search.seconds),
-                        plan->search.is_proven() && !plan->are_cut ? ", none is faster" : "");
+                        plan->search.is_proven() && !plan->are_cut
+                            ? fmt::format(", none is more than {:g} % faster", 100 * kAboutEqual)
+                            : "");
   }
   diagnostics.note(note);
   return plan;

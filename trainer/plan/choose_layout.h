@@ -34,13 +34,19 @@ struct FoundLayout {
 };
 void describe(config::Visitor& visit, FoundLayout& found);
 
+/// The number of rules, as a dimension over two mesh dimensions counts twice, and one each for recomputation and
+/// microbatches.
+int64_t rule_count(const FoundLayout& found);
+
 struct PlannedLayout {
   FoundLayout found;
   LayoutCost cost;
 };
 
 struct LayoutPlan {
-  std::vector<PlannedLayout> layouts;  ///< those that were evaluated, the best first
+  /// Those that were evaluated: first the one that is taken, which has the fewest rules among those that are about as
+  /// fast as the fastest one (kAboutEqual), then the others, the best first.
+  std::vector<PlannedLayout> layouts;
   int64_t exact = 0;  ///< so many of them have costs that are computed with all blocks of the model
   size_t meshes = 1;  ///< that were searched
   StepMemory memory;

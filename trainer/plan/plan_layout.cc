@@ -1,5 +1,7 @@
 // plan_layout(): the search for the best layout.
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -7,6 +9,7 @@
 #include "trainer/plan/bounds.h"
 #include "trainer/plan/choose_layout.h"
 #include "trainer/plan/mesh_shapes.h"
+#include "trainer/plan/plain.h"
 #include "trainer/plan/rules.h"
 
 namespace mtf {
@@ -48,6 +51,10 @@ class Planner {
         pool_(thread_count(session.config), [] {}) {}
 
   LayoutPlan plan(const LayoutSearchLimits& limits) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto elapsed = [begin] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
     LayoutSearch search{
         .dimensions = dimensions_,
         .meshes = meshes_,
@@ -67,10 +74,12 @@ class Planner {
                     .are_cut = dimensions_.are_cut(),
                     .is_stopped = false,
                     .search = search.run(limits)};
+    make_plain(plan.search, [&] { return elapsed() > limits.seconds || (limits.stop && limits.stop()); });
     plan.is_stopped = limits.stop && limits.stop();
     plan.exact = costs_.extrapolates() ? make_exact(plan.search) : std::ssize(plan.search.evaluated);
     for (const EvaluatedLayout& evaluated : plan.search.evaluated)
       plan.layouts.push_back({found(evaluated.layout, evaluated.cost), evaluated.cost});
+    plan.search.seconds = elapsed();
     return plan;
   }
 
@@ -130,6 +139,34 @@ class Planner {
     return bounds_.seconds(axes);
   }
 
+  /// Prefers a layout with fewer rules to the fastest one if it is about as fast.
+  void make_plain(LayoutSearchResult& result, const std::function<bool()>& is_over) {
+    std::vector<EvaluatedLayout>& all = result.evaluated;
+    if (all.empty() || !all.front().cost.fits) return;
+    const double enough = all.front().cost.seconds * (1 + kAboutEqual);
+    const EvaluateAll evaluate_all = [&](std::vector<LayoutCandidate> candidates) {
+      std::vector<EvaluatedLayout> results;
+      for (LayoutCandidate& candidate : candidates) results.push_back({std::move(candidate), {}});
+      pool_.run(std::ssize(results), [&](int64_t i, int /*worker*/) {
+        EvaluatedLayout& evaluated = results[static_cast<size_t>(i)];
+        evaluated.cost = evaluate(evaluated.layout, enough);
+      });
+      result.evaluations += std::ssize(results);
+      std::erase_if(results, [](const EvaluatedLayout& e) { return !e.cost.is_legal; });
+      return results;
+    };
+    put_plainest_first(all, std::ssize(all), rules_);
+    leave_out_rules(all, decided_, evaluate_all, rules_, is_over);
+    if (all.front().cost.variant == kAsLaidOut || is_over()) return;
+    EvaluatedLayout plainer{all.front().layout, {}};
+    plainer.cost = evaluate(plainer.layout, enough, all.front().cost.variant - 1);
+    ++result.evaluations;
+    if (!plainer.cost.is_legal) return;
+    all.push_back(std::move(plainer));
+    put_plainest_first(all, std::ssize(all), rules_);
+    std::stable_sort(all.begin() + 1, all.end(), is_better);
+  }
+
   /// Computes what the best layouts cost with all blocks, and puts them in order. Returns their number. Goes on until one
   /// fits, as the first ones may not.
   int64_t make_exact(LayoutSearchResult& result) {
@@ -151,6 +188,7 @@ class Planner {
       is_found =
           !has_fitting || std::any_of(all.begin(), end, [](const EvaluatedLayout& e) { return e.cost.fits; });
       std::sort(all.begin(), end, is_better);
+      put_plainest_first(all, done, rules_);
     }
     const auto legal = std::stable_partition(all.begin(), all.begin() + done,
                                              [](const EvaluatedLayout& e) { return e.cost.is_legal; });
@@ -212,9 +250,11 @@ class Planner {
     return make_layouts(trial, found.mesh.resolve(1));
   }
 
-  LayoutCost evaluate(const LayoutCandidate& candidate, double enough) {
+  /// The cost of the best variant up to `last`.
+  LayoutCost evaluate(const LayoutCandidate& candidate, double enough, int last = kParametersSplit) {
     LayoutCost best;
     for (const int variant : {kAsLaidOut, kOptimizerSplit, kParametersSplit}) {
+      if (variant > last) break;
       if ((variant == kOptimizerSplit && !open_.optimizer) ||
           (variant == kParametersSplit && !open_.parameter))
         continue;
@@ -245,9 +285,21 @@ class Planner {
   const LayoutBounds bounds_;
   DimensionSet decided_;
   ThreadPool pool_;
+  const RuleCount rules_ = [this](const EvaluatedLayout& e) { return rule_count(found(e.layout, e.cost)); };
 };
 
 }  // namespace
+
+int64_t rule_count(const FoundLayout& found) {
+  int64_t count = 0;
+  for (const LayoutRules* rules : {&found.layout, &found.parameter_layout, &found.optimizer_layout}) {
+    for (const LayoutRule& rule : rules->rules()) count += std::ssize(rule.mesh_dimensions);
+  }
+  if (const auto& recompute = found.train.recompute;
+      recompute && *recompute != Recompute(RecomputeWord::kNone))
+    ++count;
+  return count + (found.train.microbatches.value_or(1) > 1 ? 1 : 0);
+}
 
 LayoutPlan plan_layout(const Session& session, const LayoutSearchLimits& limits) {
   return Planner(session).plan(limits);

@@ -6,6 +6,7 @@
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/table.h"
 #include "trainer/plan/choose_layout.h"
+#include "trainer/plan/plain.h"
 #include "trainer/report/progress.h"
 
 namespace mtf {
@@ -28,15 +29,21 @@ std::string rules_text(const PlannedLayout& planned, bool with_mesh) {
   return text;
 }
 
-std::string why_not(const LayoutPlan& plan, const LayoutCost& cost) {
-  const LayoutCost& best = plan.search.best().cost;
+std::string why_not(const LayoutPlan& plan, const PlannedLayout& other) {
+  const PlannedLayout& best = plan.layouts.front();
+  const LayoutCost& cost = other.cost;
   if (!cost.fits) {
-    const bool is_tried =
-        plan.layouts.front().found.train.recompute || plan.layouts.front().found.train.microbatches;
+    const bool is_tried = other.found.train.recompute || other.found.train.microbatches;
     return (is_tried ? "takes longer, or more memory than " : "more memory than ") + plan.memory.source;
   }
-  const double computing = cost.computing - best.computing, waiting = cost.waiting - best.waiting;
-  if (cost.seconds <= best.seconds) return cost.bytes > best.bytes ? "as fast, more memory" : "as fast";
+  const double computing = cost.computing - best.cost.computing, waiting = cost.waiting - best.cost.waiting;
+  if (cost.seconds <= best.cost.seconds) {
+    const double faster = 1 - cost.seconds / best.cost.seconds;
+    std::string text = faster < 5e-5 ? "as fast" : fmt::format("{:.2f} % faster", 100 * faster);
+    const int64_t more = rule_count(other.found) - rule_count(best.found);
+    if (more > 0) return text + fmt::format(", {} more rule{}", more, more == 1 ? "" : "s");
+    return text + (cost.bytes > best.cost.bytes ? ", more memory" : "");
+  }
   if (computing >= waiting) return fmt::format("computes {} longer", predicted_time_text(computing));
   return fmt::format("waits {} longer", predicted_time_text(waiting));
 }
@@ -46,8 +53,13 @@ std::string proof_text(const LayoutPlan& plan) {
   if (!search.best().cost.fits)
     return fmt::format("none of the {} fits into {}: this one takes the least memory", search.evaluations,
                        plan.memory.source);
-  if (search.is_proven() && !plan.are_cut)
-    return "no other layout of these dimensions is predicted to be faster";
+  if (search.is_proven() && !plan.are_cut) {
+    const bool is_fastest = std::ranges::none_of(plan.layouts, [&](const PlannedLayout& other) {
+      return other.cost.fits && other.cost.seconds < search.best().cost.seconds;
+    });
+    return fmt::format("no other layout of these dimensions is predicted to be {}faster",
+                       is_fastest ? "" : fmt::format("more than {:g} % ", 100 * kAboutEqual));
+  }
   return fmt::format("{}: another one may be faster by {:.1f} %",
                      plan.is_stopped ? "stopped" : "the time was up (layout_search.time_limit)",
                      100 * search.gap);
@@ -87,7 +99,7 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
     table.row({rules_text(plan.layouts[i], plan.meshes > 1), about + predicted_time_text(cost.seconds),
                predicted_time_text(cost.computing), predicted_time_text(cost.waiting),
                bytes_text(static_cast<double>(cost.bytes)), bytes_text(cost.bytes_sent),
-               i == 0 ? "" : why_not(plan, cost)});
+               i == 0 ? "" : why_not(plan, plan.layouts[i])});
   }
   return text + "\n" + table.to_string() + "\n";
 }
