@@ -47,11 +47,22 @@ split=(mesh="rows:2;stages:2;cols:2" layout="batch:rows;layers:stages;hidden:col
 expect_exit 0 "$mtf_train" network.yaml run.model_dir=split "${split[@]}" train.recompute=block
 expect_losses split
 
-# A process for each stage: the same bits. Killed in the middle, it goes on.
+# A process for each stage: the same bits.
 expect_exit 0 "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=processes "${stages[@]}"
 expect_exit 0 "$(dirname "$mtf_train")/mtf-compare" two processes --tolerance 0
 expect_exit 0 "$mtf_launch" -n 4 "$mtf_train" network.yaml run.model_dir=four mesh="rows:2;stages:2" layout="batch:rows;layers:stages"
 expect_losses four
+
+# A run that is killed goes on to the same bits.
+setsid "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=killed "${stages[@]}" train.steps=1000000 > out.killed 2>&1 &
+ids=($!)
+wait_for has_lines killed/metrics.jsonl 8
+kill -9 -- -"${ids[0]}"
+wait "${ids[0]}" || true
+steps=$(($(wc -l < killed/metrics.jsonl) + 4))
+expect_exit 0 "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=killed "${stages[@]}" train.steps=$steps run.allow_change=train.steps
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=whole "${stages[@]}" train.steps=$steps
+expect_exit 0 "$(dirname "$mtf_train")/mtf-compare" whole killed --tolerance 0
 
 # A run goes on without stages, and with them again.
 expect_exit 0 "$mtf_train" network.yaml run.model_dir=other "${stages[@]}" train.steps=3

@@ -197,8 +197,7 @@ class Run {
   }
 
   void evaluate_first() {
-    evaluate({{0, given(0)}});
-    std::vector<LayoutCandidate> candidates;
+    std::vector<LayoutCandidate> candidates{{0, given(0)}};
     for (size_t mesh = 0; mesh < search_.meshes.size(); ++mesh) {
       for (const std::string& name : search_.first) {
         const std::optional<size_t> i = search_.dimensions.find(name);
@@ -213,7 +212,7 @@ class Run {
         if (all) candidates.push_back({mesh, std::move(node.chosen)});
       }
     }
-    if (!is_over()) evaluate(std::move(candidates));
+    evaluate(std::move(candidates));
   }
 
   bool is_new(const LayoutCandidate& candidate) {

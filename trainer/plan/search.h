@@ -95,7 +95,7 @@ struct LayoutSearch {
   /// True if layouts are left out in which two mesh dimensions split the same, as they are one mesh dimension of another
   /// mesh.
   bool merges_equal = false;
-  /// Dimensions that are tried first, each over all mesh dimensions.
+  /// Dimensions that are tried first, each over all mesh dimensions, even if there is no time.
   std::vector<std::string> first = {};
 
   /// Always evaluates the layout of the given rules alone.
