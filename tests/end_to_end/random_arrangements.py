@@ -178,8 +178,9 @@ def compare_records(case, path, one, other):
             if key in ("report/router/max_logit", "report/router/min_gap") and case.fixed_microbatches is None:
                 continue
             tolerance = 1e-3 if key in ("report/gradient_noise_scale", "report/router/min_gap") else case.loss
-            # One token in a thousand may go to an expert that is as good as another, but for rounding.
-            least = 1e-3 if key.endswith("/load") else 1e-6
+            # One token in a thousand may go to an expert that is as good as another, but for rounding. A correlation near 0
+            # is a small difference of large sums.
+            least = 1e-3 if key.endswith("/load") else 1e-4 if key in ("pearson", "spearman", "matthews") else 1e-6
             close(f"{path}, step {step}: {key}", value, found[key], tolerance, least)
 
 

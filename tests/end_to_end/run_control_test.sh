@@ -162,8 +162,8 @@ grep -q "was renamed to" found/log.txt || fail "the log does not say how the run
 mv found lost
 expect_exit 0 "$mtf_train" lost/config.yaml train.time=null train.steps=$(($(tail -n 1 lost/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/') + 5))
 running gone
-kill -STOP $process  # it may be about to write
-rm -r gone
+kill -STOP $process  # it may be about to write, and its threads do not stop at once
+for ((i = 0; i < 50; i++)); do rm -rf gone 2> /dev/null && break || sleep 0.02; done
 kill -CONT $process
 ends_with_1
 expect_text "gone was removed while the run was writing into it"
