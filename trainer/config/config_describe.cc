@@ -307,12 +307,6 @@ void describe(config::Visitor& visit, Config& config) {
         "variables at rest: layout plus these rules (FSDP), or auto", free_on_resume);
   visit("optimizer_layout", config.optimizer_layout,
         "optimizer slots: parameter_layout plus these rules (ZeRO-1), or auto", free_on_resume);
-  visit("placement", config.placement,
-        "a pipeline by hand, in place of `layout: {layers: stages}`: mesh dimension: stage: names of layers, "
-        "such as "
-        "{stages: {0: [embedding, block_0..3], 1: [block_4..7]}}",
-        free_on_resume);
-  visit("pipeline", config.pipeline, "how the stages of a pipeline work on microbatches", free_on_resume);
   visit("layout_search", config.layout_search, "the search for what is `auto` in `mesh` and the layouts",
         free_on_resume);
   visit("precision", config.precision, "element types", reported_on_resume);
@@ -348,6 +342,12 @@ void describe(config::Visitor& visit, Config& config) {
   visit("trace", config.trace, "options of run.mode=trace", free_on_resume);
   visit("report", config.report, "a page about runs: mtf-train RUN_DIR... run.mode=report", free_on_resume);
   visit("profile", config.profile, "where the time of training goes", free_on_resume);
+  visit("placement", config.placement,
+        "a pipeline by hand, in place of `layout: {layers: stages}`: mesh dimension: stage: names of layers, "
+        "such as "
+        "{stages: {0: [embedding, block_0..3], 1: [block_4..7]}}",
+        free_on_resume);
+  visit("pipeline", config.pipeline, "how the stages of a pipeline work on microbatches", free_on_resume);
   visit(
       "shared_layout", config.shared_layout,
       "true in a file of layouts that is made for several models: its rules may name dimensions that a model "
