@@ -116,7 +116,10 @@ void place_as_given(const Graph& graph, const Pipeline& pipeline) {
   }
   const bool is_first = placed.stages.empty();
   for (const Unit& unit : graph.units()) {
-    if (placed.units.contains(unit.name)) continue;
+    if (const auto known = placed.units.find(unit.name); known != placed.units.end()) {
+      stage = placed.stages[static_cast<size_t>(known->second)];
+      continue;
+    }
     stage = given_stage(pipeline, unit).value_or(stage);
     auto chunk = std::ranges::find(placed.stages, stage);
     if (is_first && (placed.stages.empty() || placed.stages.back() != stage)) chunk = placed.stages.end();
