@@ -289,7 +289,7 @@ kill -TERM "$server"
 ends_with 143 "$server" unused
 grep -q "stopped by a signal before the run began" unused.ps.0 || fail "an unused server does not say so"
 
-# A killed server ends the run, which names it.
+# A killed server ends the run, and a worker names it.
 for mode in sync async; do
   cluster 2 2
   arguments=("train.strategy={type: parameter_server, mode: $mode}" train.steps=100000 train.log_every=100)
@@ -307,8 +307,9 @@ for mode in sync async; do
   for process in "$chief" "$other" "$first"; do
     ends_with 75 "$process" "dead_$mode"
   done
-  grep -q "parameter server 1 (127.0.0.1:[0-9]*) was lost" "dead_$mode.worker.0" ||
-    { cat "dead_$mode.worker.0"; fail "$mode: the lost server is not named"; }
+  # The worker that hears of the other's end first names that.
+  grep -q "parameter server 1 (127.0.0.1:[0-9]*) was lost" "dead_$mode.worker.0" "dead_$mode.worker.1" ||
+    { cat "dead_$mode".worker.*; fail "$mode: the lost server is not named"; }
 done
 
 # mtf-launch restarts all of them, and they resume from the last checkpoint; synchronous runs resume exactly.
