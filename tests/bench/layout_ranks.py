@@ -7,7 +7,6 @@ has nothing else to do.
     tests/bench/layout_ranks.py build/bin/mtf-train here.yaml [KEY=VALUE...] --model NAME=FILE.yaml...
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -15,6 +14,8 @@ import random
 import statistics
 import subprocess
 import tempfile
+
+from model_runs import argument_parser, run_arguments, step_seconds
 
 MESHES = ({"a": 2}, {"a": 4}, {"a": 2, "b": 2})
 
@@ -72,20 +73,13 @@ class Model:
     def measured(self, arguments, processes):
         with tempfile.TemporaryDirectory() as directory:
             command = [self.launch, "-n", str(processes), "--", self.options.program, self.file, *self.options.arguments, *arguments,
-                       "run.threads=1", f"run.model_dir={directory}/run", f"train.steps={self.options.steps}", "train.epochs=null",
-                       "train.log_every=1", "checkpoint.every=0"]
+                       "run.threads=1", *run_arguments(directory, self.options.steps)]
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-            with open(f"{directory}/run/metrics.jsonl") as file:
-                times = [json.loads(line)["step_ms"] * 1e-3 for line in file if "step_ms" in line]
-        return statistics.median(times[2:])
+            return statistics.median(step_seconds(directory)[2:])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("hardware", help="the file that run.mode=calibrate has written on this machine")
-    parser.add_argument("arguments", nargs="*", default=[], help="further arguments of mtf-train")
-    parser.add_argument("--model", action="append", required=True, help="NAME=FILE.yaml; may be given several times")
+    parser = argument_parser(__doc__)
     parser.add_argument("--layouts", type=int, default=20)
     parser.add_argument("--steps", type=int, default=9)
     parser.add_argument("--rounds", type=int, default=3, help="the least of so many runs counts")

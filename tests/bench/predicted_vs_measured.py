@@ -10,13 +10,14 @@ nothing else to do. Processor seconds of a step are the difference between a lon
 together: other programs hardly change them. What is predicted of them is the time without waiting, times the cores that the
 run uses."""
 
-import argparse
 import json
 import os
 import resource
 import statistics
 import subprocess
 import tempfile
+
+from model_runs import argument_parser, run_arguments, step_seconds
 
 
 def processor_seconds():
@@ -44,13 +45,11 @@ class Case:
         with tempfile.TemporaryDirectory() as directory:
             launch = [os.path.join(os.path.dirname(self.options.program), "mtf-launch"), "-n", str(self.processes), "--"]
             command = [*(launch if self.processes > 1 else []), self.options.program, *self.arguments,
-                       f"run.model_dir={directory}/run", f"train.steps={steps}", "train.epochs=null", "train.log_every=1",
-                       "checkpoint.every=0"]
+                       *run_arguments(directory, steps)]
             before = processor_seconds()
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
             used = processor_seconds() - before
-            with open(f"{directory}/run/metrics.jsonl") as file:
-                times = [json.loads(line)["step_ms"] * 1e-3 for line in file if "step_ms" in line]
+            times = step_seconds(directory)
         return statistics.median(times[1:]), used
 
     def measured(self):
@@ -87,11 +86,7 @@ def line(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("hardware", help="the file that run.mode=calibrate has written on this machine")
-    parser.add_argument("arguments", nargs="*", default=[], help="further arguments of mtf-train")
-    parser.add_argument("--model", action="append", required=True, help="NAME=FILE.yaml; may be given several times")
+    parser = argument_parser(__doc__)
     parser.add_argument("--layout", default="batch:all")
     parser.add_argument("--positions", default="1,2,4,8", help="in one process")
     parser.add_argument("--processes", default="1,2,4", help="with a position each")
