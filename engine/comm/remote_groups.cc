@@ -31,19 +31,24 @@ bool is_spread_evenly(Collective::Kind kind, const std::vector<RemoteGroup::Cons
   return given == std::ssize(*first.suppliers);
 }
 
-}  // namespace
+/// The first position of the group that a position is in.
+int64_t base_of(const Mesh& mesh, const RemoteGroupRequest& request, int64_t position) {
+  const AxisMask others = ~request.axes & mesh.all_axes();
+  return mesh.first_position(mesh.project(position, others), others);
+}
 
-namespace {
+int64_t position_of(const Mesh& mesh, const RemoteGroupRequest& request, int64_t base, int64_t member) {
+  return base + mesh.first_position(member, request.axes);
+}
 
 /// True if the process lacks an input of a group in which it computes a result.
 bool lacks_input(const HostedMesh& process, const RemoteGroupRequest& request) {
   const Mesh& mesh = process.mesh();
   const HostedCopies results = process.copies(request.computed), inputs = process.copies(request.stored);
-  const AxisMask others = ~request.axes & mesh.all_axes();
   for (int64_t copy = 0; copy < results.size(); ++copy) {
-    const int64_t base = mesh.first_position(mesh.project(results.position(copy), others), others);
+    const int64_t base = base_of(mesh, request, results.position(copy));
     for (int64_t member = 0; member < mesh.size_of(request.axes); ++member) {
-      const int64_t position = base + mesh.first_position(member, request.axes);
+      const int64_t position = position_of(mesh, request, base, member);
       const bool has_input = !request.stored.pin || mesh.is_at(position, *request.stored.pin);
       if (has_input && !inputs.find(position)) return true;
     }
@@ -130,12 +135,9 @@ class RemoteGroupPlan::Planner {
   }
 
  private:
-  int64_t base_of(int64_t position) const {
-    const AxisMask others = ~request_.axes & mesh_.all_axes();
-    return mesh_.first_position(mesh_.project(position, others), others);
-  }
+  int64_t base_of(int64_t position) const { return mtf::base_of(mesh_, request_, position); }
   int64_t position_of(int64_t base, int64_t member) const {
-    return base + mesh_.first_position(member, request_.axes);
+    return mtf::position_of(mesh_, request_, base, member);
   }
 
   /// False for a process without a position that has results.

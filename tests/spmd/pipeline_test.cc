@@ -134,10 +134,11 @@ void build_network(Graph& graph, int64_t microbatches, int64_t batch) {
   }
 }
 
-Layouts pipelined(const std::string& mesh, const std::string& layout, Pipeline pipeline) {
-  Layouts layouts = Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse(layout));
-  layouts.pipeline = std::move(pipeline);
-  return layouts;
+Layouts pipelined(const std::string& mesh, const std::string& layout, Pipeline pipeline,
+                  const std::string& parameter_layout = {}) {
+  Layouts result = layouts(mesh, layout, parameter_layout);
+  result.pipeline = std::move(pipeline);
+  return result;
 }
 
 std::vector<std::string> sent_lines(const Program& program) {
@@ -221,9 +222,7 @@ TEST(Pipeline, ComputesWhatOnePositionComputes) {
     Graph graph;
     build_network(graph, a.microbatches, 16);
     const MeshRun single = run_on_mesh(graph, Layouts::single(), feeds, {.steps = 3});
-    Layouts layouts = Layouts::make(Mesh(Shape::parse(a.mesh)), LayoutRules::parse(a.layout),
-                                    LayoutRules::parse(a.parameter_layout));
-    layouts.pipeline = a.pipeline;
+    const Layouts layouts = pipelined(a.mesh, a.layout, a.pipeline, a.parameter_layout);
     Diagnostics diagnostics;
     check_layouts(graph, layouts, diagnostics);
     check_pipeline(graph, layouts, diagnostics);
@@ -251,9 +250,7 @@ TEST(Pipeline, BytesAreThoseThatAreCounted) {
   for (const PipeArrangement& a : pipe_arrangements()) {
     Graph graph;
     build_network(graph, a.microbatches, 16);
-    Layouts layouts = Layouts::make(Mesh(Shape::parse(a.mesh)), LayoutRules::parse(a.layout),
-                                    LayoutRules::parse(a.parameter_layout));
-    layouts.pipeline = a.pipeline;
+    const Layouts layouts = pipelined(a.mesh, a.layout, a.pipeline, a.parameter_layout);
     const MeshRun run = run_on_mesh(graph, layouts, feeds, {.check_replicas = false});
     const ProgramFacts facts = explain(run.program);
     EXPECT_NEAR(facts.bytes_sent, run.counters.bytes_per_position, 1e-6 * facts.bytes_sent)

@@ -27,10 +27,7 @@ Tensors Partitioner::sums_of_stages(const Operation& sum) {
   Tensors sums;
   for (const auto& [pin, terms] : stages) {
     std::set<int> chunks;
-    for (const Tensor& term : terms) {
-      const auto made = chunks_.find(values_.at(term));
-      chunks.insert(made == chunks_.end() ? Stages::kNone : made->second);
-    }
+    for (const Tensor& term : terms) chunks.insert(chunk_of(values_.at(term), Stages::kNone));
     chunk_ = sum.provenance().phase == Phase::kBackward ? *chunks.begin() : *chunks.rbegin();
     sums.push_back(terms.size() == 1 ? terms[0] : captured(sum, [&] { return Tensors{add_n(terms)}; })[0]);
   }
@@ -97,7 +94,7 @@ void Partitioner::repeat(const Repeat& loop) {
 /// The sum of `term` over the iterations of the loop.
 ValueId Partitioner::accumulated(const Tensor& tensor, const Repeat& loop) {
   ValueId term = values_.at(tensor);
-  if (const auto made = chunks_.find(term); made != chunks_.end()) chunk_ = made->second;
+  chunk_ = chunk_of(term, chunk_);
   Layout wanted = rules(loop.sums_domain).of(tensor.shape()).at(value(term).layout.pin);
   wanted.partial = value(term).layout.partial & ~wanted.split_axes();
   if (value(term).layout.partial & wanted.split_axes()) term = require(term, wanted, nullptr, loop.scope());

@@ -101,8 +101,7 @@ ValueId Partitioner::require(ValueId id, const Layout& layout,
                              const std::shared_ptr<const Operation>& consumer, const OperationScope& scope) {
   const Layout from = value(id).layout;
   if (!from.pin || from.pin == layout.pin) return laid_out(id, layout.at(from.pin), consumer, scope);
-  const int chunk = chunk_;
-  if (const auto made = chunks_.find(id); made != chunks_.end()) chunk_ = made->second;
+  const int chunk = std::exchange(chunk_, chunk_of(id, chunk_));
   const ValueId whole =
       laid_out(id, Layout{from.split, from.partial & layout.partial, from.pin}, consumer, scope);
   const ValueId there = sent(whole, layout.pin, consumer, scope);

@@ -67,6 +67,12 @@ class Partitioner {
     return chunk == Stages::kNone ? std::nullopt : std::optional(pipeline_->pin(program_.mesh, chunk));
   }
 
+  /// The chunk that makes a value; `otherwise` if no instruction does.
+  int chunk_of(ValueId id, int otherwise) const {
+    const auto made = chunks_.find(id);
+    return made == chunks_.end() ? otherwise : made->second;
+  }
+
   void block(const Block& operations);
   void operation(const std::shared_ptr<Operation>& operation);
   void local(const std::shared_ptr<Operation>& operation);

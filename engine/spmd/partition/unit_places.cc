@@ -62,6 +62,14 @@ class UnitNames {
   std::optional<int64_t> begin_, end_;
 };
 
+std::vector<std::string> names_of(const std::vector<Unit>& units) {
+  std::vector<std::string> names;
+  for (const Unit& unit : units) names.push_back(unit.name);
+  return names;
+}
+
+int64_t count_blocks(const Graph& graph) { return std::ranges::count_if(graph.units(), &Unit::is_block); }
+
 /// The stage that the configuration gives to a unit.
 std::optional<int64_t> given_stage(const Pipeline& pipeline, const Unit& unit) {
   for (const auto& [stage, entries] : pipeline.placement) {
@@ -92,8 +100,7 @@ void place_evenly(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh
   if (placed.stages.empty()) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) placed.stages.push_back(chunk % stages);
   }
-  const std::vector<int64_t> counts =
-      blocks_of_chunks(std::ranges::count_if(graph.units(), &Unit::is_block), stages, pipeline.rounds);
+  const std::vector<int64_t> counts = blocks_of_chunks(count_blocks(graph), stages, pipeline.rounds);
   int latest = 0, chunk = 0;
   int64_t of_chunk = 0;
   for (const Unit& unit : graph.units()) {
@@ -103,6 +110,15 @@ void place_evenly(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh
     }
     latest = placed.units.emplace(unit.name, unit.is_block ? chunk : latest).first->second;
   }
+}
+
+/// The chunk of the next unit, which is at `stage`: in the first graph the last chunk, or a new one if that is elsewhere; in
+/// further ones any chunk of the stage.
+int chunk_at(int64_t stage, bool is_first, std::vector<int64_t>& stages) {
+  auto chunk = is_first && !stages.empty() ? stages.end() - 1 : stages.begin();
+  chunk = std::find(chunk, stages.end(), stage);
+  if (chunk == stages.end()) chunk = stages.insert(chunk, stage);
+  return static_cast<int>(chunk - stages.begin());
 }
 
 void place_as_given(const Graph& graph, const Pipeline& pipeline) {
@@ -121,11 +137,7 @@ void place_as_given(const Graph& graph, const Pipeline& pipeline) {
       continue;
     }
     stage = given_stage(pipeline, unit).value_or(stage);
-    auto chunk = std::ranges::find(placed.stages, stage);
-    if (is_first && (placed.stages.empty() || placed.stages.back() != stage)) chunk = placed.stages.end();
-    if (is_first && chunk != placed.stages.end()) chunk = placed.stages.end() - 1;
-    if (chunk == placed.stages.end()) chunk = placed.stages.insert(chunk, stage);
-    placed.units.emplace(unit.name, static_cast<int>(chunk - placed.stages.begin()));
+    placed.units.emplace(unit.name, chunk_at(stage, is_first, placed.stages));
   }
   if (placed.stages.empty()) placed.stages.push_back(stage);
 }
@@ -147,8 +159,7 @@ void check_rules(const Layouts& layouts, Diagnostics& diagnostics) {
 }
 
 void check_placement(const Graph& graph, const Pipeline& pipeline, int64_t stages, Diagnostics& diagnostics) {
-  std::vector<std::string> names;
-  for (const Unit& unit : graph.units()) names.push_back(unit.name);
+  const std::vector<std::string> names = names_of(graph.units());
   for (const auto& [stage, entries] : pipeline.placement) {
     if (stage < 0 || stage >= stages) {
       diagnostics.error(
@@ -184,18 +195,15 @@ void check_placement(const Graph& graph, const Pipeline& pipeline, int64_t stage
 }
 
 void check_blocks(const Graph& graph, const Pipeline& pipeline, int64_t stages, Diagnostics& diagnostics) {
-  const int64_t blocks = std::ranges::count_if(graph.units(), &Unit::is_block);
-  const int64_t chunks = stages * pipeline.rounds;
-  if (blocks >= chunks) return;
-  std::vector<std::string> names;
-  for (const Unit& unit : graph.units()) names.push_back(unit.name);
+  const int64_t blocks = count_blocks(graph);
+  if (blocks >= stages * pipeline.rounds) return;
   if (blocks == 0) {
     diagnostics.error(
         pipeline.mark,
         "`layers: " + pipeline.mesh_dimension + "` places blocks on stages, and this model has none",
-        names.empty() ? std::string("a model with blocks")
-                      : fmt::format("`placement: {{{}: {{0: [{}, ...], ...}}}}`", pipeline.mesh_dimension,
-                                    names.front()));
+        graph.units().empty() ? std::string("a model with blocks")
+                              : fmt::format("`placement: {{{}: {{0: [{}, ...], ...}}}}`",
+                                            pipeline.mesh_dimension, graph.units().front().name));
     return;
   }
   diagnostics.error(
