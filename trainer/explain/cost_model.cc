@@ -189,7 +189,7 @@ CollectiveTime CostModel::collective(const Program& program, const Instruction& 
   if (!crosses_processes(program, instruction, placement_.mesh, placement_.replicates))
     return {0, within_process(program, instruction, group)};
   if (const auto* send = instruction.collective<action::Send>())
-    return {between_stages(program, instruction, *stored.pin, send->to), 0};
+    return {between_stages(program, instruction, stored, send->to), 0};
   CollectiveTime time{
       is_gpu() ? by_library(program, instruction, group) : directly(program, instruction, group), 0};
   double core = 0;
@@ -206,7 +206,7 @@ CollectiveTime CostModel::collective(const Program& program, const Instruction& 
 double CostModel::within_process(const Program& program, const Instruction& instruction,
                                  const Group& group) const {
   const Copies computed = computed_over(program, instruction, placement_.replicates);
-  const double results = static_cast<double>(placement_.mesh.of_first(computed).size_of(computed));
+  const double results = static_cast<double>(count(computed));
   const bool sums = instruction.collective<action::AllReduce>() != nullptr ||
                     instruction.collective<action::ReduceScatter>() != nullptr;
   const double given = local_bytes(program, instruction.inputs),
@@ -235,14 +235,13 @@ double CostModel::sent_by_process(const Program& program, const Instruction& ins
 }
 
 /// A process of a stage sends what its positions have to one of another stage, or to one of each.
-double CostModel::between_stages(const Program& program, const Instruction& instruction, const Pin& from,
+double CostModel::between_stages(const Program& program, const Instruction& instruction, const Copies& stored,
                                  std::optional<int64_t> to) const {
   const HostedMesh& hosted = placement_.mesh;
+  const Pin& from = *stored.pin;
   const AxisMask axis = axis_bit(from.axis);
   const int sender = hosted.host(hosted.mesh().first_position(from.coordinate, axis));
-  const Copies stored = stored_over(program, instruction.inputs[0], placement_.replicates);
-  const double bytes =
-      local_bytes(program, instruction.inputs) * static_cast<double>(hosted.of_first(stored).size_of(stored));
+  const double bytes = local_bytes(program, instruction.inputs) * static_cast<double>(count(stored));
   double seconds = 0;
   for (int64_t stage = 0; stage < hosted.mesh().size(from.axis); ++stage) {
     const int receiver = hosted.host(hosted.mesh().first_position(stage, axis));

@@ -62,6 +62,11 @@ class CostModel {
   /// is in `works`, its time is written to `times`.
   void segment(const std::vector<Work>& works, int64_t coordinates, std::vector<double>& times) const;
 
+  /// The number of these copies in the first process that has any.
+  int64_t count(const Copies& copies) const {
+    return copies.pin ? placement_.mesh.of_first(copies).size_of(copies) : placement_.mesh.size_of(copies);
+  }
+
   CollectiveTime collective(const Program& program, const Instruction& instruction) const;
 
   /// FLOPs that the devices of all processes can do in a second: the peak for `factors`.
@@ -85,7 +90,7 @@ class CostModel {
   double bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const;
   double within_process(const Program& program, const Instruction& instruction, const Group& group) const;
   double sent_by_process(const Program& program, const Instruction& instruction, const Group& group) const;
-  double between_stages(const Program& program, const Instruction& instruction, const Pin& from,
+  double between_stages(const Program& program, const Instruction& instruction, const Copies& stored,
                         std::optional<int64_t> to) const;
   double directly(const Program& program, const Instruction& instruction, const Group& group) const;
   double by_library(const Program& program, const Instruction& instruction, const Group& group) const;

@@ -250,7 +250,7 @@ Json pipeline_json(const std::optional<ExplainedPipeline>& pipeline) {
   return {{"mesh_dimension", pipeline->mesh_dimension},
           {"stages", pipeline->stages},
           {"rounds", pipeline->rounds},
-          {"schedule", pipeline->schedule == PipelineSchedule::kGPipe ? "gpipe" : "1f1b"},
+          {"schedule", config::dump(pipeline->schedule).text()},
           {"bubble", pipeline->bubble},
           {"bytes", pipeline->bytes},
           {"parameters", pipeline->parameters}};

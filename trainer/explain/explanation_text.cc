@@ -290,10 +290,6 @@ std::string work_line(const Explanation& e) {
   return text + fmt::format("; {:.0f} % of it is repeated work\n", 100 * facts.repeated_flops / facts.flops);
 }
 
-std::string_view schedule_text(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::kGPipe ? "gpipe" : "1f1b";
-}
-
 std::string pipeline_lines(const Explanation& e) {
   if (!e.pipeline) return {};
   const ExplainedPipeline& pipeline = *e.pipeline;
@@ -301,7 +297,7 @@ std::string pipeline_lines(const Explanation& e) {
       "  stages   {} along `{}`{}, microbatches: {}, {}: each waits for {:.1f} % of the loop at least\n",
       pipeline.stages, pipeline.mesh_dimension,
       pipeline.rounds > 1 ? fmt::format(" with {} chunks each", pipeline.rounds) : "", e.microbatches,
-      schedule_text(pipeline.schedule), 100 * pipeline.bubble);
+      config::dump(pipeline.schedule).text(), 100 * pipeline.bubble);
   TextTable table({{""}, {"", kRight}, {"", kRight}});
   for (size_t stage = 0; stage < pipeline.bytes.size(); ++stage) {
     table.row({fmt::format("         stage {}", stage),

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 namespace mtf {
@@ -16,7 +15,8 @@ constexpr int64_t kLongestLoop = 64;
 /// The clocks of one process of each lane.
 class Simulation {
  public:
-  Simulation(int lanes, double step) : lanes_(static_cast<size_t>(lanes), Lane{.now = step}) {
+  Simulation(int lanes, double step)
+      : lanes_(static_cast<size_t>(lanes), Lane{.now = step}), done_(lanes_.size()) {
     result_.computing = step;
   }
 
@@ -35,35 +35,34 @@ class Simulation {
   struct Lane {
     double now = 0, network_free = 0;
   };
-  using Members = std::vector<size_t>;
 
   void take(const std::vector<ScheduleItem>& schedule) {
     for (const ScheduleItem& item : schedule) std::visit([this](const auto& kind) { take(kind); }, item);
   }
 
   void take(const ScheduledWork& work) {
-    for (const size_t lane : members(work.lane)) compute(lane, work.kind, work.seconds);
+    const auto [begin, end] = range(work.lane);
+    for (size_t lane = begin; lane < end; ++lane) compute(lane, work.kind, work.seconds);
   }
 
   void take(const ScheduledStart& start) {
-    if (start.to.empty()) {
-      for (const size_t lane : members(start.lane)) send({lane}, start);
-      return;
-    }
-    Members members{static_cast<size_t>(*start.lane)};
-    members.insert(members.end(), start.to.begin(), start.to.end());
-    send(members, start);
+    const auto [begin, end] = range(start.lane);
+    for (size_t lane = begin; lane < end; ++lane) send(lane, start);
   }
 
-  /// A message needs the networks of all its members.
-  void send(const Members& members, const ScheduledStart& start) {
+  /// A message needs the networks of the lane and of those to which it is sent.
+  void send(size_t own, const ScheduledStart& start) {
     double from = 0;
-    for (const size_t lane : members) from = std::max({from, lanes_[lane].now, lanes_[lane].network_free});
-    for (const size_t lane : members) {
-      lanes_[lane].network_free = done_[{start.message, lane}] = from + start.seconds;
+    const auto visit = [&](const auto& each) {
+      each(own);
+      for (const int lane : start.to) each(static_cast<size_t>(lane));
+    };
+    visit([&](size_t lane) { from = std::max({from, lanes_[lane].now, lanes_[lane].network_free}); });
+    visit([&](size_t lane) {
+      lanes_[lane].network_free = done_[lane][start.message] = from + start.seconds;
       result_.sending += start.seconds / static_cast<double>(lanes_.size());
       compute(lane, WorkKind::kCollective, start.processor);
-    }
+    });
   }
 
   void take(const ScheduledWait& wait) {
@@ -71,7 +70,7 @@ class Simulation {
       double& now = lanes_[lane].now;
       double until = now;
       for (const int64_t message : wait.messages) {
-        if (const auto done = done_.find({message, lane}); done != done_.end())
+        if (const auto done = done_[lane].find(message); done != done_[lane].end())
           until = std::max(until, done->second);
       }
       result_.waiting += (until - now) / static_cast<double>(lanes_.size());
@@ -108,16 +107,15 @@ class Simulation {
     lanes_[lane].now += seconds;
   }
 
-  Members members(std::optional<int> lane) const {
-    if (lane) return {static_cast<size_t>(*lane)};
-    Members all(lanes_.size());
-    std::iota(all.begin(), all.end(), size_t{0});
-    return all;
+  /// The lane, or all of them.
+  std::pair<size_t, size_t> range(std::optional<int> lane) const {
+    if (!lane) return {0, lanes_.size()};
+    return {static_cast<size_t>(*lane), static_cast<size_t>(*lane) + 1};
   }
 
   StepPrediction result_;
   std::vector<Lane> lanes_;
-  std::map<std::pair<int64_t, size_t>, double> done_;  ///< by message and lane: when it is received
+  std::vector<std::unordered_map<int64_t, double>> done_;  ///< by lane: when each message is received
 };
 
 int lanes_of(const std::vector<ScheduleItem>& schedule) {

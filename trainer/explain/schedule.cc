@@ -49,7 +49,7 @@ class Scheduler {
     for (; end < instructions.size() && is_local(instructions[end]) && computed(instructions[end]) == over;
          ++end)
       works.push_back(*work_of(program_, instructions[end]));
-    model_.segment(works, model_.placement().mesh.of_first(over).size_of(over), times_);
+    model_.segment(works, model_.count(over), times_);
     const std::optional<int> lane = lanes_.of(over.pin);
     for (size_t i = 0; i < works.size(); ++i) {
       const Provenance& from = instructions[begin + i].provenance;
@@ -118,25 +118,28 @@ class Scheduler {
 
 }  // namespace
 
+std::vector<int> Lanes::of_stages(int axis) const {
+  std::vector<int> lanes;
+  int before = 0;
+  for (int64_t stage = 0; stage < mesh_.mesh().size(axis); ++stage) {
+    const int host = mesh_.host(mesh_.mesh().first_position(stage, axis_bit(axis)));
+    lanes.push_back(lanes.empty() ? 0 : lanes.back() + (host == before ? 0 : 1));
+    before = host;
+  }
+  return lanes;
+}
+
 std::optional<int> Lanes::of(const std::optional<Pin>& pin) const {
   if (!pin) return std::nullopt;
-  const Mesh& mesh = mesh_.mesh();
-  const AxisMask axis = axis_bit(pin->axis);
-  int lane = 0, own = 0;
-  for (int64_t stage = 1; stage < mesh.size(pin->axis); ++stage) {
-    if (mesh_.host(mesh.first_position(stage, axis)) != mesh_.host(mesh.first_position(stage - 1, axis)))
-      ++lane;
-    if (stage == pin->coordinate) own = lane;
-  }
-  return lane == 0 ? std::nullopt : std::optional(own);
+  const std::vector<int> lanes = of_stages(pin->axis);
+  return lanes.back() == 0 ? std::nullopt : std::optional(lanes[static_cast<size_t>(pin->coordinate)]);
 }
 
 std::vector<int> Lanes::others(const Pin& pin) const {
-  std::vector<int> lanes;
-  for (int64_t stage = 0; stage < mesh_.mesh().size(pin.axis); ++stage) {
-    const int lane = of(Pin{pin.axis, stage}).value_or(0);
-    if (lane != of(pin).value_or(0) && (lanes.empty() || lanes.back() != lane)) lanes.push_back(lane);
-  }
+  std::vector<int> lanes = of_stages(pin.axis);
+  const int own = lanes[static_cast<size_t>(pin.coordinate)];
+  lanes.erase(std::ranges::unique(lanes).begin(), lanes.end());
+  std::erase(lanes, own);
   return lanes;
 }
 

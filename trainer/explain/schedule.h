@@ -27,6 +27,9 @@ class Lanes {
   std::vector<int> others(const Pin& pin) const;
 
  private:
+  /// The lane of each stage along a mesh dimension, ascending.
+  std::vector<int> of_stages(int axis) const;
+
   const HostedMesh& mesh_;
 };
 

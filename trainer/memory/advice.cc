@@ -239,15 +239,15 @@ class Search {
       text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", dimension, split.axis);
     }
     const LayoutRules more(std::move(rules));
-    Change change = now_;
-    Config trial = config_;
-    trial.optimizer_layout = config_.optimizer_layout.plus(more);
-    change.layouts = make_layouts(trial, session_.layouts.mesh);
-    if (fits(change)) found_.push_back(fmt::format("`optimizer_layout` with `{}`", text));
-    trial = config_;
-    trial.parameter_layout = config_.parameter_layout.plus(more);
-    change.layouts = make_layouts(trial, session_.layouts.mesh);
-    if (fits(change)) found_.push_back(fmt::format("`parameter_layout` with `{}`", text));
+    const auto try_section = [&](AutoLayout Config::*section, std::string_view name) {
+      Config trial = config_;
+      trial.*section = (config_.*section).plus(more);
+      Change change = now_;
+      change.layouts = make_layouts(trial, session_.layouts.mesh);
+      if (fits(change)) found_.push_back(fmt::format("`{}` with `{}`", name, text));
+    };
+    try_section(&Config::optimizer_layout, "optimizer_layout");
+    try_section(&Config::parameter_layout, "parameter_layout");
   }
 
   void try_evaluate_batch_size() {
