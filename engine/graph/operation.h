@@ -39,7 +39,7 @@ struct Provenance {
   Mark mark;         ///< place of the layer in the configuration
   Phase phase = Phase::kForward;
   bool recomputed = false;  ///< repeats a computation of the forward pass
-  int chunk = -1;  ///< of a pipeline (engine/spmd/partition/stages.h), as the partitioner finds it; -1: none
+  int chunk = -1;           ///< chunk of a pipeline, which the partitioner finds (Stages); -1: none
 };
 
 /// What the partitioner is told about an operation.

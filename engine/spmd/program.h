@@ -122,7 +122,7 @@ struct Instruction {
   ValueId guard = kNoValue;  ///< bool value; the instruction runs only where it is true
   Provenance provenance = {};
   int layer = -1;          ///< PartitionHints::layer
-  int64_t iteration = -1;  ///< of the loop that it was taken out of; -1: that of the loop around it
+  int64_t iteration = -1;  ///< the one of a loop that it was taken out of; -1: that of the loop around it
 
   template <class T>
   bool is() const {

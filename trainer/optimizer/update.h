@@ -38,7 +38,7 @@ struct UpdateOptions {
   /// The names of all weights in the order of the model, where the graph has some of them (parameter servers); empty:
   /// those of the graph.
   std::vector<std::string> weights = {};
-  DType slot_type = DType::kFloat32;  ///< of optimizer slots in memory (precision.slots): float32 or bfloat16
+  DType slot_type = DType::kFloat32;  ///< type of optimizer slots in memory: precision.slots
 };
 
 inline constexpr const char* kProceed = "proceed";

@@ -24,7 +24,7 @@ namespace mtf {
 /// The memory that a step may take; nothing: it is not limited.
 struct StepMemory {
   std::optional<int64_t> position;      ///< in bytes, of a position
-  std::optional<MemoryLimits> process;  ///< of all that a run needs in a process, without its evaluations
+  std::optional<MemoryLimits> process;  ///< for all that a run needs in a process, without its evaluations
   std::string source;                   ///< where the limit is from: "layout_search.memory_limit"
 };
 

@@ -12,7 +12,7 @@
 namespace mtf {
 namespace {
 
-constexpr double kLeastCost = 1e4;  ///< of a chunk, in FLOPs
+constexpr double kLeastCost = 1e4;  ///< least FLOPs that a chunk counts for
 
 /// Takes the microbatches of one loop apart.
 class PipelinedLoop {
@@ -30,7 +30,8 @@ class PipelinedLoop {
 
   std::vector<Instruction> run() {
     const std::vector<std::vector<size_t>> members = members_of_places();
-    std::vector<std::vector<double>> ends(members.size());  // of each member, from the beginning of its place
+    std::vector<std::vector<double>> ends(
+        members.size());  // when each member ends, from the beginning of its place
     std::vector<ChunkMoments> moments(pipeline_.placed->stages.size());
     for (size_t place = 0; place < members.size(); ++place) {
       double moment = 0;
