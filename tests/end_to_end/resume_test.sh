@@ -42,6 +42,14 @@ for place in $places; do
 done
 [ "$killed" -ge 20 ] || fail "only $killed processes were killed"
 
+# The last save is interrupted once the checkpoint is complete and before old ones are removed: no step is left to do.
+saves=$(((steps + 6) / 7))
+rm -rf faulty
+expect_exit 137 env MTF_FAULT=checkpoint.parent@$saves "${run[@]}" "${save[@]}" train.steps=$steps run.model_dir=faulty
+[ "$(ls faulty/checkpoints)" != "$(ls undisturbed/checkpoints)" ] || fail "the last save had removed old checkpoints"
+expect_exit 0 "${run[@]}" "${save[@]}" train.steps=$steps run.model_dir=faulty
+expect_same faulty undisturbed $steps
+
 # A change of the configuration is interrupted between saving the old file and writing the new one.
 cp -r undisturbed changed
 expect_exit 137 env MTF_FAULT=resume.config "${run[@]}" "${save[@]}" train.steps=65 run.model_dir=changed

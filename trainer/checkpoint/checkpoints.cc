@@ -153,7 +153,10 @@ Checkpoints::Checkpoints(const Session& session, VariableStore& variables, const
       directory_(checkpoints_directory(session.config)),
       config_(resolved_yaml(session.config)),
       keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
-  if (session.processes->is_first()) remove_unfinished(directory_);
+  if (session.processes->is_first()) {
+    remove_unfinished(directory_);
+    remove_old();  // what an interrupted save has left
+  }
   if (options_.keep_best) best_ = saved_values();
   for (const std::string& name : variables_.names()) {
     if (variables_.variable(name).is_saved()) add_pieces(variables_.variable(name));

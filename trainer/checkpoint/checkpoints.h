@@ -60,7 +60,8 @@ std::string checkpoints_directory(const Config& config);
 
 class Checkpoints {
  public:
-  /// `start` is the state in which the run begins or resumes.
+  /// Removes what an interrupted save has left in the directory. `start` is the state in which the run begins or
+  /// resumes.
   Checkpoints(const Session& session, VariableStore& variables, const RunState& start);
   /// Waits for the save in progress.
   ~Checkpoints();
