@@ -13,6 +13,7 @@
 
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
+#include "engine/base/seconds_since.h"
 #include "engine/config/load.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/attention.h"
@@ -38,10 +39,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kColumns = 256;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// The middle one of `times`.
 double median(std::vector<double> times) {

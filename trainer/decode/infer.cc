@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/seconds_since.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/decode/output.h"
@@ -70,7 +71,7 @@ class Infer {
       output->flush();
       prompt();
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = seconds_since(start);
     if (output) report(weights, seconds);
   }
 

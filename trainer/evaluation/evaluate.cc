@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "engine/base/printable.h"
+#include "engine/base/seconds_since.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
@@ -190,7 +191,7 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
       result.texts = PredictedTexts{set.texts.inputs, std::move(of_texts->texts), set.texts.references};
   }
   run_commands(set, result);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

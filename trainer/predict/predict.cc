@@ -11,6 +11,7 @@
 
 #include "engine/base/counted.h"
 #include "engine/base/nearest.h"
+#include "engine/base/seconds_since.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
@@ -175,7 +176,7 @@ class Predict {
     } else {
       run_lines(*input.lines, *lines, output);
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = seconds_since(start);
     if (output)
       fmt::print(stderr, "{}: {} in {}: {} a second\n", weights, counted(written_, "prediction"),
                  duration_text(seconds), with_thousands(static_cast<double>(written_) / seconds));

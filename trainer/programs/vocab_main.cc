@@ -26,6 +26,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/printable.h"
 #include "engine/base/process.h"
+#include "engine/base/seconds_since.h"
 #include "engine/config/node.h"
 #include "trainer/report/progress.h"
 
@@ -202,9 +203,7 @@ void train(const Options& options) {
                 fmt::format("{}: cannot be written: {}", options.output, system_message(errno)));
   Progress progress({});
   const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
+  const auto seconds = [&] { return seconds_since(begin); };
   const TextSample sample = read_texts(options);
   const auto kept = static_cast<double>(sample.texts().size());
   progress.info(fmt::format("training {} pieces on {} of {} texts, read in {}",

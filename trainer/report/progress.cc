@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/seconds_since.h"
 
 namespace mtf {
 namespace {
@@ -116,7 +117,7 @@ void Progress::record(const std::string& message) {
 
 bool Progress::is_due(Clock::time_point since) const {
   const double interval = terminal_ ? options_.bar_seconds : options_.line_seconds;
-  return std::chrono::duration<double>(Clock::now() - since).count() >= interval;
+  return seconds_since(since) >= interval;
 }
 
 void Progress::update(const ProgressState& state) {

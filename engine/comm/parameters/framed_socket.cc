@@ -15,6 +15,7 @@
 
 #include "engine/base/crc32c.h"
 #include "engine/base/error.h"
+#include "engine/base/seconds_since.h"
 #include "engine/comm/security/authentication.h"
 
 namespace mtf {
@@ -76,7 +77,7 @@ FramedSocket::Deadline FramedSocket::deadline(uint64_t bytes) const {
 void FramedSocket::wait(bool readable, Deadline deadline, Deadline begun) {
   if (readable ? wait_readable(socket_, deadline) : wait_writable(socket_, deadline)) return;
   lost(peer_, fmt::format("has not {} a whole message in {:.3g} s", readable ? "brought" : "taken",
-                          std::chrono::duration<double>(Clock::now() - begun).count()));
+                          seconds_since(begun)));
 }
 
 void FramedSocket::send(Frame frame, std::span<const std::byte> bytes) {
@@ -114,8 +115,7 @@ Frame FramedSocket::receive(std::optional<milliseconds> first_byte) {
   const std::span<std::byte> bytes(reinterpret_cast<std::byte*>(&header), sizeof(header));
   const Deadline begun = Clock::now();
   if (!wait_readable(socket_, begun + first_byte.value_or(std::chrono::hours(24 * 365))))
-    lost(peer_, fmt::format("has brought nothing for {:.3g} s",
-                            std::chrono::duration<double>(Clock::now() - begun).count()));
+    lost(peer_, fmt::format("has brought nothing for {:.3g} s", seconds_since(begun)));
   receive_bytes(bytes, deadline(bytes.size()));
   if (header.magic != kMagic || header.checksum != checksum_of(header))
     throw Error(ErrorKind::kData,
