@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "engine/backend/backend.h"
@@ -17,18 +18,35 @@ namespace {
 class Pages final : public DeviceMemory {
  public:
   explicit Pages(int64_t bytes) : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 64))) {
-    void* pages =
-        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (pages == MAP_FAILED) {
+    void* pages = allocate(bytes_);
+    if (!pages) {
       throw Error(ErrorKind::kMemory, "cannot get " + std::to_string(bytes_) + " bytes of memory",
                   "use smaller batches, `train.microbatches`, or split more dimensions");
     }
     data_ = static_cast<std::byte*>(pages);
   }
-  ~Pages() override { munmap(data_, bytes_); }
+  ~Pages() override { free(data_, bytes_); }
   std::byte* data() override { return data_; }
 
  private:
+#ifdef __SANITIZE_ADDRESS__
+  // AddressSanitizer knows the ends of what malloc() has returned.
+  static void* allocate(size_t bytes) {
+    void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (memory) std::memset(memory, 0, bytes);
+    return memory;
+  }
+  static void free(void* memory, size_t) { std::free(memory); }
+#else
+  /// Zeros, which take no memory until they are written. Null if there are none.
+  static void* allocate(size_t bytes) {
+    void* memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+  }
+  static void free(void* memory, size_t bytes) { munmap(memory, bytes); }
+#endif
+
   size_t bytes_;
   std::byte* data_;
 };

@@ -180,7 +180,9 @@ class ConvolutionKernel final : public Kernel {
       a_rows = parts.take<int64_t>(rows);
       c_rows = parts.take<int64_t>(rows);
       c = parts.take<C>(rows * columns);
-      product = parts.take<C>(product_scratch(rows, columns, kernel.most_depth()));
+      const int64_t depth = kernel.most_depth();
+      product = parts.take<C>(kernel.swapped_ ? product_scratch(columns, rows, depth)
+                                              : product_scratch(rows, columns, depth));
       bytes = parts.bytes();
     }
     T* a;

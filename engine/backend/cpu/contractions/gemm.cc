@@ -23,14 +23,16 @@ constexpr int64_t kPackedElements = 416 << 10, kLeastPackedElements = 32 << 10;
 /// Where fewer are packed at a time, that operand is resident with which less is packed. Packing costs about four times
 /// what it costs to copy B while it is multiplied.
 constexpr int64_t kFewPackedElements = 128 << 10, kPackingCost = 4;
-/// A stays resident if the depth is at least kLongDepth and A has at most kFewRows rows, or, where each
-/// column of B is contiguous, at most as many rows as B has columns.
+/// A stays resident if the depth is at least kLongDepth and A has at most kFewRows rows, or, where each column of B is
+/// contiguous, no more rows than B has columns and than are packed at a time: all of B is packed for each block of A.
 constexpr int64_t kLongDepth = 192, kFewRows = 64;
 constexpr int64_t kLine = 16;  ///< elements of a cache line
 /// With fewer strips of B, A is read in place.
 constexpr int64_t kStripsToPackA = 5;
 /// With fewer panels of A, B is read in place.
 constexpr int64_t kPanelsToPackB = 3;
+/// Panels of A that are packed at a time if their rows are neighbours in memory: a panel's rows are a part of a cache line.
+constexpr int64_t kPanelsAtOnce = 8;
 /// The number of rows of A that are read in place at a time if they are a multiple of kSetStride bytes apart,
 /// so that their cache lines fall into one set of L1.
 constexpr int64_t kRowsOfOneSet = 8, kSetStride = 4096;
@@ -51,6 +53,13 @@ void pack(const GemmKernels& kernels, const Strip<BFloat16>& strip, float* to, i
   kernels.pack_bf16(strip, to, to_stride);
 }
 
+void pack(const GemmKernels& kernels, const Strip<float>& strip, const Panels& panels, float* to) {
+  kernels.pack_panels(strip, panels, to);
+}
+void pack(const GemmKernels& kernels, const Strip<BFloat16>& strip, const Panels& panels, float* to) {
+  kernels.pack_panels_bf16(strip, panels, to);
+}
+
 /// The elements that are packed at a time on this machine: three quarters of its L2 cache.
 int64_t packed_elements() {
   static const int64_t elements = [] {
@@ -66,14 +75,16 @@ int64_t depth_of(std::span<const SummedAxis> summed) {
   return depth;
 }
 
-/// A partition of `all` entries into parts of about equal sizes, none larger than `most`.
-struct Parts {
-  int64_t count, size, longer;  ///< the first `longer` parts have size + 1 entries
+/// Cuts `rows` into panels of about equal sizes, none larger than `most`.
+Panels panels_of(int64_t rows, int64_t most) {
+  const int64_t count = ceil_divide(rows, most);
+  return {count, rows / count, rows % count};
+}
 
-  Parts(int64_t all, int64_t most) : count(ceil_divide(all, most)), size(all / count), longer(all % count) {}
-  int64_t rows(int64_t part) const { return part < longer ? size + 1 : size; }
-  int64_t begin(int64_t part) const { return part * size + std::min(part, longer); }
-};
+/// Those of `panels` from `first` on, at most `most` of them.
+Panels some_of(const Panels& panels, int64_t first, int64_t most) {
+  return {std::min(most, panels.count - first), panels.size, std::max<int64_t>(0, panels.longer - first)};
+}
 
 /// The block of a product that is multiplied at a time. One operand stays packed in L2; of the other, one
 /// panel or strip at a time is in L1. If B is resident, C is written row by row; if A is resident, much
@@ -87,10 +98,11 @@ struct Blocks {
   /// `b_by_columns`: the columns of B are contiguous; `b_in_place`: rows of B are, and are read where they are.
   Blocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool b_by_columns, bool a_in_place,
          bool b_in_place, const GemmKernels& kernels)
-      : a_resident(all_depth >= kLongDepth && all_rows <= (b_by_columns ? all_columns : kFewRows)),
-        depth(depth_block(all_depth)) {
+      : depth(depth_block(all_depth)) {
     const int64_t packed = packed_elements(), usual = std::min(kUsualWidth, packed / depth);
     const int64_t width = std::clamp(packed / round_up(all_depth, depth), usual, kMostWidth);
+    a_resident =
+        all_depth >= kLongDepth && all_rows <= (b_by_columns ? std::min(width, all_columns) : kFewRows);
     if (packed < kFewPackedElements && !a_in_place) {
       const int64_t packing_of_b = b_in_place ? 1 : kPackingCost;
       a_resident |= packing_of_b * all_columns * (ceil_divide(all_rows, width) - 1) <=
@@ -102,7 +114,7 @@ struct Blocks {
   }
   /// The elements of packed A, including those by which the last vector exceeds a panel.
   int64_t elements_a(const GemmKernels& kernels) const {
-    return round_up(a_resident ? rows * group : kernels.tile_rows * depth, kLine) + kLine;
+    return round_up(a_resident ? rows * group : kPanelsAtOnce * kernels.tile_rows * depth, kLine) + kLine;
   }
 };
 
@@ -121,6 +133,8 @@ class BlockedProduct {
         a_in_one_set_(inner_.a_stride == 1 && is_in_one_set(product.a_row_stride)),
         a_in_place_(in_place_ && !product.a_rows &&
                     (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_))),
+        panels_at_once_(
+            !a_in_place_ && is_plain_ && !product.a_rows && product.a_row_stride == 1 ? kPanelsAtOnce : 1),
         blocks_(product.rows, product.columns, depth_, inner_.b_stride == 1, a_in_place_,
                 in_place_ && product.b_column_stride == 1, kernels),
         packed_a_(scratch),
@@ -144,6 +158,18 @@ class BlockedProduct {
     int64_t row, end_row, column, end_column, k, end_k;
   };
 
+  /// Cache lines of the next panels of A or strip of B, which are prefetched into L2 while the current one is multiplied.
+  struct Lines {
+    const T* data = nullptr;
+    int64_t count = 0, stride = 0, length = 0;
+
+    void fetch(int64_t n) {
+      for (n = std::min(n, count), count -= n; n > 0; --n, data += stride) {
+        for (int64_t i = 0; i < length; i += kLine) __builtin_prefetch(data + i, 0, 2);
+      }
+    }
+  };
+
   /// True if rows that are `stride` elements apart fall into one set of L1.
   static bool is_in_one_set(int64_t stride) {
     const int64_t line = stride * static_cast<int64_t>(sizeof(T)) % kSetStride;
@@ -159,32 +185,44 @@ class BlockedProduct {
   }
 
   void run_past_resident_b(const Range& range) const {
-    const Parts panels(range.end_row - range.row, most_rows_);
-    const int64_t packed_columns = round_up(range.end_column - range.column, kernels_.vector_width);
-    Tile tile;
-    tile.c_row_stride = product_.c_row_stride;
-    for (int64_t panel = 0; panel < panels.count; ++panel) {
-      const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
+    const Panels panels = panels_of(range.end_row - range.row, most_rows_);
+    for (int64_t first = 0; first < panels.count; first += panels_at_once_) {
       for (int64_t k = range.k; k < range.end_k; k += blocks_.depth) {
-        set_depth(tile, range, k);
-        set_a(tile, row, rows, k, packed_a_, true);
-        Lines next = k + blocks_.depth < range.end_k ? lines_of_a(row, rows, k + blocks_.depth)
-                     : panel + 1 < panels.count      ? lines_of_a(row + rows, panels.rows(panel + 1), range.k)
-                                                     : Lines{};
-        const int64_t lines = ceil_divide(next.count * strip_, range.end_column - range.column);
-        float* packed = packed_b_ + (k - range.k) * packed_columns;
-        for (int64_t column = range.column; column < range.end_column; column += strip_) {
-          next.fetch(lines);
-          set_b(tile, range, column, k, packed, panel == 0, panels.count);
-          multiply_tile(tile, row, rows, column);
-          packed += strip_ * tile.depth;
-        }
+        const bool last = k + blocks_.depth >= range.end_k;
+        const Lines next = lines_of_a(range, panels, last ? first + panels_at_once_ : first,
+                                      last ? range.k : k + blocks_.depth);
+        multiply_panels(range, panels, first, k, next);
       }
     }
   }
 
+  /// Multiplies the panels from `first` on that are packed at once, at a block of the depth, with all columns. Lines `next`
+  /// are prefetched meanwhile.
+  void multiply_panels(const Range& range, const Panels& panels, int64_t first, int64_t k, Lines next) const {
+    Tile tile;
+    tile.c_row_stride = product_.c_row_stride;
+    set_depth(tile, range, k);
+    const Panels some = some_of(panels, first, panels_at_once_);
+    const int64_t columns = range.end_column - range.column;
+    const int64_t lines = ceil_divide(next.count * strip_, columns * some.count);
+    float* packed_b = packed_b_ + (k - range.k) * round_up(columns, kernels_.vector_width);
+    float* packed_a = packed_a_;
+    for (int64_t panel = first; panel < first + some.count; ++panel) {
+      const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
+      set_a(tile, row, panel == first ? some : Panels{}, k, packed_a);
+      float* packed = packed_b;
+      for (int64_t column = range.column; column < range.end_column; column += strip_) {
+        next.fetch(lines);
+        set_b(tile, range, column, k, packed, panel == 0, panels.count);
+        multiply_tile(tile, row, rows, column);
+        packed += strip_ * tile.depth;
+      }
+      packed_a += rows * tile.depth;
+    }
+  }
+
   void run_past_resident_a(const Range& range) const {
-    const Parts panels(range.end_row - range.row, most_rows_);
+    const Panels panels = panels_of(range.end_row - range.row, most_rows_);
     Tile tile;
     tile.c_row_stride = product_.c_row_stride;
     Lines next;
@@ -194,7 +232,8 @@ class BlockedProduct {
         float* packed = packed_a_ + (k - range.k) * (range.end_row - range.row);
         for (int64_t panel = 0; panel < panels.count; ++panel) {
           const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
-          set_a(tile, row, rows, k, packed, column == range.column);
+          const bool packs = column == range.column && panel % panels_at_once_ == 0;
+          set_a(tile, row, packs ? some_of(panels, panel, panels_at_once_) : Panels{}, k, packed);
           set_b(tile, range, column, k, packed_b_, panel == 0, panels.count);
           if (panel == 0) next = next_lines_of_b(range, column, k);
           next.fetch(ceil_divide(next.count, panels.count - panel));
@@ -217,23 +256,15 @@ class BlockedProduct {
     (a_in_place_ ? kernels_.strided : kernels_.packed)[vectors - 1][rows - 1](tile);
   }
 
-  /// Cache lines of the next panel of A or strip of B, which are prefetched into L2 while the current one is multiplied.
-  struct Lines {
-    const T* data = nullptr;
-    int64_t count = 0, stride = 0, length = 0;
-
-    void fetch(int64_t n) {
-      for (n = std::min(n, count), count -= n; n > 0; --n, data += stride) {
-        for (int64_t i = 0; i < length; i += kLine) __builtin_prefetch(data + i, 0, 2);
-      }
-    }
-  };
-  Lines lines_of_a(int64_t row, int64_t rows, int64_t k) const {
-    if (!is_plain_ || few_strips_ || product_.a_rows) return {};
+  /// Those of the panels from `first` on that are packed at once, at depth k.
+  Lines lines_of_a(const Range& range, const Panels& panels, int64_t first, int64_t k) const {
+    if (!is_plain_ || few_strips_ || product_.a_rows || first >= panels.count) return {};
+    const int64_t row = range.row + panels.begin(first);
     const T* data = product_.a + row * product_.a_row_stride + k * inner_.a_stride;
     const int64_t depth = std::min(depth_ - k, blocks_.depth);
+    const int64_t rows = some_of(panels, first, panels_at_once_).rows();
     if (inner_.a_stride == 1) return {data, rows, product_.a_row_stride, depth};
-    return {data, depth, inner_.a_stride, 1};
+    return {data, depth, inner_.a_stride, panels_at_once_ > 1 ? rows : 1};
   }
 
   /// Those of the strip of B that is read after the one at `column` and k.
@@ -251,7 +282,8 @@ class BlockedProduct {
     return {data, depth, inner_.b_stride, width};
   }
 
-  void set_a(Tile& tile, int64_t row, int64_t rows, int64_t k, float* packed, bool first) const {
+  /// Packs `panels`, of which the first one begins at `row`.
+  void set_a(Tile& tile, int64_t row, const Panels& panels, int64_t k, float* packed) const {
     const T* a = product_.a_rows ? product_.a : product_.a + row * product_.a_row_stride;
     const int64_t* offsets = product_.a_rows ? product_.a_rows + row : nullptr;
     if (a_in_place_) {
@@ -259,9 +291,13 @@ class BlockedProduct {
       tile.a_row_stride = product_.a_row_stride;
       tile.a_depth_stride = inner_.a_stride;
     } else {
-      if (first)
-        pack({.data = a, .width = rows, .stride = product_.a_row_stride, .offsets = offsets},
-             &SummedAxis::a_stride, k, tile.depth, packed, rows);
+      const Strip<T> strip{
+          .data = a, .width = panels.rows(), .stride = product_.a_row_stride, .offsets = offsets};
+      if (panels.count > 1) {
+        pack_panels(strip, k, tile.depth, panels, packed);
+      } else if (panels.count == 1) {
+        pack(strip, &SummedAxis::a_stride, k, tile.depth, packed, strip.width);
+      }
       tile.a = packed;
     }
   }
@@ -314,6 +350,13 @@ class BlockedProduct {
     }
   }
 
+  void pack_panels(Strip<T> strip, int64_t k, int64_t depth, const Panels& panels, float* to) const {
+    strip.data += k * inner_.a_stride;
+    strip.depth_stride = inner_.a_stride;
+    strip.depth = depth;
+    mtf::pack(kernels_, strip, panels, to);
+  }
+
   const Product<T>& product_;
   const GemmKernels& kernels_;
   const SummedAxis inner_;
@@ -321,6 +364,7 @@ class BlockedProduct {
   const bool in_place_;  ///< operands can be read in place
   const int64_t strip_, depth_;
   const bool few_strips_, a_in_one_set_, a_in_place_;
+  const int64_t panels_at_once_;
   const Blocks blocks_;
   float *const packed_a_, *const packed_b_;
   const int64_t most_rows_;  ///< the most rows that a panel has
@@ -409,7 +453,7 @@ int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth) {
     const GemmKernels& kernels = gemm_kernels(set);
     const int64_t strip = 2 * kernels.vector_width;
     most = std::max({most, resident(rows, kernels.tile_rows) + strip * block,
-                     resident(columns, strip) + kernels.tile_rows * block});
+                     resident(columns, strip) + kPanelsAtOnce * kernels.tile_rows * block});
   }
   return most + 2 * kLine;
 }

@@ -53,6 +53,15 @@ struct Products {
 
 inline constexpr int kMaximalTileRows = 16;
 
+/// Panels of neighbouring rows of A: the first `longer` ones have size + 1 rows, the others `size`.
+struct Panels {
+  int64_t count = 0, size = 0, longer = 0;
+
+  int64_t rows() const { return begin(count); }
+  int64_t rows(int64_t panel) const { return panel < longer ? size + 1 : size; }
+  int64_t begin(int64_t panel) const { return panel * size + (panel < longer ? panel : longer); }
+};
+
 struct GemmKernels {
   using Multiply = void (*)(const Tile&);
 
@@ -64,6 +73,10 @@ struct GemmKernels {
   /// too.
   void (*pack)(const Strip<float>&, float* to, int64_t to_stride);
   void (*pack_bf16)(const Strip<BFloat16>&, float* to, int64_t to_stride);
+  /// Packs panels of a strip whose rows are neighbours in memory, one panel after the other, each as [depth][rows]. Their
+  /// cache lines are read once, also where those of all depths fall into one set.
+  void (*pack_panels)(const Strip<float>&, const Panels&, float* to);
+  void (*pack_panels_bf16)(const Strip<BFloat16>&, const Panels&, float* to);
   /// add_products of gemm.h: adds entry by entry with the same multiply-adds as a tile.
   void (*add_products)(const Products<float>&, float* sums);
   void (*add_products_bf16)(const Products<BFloat16>&, float* sums);

@@ -232,6 +232,33 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
   }
 }
 
+/// A panel's rows are copied as one vector, whose surplus is overwritten by the next depth; reading it is safe before the last
+/// depth, where the next one follows in memory.
+template <int kWidth, class T>
+void pack_panels(const Strip<T>& strip, const Panels& panels, float* to) {
+  const int64_t line = kLineElements * static_cast<int64_t>(sizeof(float) / sizeof(T));
+  const int64_t whole = strip.depth_stride >= kWidth ? strip.depth - 1 : 0;
+  for (int64_t k = 0; k < strip.depth; ++k) {
+    const T* from = strip.data + k * strip.depth_stride;
+    for (int64_t i = 0; i < strip.width; i += line)
+      __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride + i);
+    float* panel = to;
+    for (int64_t p = 0; p < panels.count; ++p) {
+      const int64_t rows = panels.rows(p);
+      float* packed = panel + k * rows;
+      if (k < whole) {
+        Vector<kWidth> entries;
+        load<kWidth>(from, entries);
+        store<kWidth>(entries, packed);
+      } else {
+        for (int64_t i = 0; i < rows; ++i) packed[i] = widen(from[i]);
+      }
+      from += rows;
+      panel += rows * strip.depth;
+    }
+  }
+}
+
 template <class T>
 void add_products(const Products<T>& products, float* __restrict__ sums) {
   for (int64_t k = 0; k < products.depth; ++k) {
@@ -247,13 +274,15 @@ constexpr void fill(GemmKernels::Multiply* by_rows, std::index_sequence<kRows...
 
 template <int kWidth, int kTileRows>
 constexpr GemmKernels make_kernels() {
-  static_assert(kTileRows <= kMaximalTileRows);
+  static_assert(kTileRows <= kMaximalTileRows && kTileRows <= kWidth);
   GemmKernels kernels{kTileRows,
                       kWidth,
                       {},
                       {},
                       pack<kWidth, float>,
                       pack<kWidth, BFloat16>,
+                      pack_panels<kWidth, float>,
+                      pack_panels<kWidth, BFloat16>,
                       add_products<float>,
                       add_products<BFloat16>};
   const auto rows = std::make_index_sequence<kTileRows>();
