@@ -15,14 +15,17 @@ namespace mtf {
 namespace {
 
 /// A temporary file that receives the tokens of one side, so that a large corpus need not fit into memory. It
-/// is unlinked at once, so it disappears with the process.
+/// has no name, so it disappears with the process.
 class TokenFile {
  public:
-  explicit TokenFile(const std::string& directory)
-      : path_(fmt::format("{}/tokens.partial-{}-{}", directory, ::getpid(), fmt::ptr(this))),
-        file_(path_, O_RDWR | O_CREAT | O_EXCL, 0600) {
-    if (!file_.open()) cannot_write(file_.error());
-    ::unlink(path_.c_str());
+  explicit TokenFile(const std::string& directory) : directory_(directory) {
+    file_.emplace(directory, O_RDWR | O_TMPFILE, 0600);
+    if (file_->open()) return;
+    // Some file systems have only files with a name, which this one loses at once.
+    const std::string path = fmt::format("{}/tokens.partial-{}-{}", directory, ::getpid(), fmt::ptr(this));
+    file_.emplace(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (!file_->open()) cannot_write(file_->error());
+    ::unlink(path.c_str());
   }
 
   void append(const TokenChunk& chunk, Side side) {
@@ -37,7 +40,7 @@ class TokenFile {
   MappedFile finish() {
     buffer_.push_back(kEosId);
     flush();
-    return MappedFile(fmt::format("/proc/self/fd/{}", file_.get()));
+    return MappedFile(fmt::format("/proc/self/fd/{}", file_->get()));
   }
 
   const std::vector<int64_t>& offsets() const { return offsets_; }
@@ -47,18 +50,17 @@ class TokenFile {
   static constexpr size_t kBufferTokens = 1 << 18;
 
   void flush() {
-    if (const int error = file_.write(std::as_bytes(std::span(buffer_)))) cannot_write(error);
+    if (const int error = file_->write(std::as_bytes(std::span(buffer_)))) cannot_write(error);
     buffer_.clear();
   }
   [[noreturn]] void cannot_write(int error) const {
-    throw Error(
-        ErrorKind::kSystem,
-        fmt::format("tokenised texts cannot be kept in {}: {}", directory_of(path_), system_message(error)),
-        "a directory with enough room, as `data.cache`");
+    throw Error(ErrorKind::kSystem,
+                fmt::format("tokenised texts cannot be kept in {}: {}", directory_, system_message(error)),
+                "a directory with enough room, as `data.cache`");
   }
 
-  std::string path_;
-  File file_;
+  std::string directory_;
+  std::optional<File> file_;
   std::vector<int32_t> buffer_;
   std::vector<int64_t> offsets_ = {0};
   std::vector<int64_t> lines_;

@@ -23,6 +23,7 @@
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/transpose.h"
 #include "engine/ops/unary.h"
 #include "engine/runtime/executor.h"
@@ -76,6 +77,11 @@ int64_t last_cache_bytes() {
 /// A number with three digits: no measurement is more precise.
 double rounded(double value) { return value > 0 ? std::stod(fmt::format("{:.3g}", value)) : 0; }
 
+/// Which factors are stored with the summed dimension at the other place than in [rows, summed] and [summed, columns].
+struct Transposed {
+  bool a = false, b = false;
+};
+
 class Calibration {
  public:
   Calibration(Backend& backend, int rounds) : backend_(backend), rounds_(rounds) {}
@@ -97,6 +103,8 @@ class Calibration {
   static void note(const char* what) { fmt::print(stderr, "measures {}\n", what); }
 
   DeviceOptions& result() { return hardware_.device; }
+  /// Between two uses of the same operand: it has left the caches of a core, and not the one that cores share.
+  double bytes_between() { return static_cast<double>(result().cache.size.value) / 2; }
 
   void describe_machine() {
     DeviceOptions& device = result();
@@ -126,11 +134,12 @@ class Calibration {
     for (const double m : {32, 256, 2048}) {
       for (const double n : {64, 256, 1024}) {
         for (const double k : {64, 256, 1024}) products.push_back(product(m, n, k, DType::kFloat32));
+        // The gradient of the activations reads the matrix the other way, that of the matrix sums over the rows.
+        products.push_back(product(m, n, 256, DType::kFloat32, {.b = true}));
+        products.push_back(product(256, n, m, DType::kFloat32, {.a = true}));
       }
     }
-    // The gradient of a matrix sums over many rows.
-    products.push_back(product(256, 1024, 2048, DType::kFloat32));
-    products.push_back(product(1024, 256, 2048, DType::kFloat32));
+    products.push_back(product(1024, 256, 2048, DType::kFloat32, {.a = true}));
     // What disturbs one round disturbs neighbours in it, and not the same ones in the next.
     std::vector<MeasuredProduct> measured;
     for (int round = 0; round < rounds_; ++round) {
@@ -146,26 +155,28 @@ class Calibration {
     device.products = fitted.rates;
     device.products.share = std::min(1.0, rounded(device.products.share));
     const auto rate_of = [&](DType dtype, bool tf32) {
-      const TimedProduct timed = product(2048, 1024, 256, dtype, tf32);
+      const TimedProduct timed = product(2048, 1024, 256, dtype, {}, tf32);
       return rounded(timed.kernel->flops() / timed.kernel->seconds(rounds_) / device.products.share);
     };
     device.flops.bfloat16 = rate_of(DType::kBFloat16, false);
     if (device.kind == DeviceKind::kCuda) device.flops.tf32 = rate_of(DType::kFloat32, true);
   }
 
-  TimedProduct product(double m, double n, double k, DType dtype, bool tf32 = false) {
+  TimedProduct product(double m, double n, double k, DType dtype, Transposed transposed = {},
+                       bool tf32 = false) {
     Graph graph;
     graph.set_tf32(tf32);
     const Dimension rows{"rows", static_cast<int64_t>(m)}, columns{"columns", static_cast<int64_t>(n)},
         summed{"summed", static_cast<int64_t>(k)};
-    const Tensor a = graph.input("a", {rows, summed}, dtype), b = graph.input("b", {summed, columns}, dtype);
+    const Tensor a = graph.input("a", transposed.a ? Shape{summed, rows} : Shape{rows, summed}, dtype),
+                 b = graph.input("b", transposed.b ? Shape{columns, summed} : Shape{summed, columns}, dtype);
     einsum({a, b}, {rows, columns});
     const auto contraction = std::ranges::find(graph.root(), "einsum", &Operation::name);
     return {{m, n, k, std::numeric_limits<double>::infinity()},
-            std::make_unique<MeasuredKernel>(**contraction, backend_)};
+            std::make_unique<MeasuredKernel>(**contraction, backend_, bytes_between())};
   }
 
-  /// Long sequences with a causal mask, and short ones without.
+  /// Long sequences with a causal mask, and short ones without; all with the segments of packed texts.
   void measure_attention() {
     struct Sizes {
       int64_t batch, length, width;
@@ -178,13 +189,19 @@ class Calibration {
           m{"memory_length", sizes.length}, d{"d_kv", sizes.width};
       const Tensor q = graph.input("q", {b, l, h, d}), k = graph.input("k", {b, m, h, d}),
                    v = graph.input("v", {b, m, h, d});
-      const Tensor y = attention({.q = q, .k = k, .v = v}, {.causal = sizes.causal});
+      const Tensor segment = graph.input("segment", {b, l}, DType::kInt32);
+      const Tensor y = attention({.q = q,
+                                  .k = k,
+                                  .v = v,
+                                  .query_segment = segment,
+                                  .memory_segment = rename(segment, l.name, m.name)},
+                                 {.causal = sizes.causal});
       const Tensor dq = gradients({y}, {q, k, v})[0];
       // As the cost model counts a causal mask (Work::computed).
       const double computed = sizes.causal ? (1 + 64.0 / static_cast<double>(l.size)) / 2 : 1;
       const auto logits = static_cast<double>(b.size * h.size * l.size * m.size);
       for (const Tensor& tensor : {y, dq}) {
-        MeasuredKernel kernel(tensor.operation(), backend_);
+        MeasuredKernel kernel(tensor.operation(), backend_, bytes_between());
         measured.push_back({computed * kernel.flops(), computed * logits, kernel.seconds(rounds_),
                             tensor.operation().name() != "attention"});
       }
@@ -201,7 +218,7 @@ class Calibration {
     const Shape shape{{"rows", std::max<int64_t>(1, bytes / (kColumns * 4))}, {"columns", kColumns}};
     double moved = 0, seconds = 0;
     for (const Tensor& tensor : build(graph, shape)) {
-      MeasuredKernel kernel(tensor.operation(), backend_);
+      MeasuredKernel kernel(tensor.operation(), backend_, bytes_between());
       moved += kernel.bytes();
       seconds += kernel.seconds(rounds_);
     }
@@ -276,7 +293,7 @@ class Calibration {
     const Tensor sum = add(graph.input("x", shape), graph.input("y", shape));
     std::vector<std::unique_ptr<MeasuredKernel>> kernels;
     for (int i = 0; i < cores; ++i)
-      kernels.push_back(std::make_unique<MeasuredKernel>(sum.operation(), backend_));
+      kernels.push_back(std::make_unique<MeasuredKernel>(sum.operation(), backend_, 0));
     double most = result().rates.elementwise->memory;  // of one core
     for (int round = 0; round < 5; ++round) {
       const auto begin = Clock::now();

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <utility>
 
 namespace mtf {
 namespace {
 
 constexpr double kRoundSeconds = 0.02;
+constexpr size_t kMostSets = 256;
 
 /// The processor time of this thread, which other programs on the machine do not lengthen; on a GPU the time of day.
 double now(const Backend& backend) {
@@ -59,16 +61,25 @@ double least_seconds(Backend& backend, int rounds, const std::function<void()>& 
   return least;
 }
 
-MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend) : backend_(backend) {
+MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between)
+    : backend_(backend) {
   KernelContext context{.operation = operation, .inputs = {}, .outputs = {}};
   std::vector<Shape> inputs, outputs;
-  for (const Tensor& tensor : operation.inputs()) {
-    context.inputs.push_back(operand(tensor.shape(), tensor.dtype(), inputs_));
-    inputs.push_back(tensor.shape());
-  }
-  for (const OutputInfo& output : operation.outputs()) {
-    context.outputs.push_back(operand(output.shape, output.dtype, outputs_));
-    outputs.push_back(output.shape);
+  const auto add = [this](const Shape& shape, DType dtype, std::vector<LocalTensor>& tensors,
+                          std::vector<Shape>& shapes) {
+    tensors.push_back({shape, shape, shape.strides(), dtype});
+    shapes.push_back(shape);
+    bytes_ += static_cast<double>(shape.size() * static_cast<int64_t>(size_of(dtype)));
+  };
+  for (const Tensor& tensor : operation.inputs()) add(tensor.shape(), tensor.dtype(), context.inputs, inputs);
+  for (const OutputInfo& output : operation.outputs())
+    add(output.shape, output.dtype, context.outputs, outputs);
+  for (double bytes = 0; sets_.empty() || (bytes < bytes_between && sets_.size() < kMostSets);
+       bytes += bytes_) {
+    Operands& set = sets_.emplace_back();
+    for (const LocalTensor& tensor : context.inputs) set.inputs.push_back(slice(tensor.local, tensor.dtype));
+    for (const LocalTensor& tensor : context.outputs)
+      set.outputs.push_back(slice(tensor.local, tensor.dtype));
   }
   flops_ = operation.cost(inputs, outputs).flops;
   kernel_ = backend.prepare(context);
@@ -77,18 +88,17 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend) : b
   step_ = backend.allocate(64);
 }
 
-LocalTensor MeasuredKernel::operand(const Shape& shape, DType dtype, std::vector<Slice>& slices) {
+Slice MeasuredKernel::slice(const Shape& shape, DType dtype) {
   const std::vector<std::byte> data = values(shape.size(), dtype);
   memory_.push_back(backend_.allocate(std::max<int64_t>(64, std::ssize(data))));
   backend_.write(memory_.back()->data(), data.data(), std::ssize(data));
-  slices.push_back({memory_.back()->data(), begin_});
-  bytes_ += static_cast<double>(data.size());
-  return {shape, shape, shape.strides(), dtype};
+  return {memory_.back()->data(), begin_};
 }
 
 void MeasuredKernel::run() {
-  kernel_->run({inputs_, outputs_, scratch_->data(), reinterpret_cast<const uint64_t*>(step_->data())}, 0,
-               kernel_->tasks());
+  const Operands& set = sets_[std::exchange(next_, (next_ + 1) % sets_.size())];
+  kernel_->run({set.inputs, set.outputs, scratch_->data(), reinterpret_cast<const uint64_t*>(step_->data())},
+               0, kernel_->tasks());
 }
 
 double MeasuredKernel::seconds(int rounds) {

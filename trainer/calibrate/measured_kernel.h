@@ -1,7 +1,8 @@
 // Times an operation's kernel on operands of its own: the processor time of the calling thread, or on a GPU the time until
-// it is done.
+// it is done. As in a training step, operands have left the nearest caches since they were written: one execution after
+// the other takes the next of several sets of operands.
 //
-//   MeasuredKernel kernel(einsum({x, w}, {batch, hidden}).operation(), backend);
+//   MeasuredKernel kernel(einsum({x, w}, {batch, hidden}).operation(), backend, 8 << 20);
 //   kernel.seconds(5);      // of one execution with all tasks
 #pragma once
 
@@ -20,8 +21,8 @@ double least_seconds(Backend& backend, int rounds, const std::function<void()>& 
 
 class MeasuredKernel {
  public:
-  /// Operands have small positive numbers; integers are 1.
-  MeasuredKernel(const Operation& operation, Backend& backend);
+  /// Operands have small positive numbers; integers are 1. Their sets take at least `bytes_between` together.
+  MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between);
 
   double seconds(int rounds);
   /// Executes all tasks once.
@@ -31,12 +32,16 @@ class MeasuredKernel {
   double flops() const { return flops_; }
 
  private:
-  LocalTensor operand(const Shape& shape, DType dtype, std::vector<Slice>& slices);
+  struct Operands {
+    std::vector<Slice> inputs, outputs;
+  };
+  Slice slice(const Shape& shape, DType dtype);
 
   Backend& backend_;
   int64_t begin_[16] = {};
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
-  std::vector<Slice> inputs_, outputs_;
+  std::vector<Operands> sets_;
+  size_t next_ = 0;  ///< the set of the next execution
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<DeviceMemory> scratch_, step_;
   double bytes_ = 0, flops_ = 0;
