@@ -219,7 +219,8 @@ void Executor::Implementation::run(const LoopStep& step, int64_t) {
 }
 
 /// With at least as many coordinates as threads, each worker runs the whole segment for one coordinate at a
-/// time. Otherwise the tasks of each step are divided among the workers.
+/// time. Otherwise the tasks of each step are divided among the workers, in ranges: a kernel may do some tasks together in
+/// less time than one by one.
 void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration) {
   if (segment.coordinates >= pool_.threads() && !is_stepwise()) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
@@ -230,8 +231,11 @@ void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration
   }
   for (const KernelStep& step : segment.steps) {
     run_located(step, [&] {
-      pool_.run(step.coordinates * step.tasks, [&](int64_t task, int worker) {
-        run_tasks(step, task / step.tasks, task % step.tasks, task % step.tasks + 1, iteration, worker);
+      pool_.run_ranges(step.coordinates * step.tasks, [&](int64_t begin, int64_t end, int worker) {
+        for (int64_t coordinate = begin / step.tasks; begin < end; begin = ++coordinate * step.tasks) {
+          const int64_t first = coordinate * step.tasks;
+          run_tasks(step, coordinate, begin - first, std::min(end - first, step.tasks), iteration, worker);
+        }
       });
     });
     if (is_stepwise()) check(step, step.instruction->outputs, iteration);

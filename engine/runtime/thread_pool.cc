@@ -66,14 +66,15 @@ ThreadPool::Nanoseconds ThreadPool::Worker::processor_time() const {
   return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
-void ThreadPool::run(int64_t tasks, Call call, void* context) {
+void ThreadPool::run(int64_t tasks, int64_t parts, Call call, void* context) {
   if (tasks <= 0) return;
   if (tasks > 1 && workers_.size() > static_cast<size_t>(active_workers_.count())) try_more_workers();
   if (tasks == 1 || active_workers_.count() == 0) {
-    for (int64_t task = 0; task < tasks; ++task) call(context, task, 0);
+    call(context, 0, tasks, 0);
     return;
   }
   tasks_ = tasks;
+  parts_.store(parts, std::memory_order_relaxed);
   call_ = call;
   context_ = context;
   error_ = nullptr;
@@ -153,15 +154,17 @@ bool ThreadPool::wait_for_section(int worker, uint32_t& seen) {
 int64_t ThreadPool::take_tasks(int worker) {
   int64_t done = 0;
   for (int64_t left = untaken_.load(std::memory_order_relaxed); left > 0;) {
-    if (!untaken_.compare_exchange_weak(left, left - 1, std::memory_order_acquire, std::memory_order_relaxed))
+    const int64_t taken = std::max<int64_t>(1, left / parts_.load(std::memory_order_relaxed));
+    if (!untaken_.compare_exchange_weak(left, left - taken, std::memory_order_acquire,
+                                        std::memory_order_relaxed))
       continue;
     try {
-      call_(context_, tasks_ - left, worker);
+      call_(context_, tasks_ - left, tasks_ - left + taken, worker);
     } catch (...) {
       const std::lock_guard lock(error_mutex_);
       if (!error_) error_ = std::current_exception();
     }
-    ++done;
+    done += taken;
     left = untaken_.load(std::memory_order_relaxed);
   }
   return done;

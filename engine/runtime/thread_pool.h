@@ -4,6 +4,7 @@
 //
 //   ThreadPool pool(2, [] { /* once in each thread */ });
 //   pool.run(100, [&](int64_t task, int worker) { ... });
+//   pool.run_ranges(100, [&](int64_t begin, int64_t end, int worker) { ... });   // for short tasks
 #pragma once
 
 #include <atomic>
@@ -35,13 +36,24 @@ class ThreadPool {
   template <class Body>
   void run(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
-    run(
-        tasks, [](void* context, int64_t task, int worker) { (*static_cast<Plain*>(context))(task, worker); },
-        &body);
+    const Call call = [](void* context, int64_t begin, int64_t end, int worker) {
+      for (int64_t task = begin; task < end; ++task) (*static_cast<Plain*>(context))(task, worker);
+    };
+    run(tasks, tasks, call, &body);
+  }
+  /// Calls body(begin, end, worker) for ranges of tasks, each task once. A worker takes a part of the tasks that are left, so
+  /// that ranges become shorter towards the end.
+  template <class Body>
+  void run_ranges(int64_t tasks, Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    const Call call = [](void* context, int64_t begin, int64_t end, int worker) {
+      (*static_cast<Plain*>(context))(begin, end, worker);
+    };
+    run(tasks, 2 * int64_t{active_workers_.count() + 1}, call, &body);
   }
 
  private:
-  using Call = void (*)(void* context, int64_t task, int worker);
+  using Call = void (*)(void* context, int64_t begin, int64_t end, int worker);
   using Nanoseconds = std::chrono::nanoseconds;
 
   /// A thread that the pool has started.
@@ -54,7 +66,7 @@ class ThreadPool {
     Nanoseconds processor_time() const;
   };
 
-  void run(int64_t tasks, Call call, void* context);
+  void run(int64_t tasks, int64_t parts, Call call, void* context);
   void work(int worker);
   bool wait_for_section(int worker, uint32_t& seen);
   int64_t take_tasks(int worker);
@@ -67,6 +79,8 @@ class ThreadPool {
   std::atomic<int> active_;                       ///< workers numbered up to this one take tasks
   std::atomic<int> core_{-1};                     ///< core on which the calling thread began the section
   std::atomic<bool> stop_{false};
+  /// A worker takes this part of the tasks that are left, and at least one. The value of another section does no harm.
+  std::atomic<int64_t> parts_{1};
   alignas(64) std::atomic<int64_t> untaken_{0};  ///< tasks of the section that nobody has taken
   // The next three are written before untaken_ and do not change while a task that has been taken is not
   // done.

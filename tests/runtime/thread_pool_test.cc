@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -23,6 +24,26 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
         ++count[static_cast<size_t>(task)];
       });
       for (const auto& n : count) EXPECT_EQ(n, 1);
+    }
+  }
+}
+
+TEST(ThreadPool, RunsEveryTaskOnceInRanges) {
+  for (int threads = 1; threads <= 7; ++threads) {
+    ThreadPool pool(threads, [] {});
+    for (const int64_t tasks : {0, 1, 2, 3, 100, 1001}) {
+      std::vector<std::atomic<int>> count(static_cast<size_t>(tasks));
+      std::atomic<int64_t> ranges{0};
+      pool.run_ranges(tasks, [&](int64_t begin, int64_t end, int worker) {
+        EXPECT_LT(worker, threads);
+        EXPECT_LT(begin, end);
+        for (int64_t task = begin; task < end; ++task) ++count[static_cast<size_t>(task)];
+        ++ranges;
+      });
+      for (const auto& n : count) EXPECT_EQ(n, 1);
+      if (tasks > 100) {
+        EXPECT_LT(ranges, tasks / 4);
+      }
     }
   }
 }
