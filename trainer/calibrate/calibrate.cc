@@ -324,15 +324,28 @@ class Calibration {
     device.overhead = rounded(std::max(0.0, (many - few) / (kMany - kFew)));
     device.step = rounded(std::max(0.0, few - kFew * device.overhead));
     if (!backend_.is_host() || device.cores == 1) return;
-    const auto cores = static_cast<int>(device.cores);
+    device.barrier = rounded(barrier_seconds(static_cast<int>(device.cores)));
+  }
+
+  /// By how much a section of short tasks takes longer than the share of each core: until the workers, which wait for it, have begun, and the
+  /// last one is done.
+  static double barrier_seconds(int cores) {
+    constexpr int kSections = 2000, kTasksOfCore = 4;
+    const auto task = [] {  // some microseconds
+      volatile double sum = 0;
+      for (int i = 0; i < 1500; ++i) sum = sum + i;
+    };
     ThreadPool pool(cores, [] {});
-    std::vector<double> times;
-    for (int i = 0; i < 2000; ++i) {
+    std::vector<double> alone, shared;
+    for (int i = 0; i < kSections; ++i) {
       const auto begin = Clock::now();
-      pool.run(cores, [](int64_t, int) {});
-      times.push_back(seconds_since(begin));
+      for (int t = 0; t < kTasksOfCore; ++t) task();
+      alone.push_back(seconds_since(begin));
+      const auto section = Clock::now();
+      pool.run(cores * kTasksOfCore, [&](int64_t, int) { task(); });
+      shared.push_back(seconds_since(section));
     }
-    device.barrier = rounded(median(times));
+    return std::max(0.0, median(shared) - median(alone));
   }
 
   Backend& backend_;
