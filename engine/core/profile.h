@@ -89,6 +89,8 @@ class ProfileTrack {
 
 /// The name of the track of the thread that runs the steps.
 inline constexpr const char* kMainTrack = "main thread";
+/// The name of the track of what a device does.
+inline constexpr const char* kDeviceTrack = "device";
 
 class Profile {
  public:

@@ -5,10 +5,8 @@
 #include <algorithm>
 
 namespace mtf {
-namespace {
-
-/// The label of an instruction, such as "einsum decoder/block_000", with its program line.
-const ProfileLabel* label_of(Profile& profile, const Program& program, const Instruction& instruction) {
+const ProfileLabel* ProgramProfile::label_of(Profile& profile, const Program& program,
+                                             const Instruction& instruction) {
   const bool communicates = instruction.is_collective() || instruction.is<action::Done>();
   std::string name = name_of(instruction);
   if (!instruction.provenance.path.empty()) name += " " + instruction.provenance.path;
@@ -20,8 +18,6 @@ const ProfileLabel* label_of(Profile& profile, const Program& program, const Ins
                        line);
 }
 
-}  // namespace
-
 ProgramProfile::ProgramProfile(Profile* profile, Backend& backend, const Program& program, int workers)
     : profile_(profile) {
   if (profile_ == nullptr) return;
@@ -29,7 +25,7 @@ ProgramProfile::ProgramProfile(Profile* profile, Backend& backend, const Program
     tracks_.push_back(profile_->track(worker == 0 ? kMainTrack : fmt::format("worker {}", worker)));
   add_labels(program, program.instructions);
   clock_ = backend.make_clock();
-  if (clock_) device_track_ = profile_->track("device");
+  if (clock_) device_track_ = profile_->track(kDeviceTrack);
 }
 
 void ProgramProfile::add_labels(const Program& program, const std::vector<Instruction>& block) {

@@ -27,6 +27,10 @@ class ProgramProfile {
   /// thread.
   ProgramProfile(Profile* profile, Backend& backend, const Program& program, int workers);
 
+  /// The label of an instruction's spans, such as "einsum decoder/block_000", with its program line.
+  static const ProfileLabel* label_of(Profile& profile, const Program& program,
+                                      const Instruction& instruction);
+
   /// True if spans are recorded. A device then times what is enqueued, so nothing may be recorded as a graph
   /// and replayed.
   bool is_on() const { return profile_ != nullptr && profile_->is_on(); }

@@ -33,7 +33,18 @@
 
 namespace mtf {
 
-enum class RunMode { kTrain, kEvaluate, kInfer, kScore, kExplain, kTrace, kReport, kShow, kCalibrate };
+enum class RunMode {
+  kTrain,
+  kEvaluate,
+  kInfer,
+  kScore,
+  kExplain,
+  kTrace,
+  kReport,
+  kShow,
+  kCalibrate,
+  kBench
+};
 enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
@@ -171,6 +182,13 @@ struct ExplainOptions {
   bool detail = false;
 };
 
+enum class BenchFormat { kText, kJson };
+
+struct BenchOptions {
+  int64_t steps = 10;
+  BenchFormat format = BenchFormat::kText;
+};
+
 struct CalibrateOptions {
   config::Path output{"hardware.yaml"};
   int rounds = 5;
@@ -237,6 +255,7 @@ struct Config {
   ExplainOptions explain;
   std::optional<SimulateOptions> simulate;
   CalibrateOptions calibrate;
+  BenchOptions bench;
   TraceOptions trace;
   ReportOptions report;
   ProfileOptions profile;
@@ -260,6 +279,7 @@ void describe(config::Visitor& visit, InitOptions& options);
 void describe(config::Visitor& visit, CheckpointOptions& options);
 void describe(config::Visitor& visit, ExplainOptions& options);
 void describe(config::Visitor& visit, CalibrateOptions& options);
+void describe(config::Visitor& visit, BenchOptions& options);
 void describe(config::Visitor& visit, LayoutSearchOptions& options);
 void describe(config::Visitor& visit, PipelineOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
@@ -270,7 +290,8 @@ void describe(config::Visitor& visit, Config& config);
 inline config::EnumNames enum_names(RunMode) {
   return {{"train", RunMode::kTrain},   {"evaluate", RunMode::kEvaluate}, {"infer", RunMode::kInfer},
           {"score", RunMode::kScore},   {"explain", RunMode::kExplain},   {"trace", RunMode::kTrace},
-          {"report", RunMode::kReport}, {"show", RunMode::kShow},         {"calibrate", RunMode::kCalibrate}};
+          {"report", RunMode::kReport}, {"show", RunMode::kShow},         {"calibrate", RunMode::kCalibrate},
+          {"bench", RunMode::kBench}};
 }
 inline config::CommonNames common_names(RunMode) {
   static constexpr std::array names = {
@@ -280,7 +301,7 @@ inline config::CommonNames common_names(RunMode) {
       CommonName{"predict", "`infer`"},     CommonName{"generate", "`infer`"},
       CommonName{"translate", "`infer`"},   CommonName{"sample", "`infer`"},
       CommonName{"inference", "`infer`"},   CommonName{"plan", "`explain`"},
-      CommonName{"dry_run", "`explain`"},   CommonName{"benchmark", "`calibrate`"}};
+      CommonName{"dry_run", "`explain`"},   CommonName{"benchmark", "`bench`"}};
   return names;
 }
 inline config::EnumNames enum_names(OnExisting) {
@@ -326,6 +347,9 @@ inline config::EnumNames enum_names(OnDamage) {
   return {{"auto", OnDamage::kAuto}, {"fail", OnDamage::kFail}, {"previous", OnDamage::kPrevious}};
 }
 inline config::EnumNames enum_names(SameWord) { return {{"same", SameWord::kSame}}; }
+inline config::EnumNames enum_names(BenchFormat) {
+  return {{"text", BenchFormat::kText}, {"json", BenchFormat::kJson}};
+}
 inline config::EnumNames enum_names(ExplainFormat) {
   return {{"text", ExplainFormat::kText}, {"json", ExplainFormat::kJson}, {"html", ExplainFormat::kHtml}};
 }

@@ -90,6 +90,7 @@ class ConfigCheck {
     if (sound_.contains({"data"})) check_sources();
     if (sound_.contains({"data", "evaluate"})) check_held_out();
     if (sound_.contains({"run", "trace"})) check_trace();
+    if (sound_.contains({"run", "train"})) check_bench();
     if (sound_.contains({"run", "data"})) check_show();
     if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
     if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
@@ -343,6 +344,14 @@ class ConfigCheck {
     if (config_.run.mode != RunMode::kTrace) return;
     if (config_.trace.input.empty()) error("trace", "`trace.input` is missing", "a safetensors file");
     if (config_.trace.output.empty()) error("trace", "`trace.output` is missing", "a safetensors file");
+  }
+
+  void check_bench() {
+    if (config_.run.mode != RunMode::kBench ||
+        !std::holds_alternative<ParameterServerStrategy>(config_.train.strategy))
+      return;
+    error("train.strategy", "run.mode=bench measures steps without parameter servers",
+          "`train.strategy=all_reduce`; a run with servers says in its log how long steps take");
   }
 
   void check_show() {

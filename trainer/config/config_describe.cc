@@ -239,6 +239,11 @@ void describe(config::Visitor& visit, CalibrateOptions& options) {
   visit("rounds", options.rounds, "how often each kernel is measured; the shortest time counts", positive);
 }
 
+void describe(config::Visitor& visit, BenchOptions& options) {
+  visit("steps", options.steps, "steps that are measured, and then measured again with a profile", positive);
+  visit("format", options.format, "text for people, json for programs");
+}
+
 void describe(config::Visitor& visit, LayoutSearchOptions& options) {
   visit("time_limit", options.time_limit, "after it, or Ctrl-C, the best layout so far is taken");
   visit("mesh_dimensions", options.mesh_dimensions, "of `mesh: auto`, at most",
@@ -348,6 +353,8 @@ void describe(config::Visitor& visit, Config& config) {
         "{stages: {0: [embedding, block_0..3], 1: [block_4..7]}}",
         free_on_resume);
   visit("pipeline", config.pipeline, "how the stages of a pipeline work on microbatches", free_on_resume);
+  visit("bench", config.bench, "options of run.mode=bench, which says what a training step costs",
+        free_on_resume);
   visit(
       "shared_layout", config.shared_layout,
       "true in a file of layouts that is made for several models: its rules may name dimensions that a model "

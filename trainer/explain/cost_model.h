@@ -53,6 +53,7 @@ class CostModel {
 
   const HardwareOptions& hardware() const { return hardware_; }
   const Placement& placement() const { return placement_; }
+  bool is_gpu() const { return hardware_.device.kind == DeviceKind::kCuda; }
 
   /// The seconds of one execution on one core, where `active` cores are busy.
   double seconds(const Work& work, int active = 1) const;
@@ -96,7 +97,6 @@ class CostModel {
   double by_library(const Program& program, const Instruction& instruction, const Group& group) const;
   /// How many times slower threads run because those of other processes need the same cores.
   double crowding() const;
-  bool is_gpu() const { return hardware_.device.kind == DeviceKind::kCuda; }
 
   HardwareOptions hardware_;
   Placement placement_;

@@ -29,8 +29,8 @@ StepMemory step_memory(const Session& session) {
   const bool is_host = session.backend->is_host();
   const auto& given = is_host ? config.run.memory_limit : config.run.device_memory_limit;
   const bool is_for_machine = given.value || (config.machine && config.machine->device.memory),
-             is_limited = config.run.mode == RunMode::kTrain || is_auto(config.train.recompute) ||
-                          !config.train.microbatches.value;
+             is_limited = config.run.mode == RunMode::kTrain || config.run.mode == RunMode::kBench ||
+                          is_auto(config.train.recompute) || !config.train.microbatches.value;
   if (!is_for_machine && !is_limited) return {};
   MemoryLimits limits = memory_limits(session);
   std::string source = limits.device ? limits.device->source : limits.host.source;

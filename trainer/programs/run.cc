@@ -16,6 +16,7 @@
 #include "engine/comm/process/process_group.h"
 #include "layers/registry.h"
 #include "models/model.h"
+#include "trainer/bench/bench.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/config/devices.h"
 #include "trainer/decode/infer.h"
@@ -67,6 +68,7 @@ run.mode    train     trains, and evaluates in between (default); goes on where 
             trace     runs one batch from a file, writes loss, gradients and weights to a file
             report    writes report.html, a page with curves, differences and samples of runs, finished or running
             show      writes show.png, images of the first batch as the network is given them, with their labels
+            bench     measures some training steps: what each operation and each layer of them costs
             calibrate measures this machine for `hardware` of run.mode=explain, and needs no file
 
 A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
@@ -161,6 +163,9 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
       break;
     case RunMode::kTrace:
       trace(session, diagnostics);
+      break;
+    case RunMode::kBench:
+      bench(session, diagnostics);
       break;
     case RunMode::kEvaluate:
       evaluate(session, diagnostics);

@@ -13,7 +13,8 @@
 namespace mtf {
 
 std::unique_ptr<Profile> make_profile(const Config& config) {
-  const bool wanted = config.run.mode == RunMode::kTrain && config.profile.steps > 0;
+  const bool wanted =
+      config.run.mode == RunMode::kBench || (config.run.mode == RunMode::kTrain && config.profile.steps > 0);
   return wanted ? std::make_unique<Profile>() : nullptr;
 }
 

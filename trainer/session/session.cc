@@ -164,7 +164,8 @@ bool looks_at_examples(const Config& config) {
 void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
-  if (config.run.mode == RunMode::kTrain && config.data.train) {
+  const bool trains = config.run.mode == RunMode::kTrain || config.run.mode == RunMode::kBench;
+  if (trains && config.data.train) {
     collect_errors([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics);
     std::optional<TrainStep> step;
     if (session.train_data) {
@@ -376,7 +377,8 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
 }
 
 bool has_training_step(RunMode mode) {
-  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace;
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace ||
+         mode == RunMode::kBench;
 }
 
 bool is_predictor(const Session& session) { return session.model && session.model->decoder() == nullptr; }

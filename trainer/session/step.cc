@@ -464,7 +464,9 @@ bool is_trained(const std::string& weight, const Config& config) {
 
 WeightFilter averaged_weights(const Config& config) {
   const RunMode mode = config.run.mode;
-  if (!config.train.ema_decay || (mode != RunMode::kTrain && mode != RunMode::kExplain)) return {};
+  if (!config.train.ema_decay ||
+      (mode != RunMode::kTrain && mode != RunMode::kExplain && mode != RunMode::kBench))
+    return {};
   return [trainable = config.train.trainable, rules = config.optimizer->rules](const std::string& weight) {
     return is_trained(weight, trainable, rules);
   };

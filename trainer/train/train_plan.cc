@@ -222,7 +222,8 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   TrainPlan plan;
   const Config& config = session.config;
   const bool decides = !config.train.microbatches.value, recomputes = is_auto(config.train.recompute);
-  if (!diagnostics.has_errors()) plan.continuation = find_continuation(session.config, diagnostics);
+  if (!diagnostics.has_errors() && config.run.mode == RunMode::kTrain)
+    plan.continuation = find_continuation(session.config, diagnostics);
   std::optional<int64_t> before;
   if (decides) before = std::exchange(session.config.train.microbatches.value, std::nullopt);
   std::optional<EarlierRecompute> earlier;
