@@ -44,10 +44,31 @@ class StageRegions {
   std::vector<std::vector<Region>> stages_;
 };
 
+/// Calls `visit` with each temporary that is in use at some time, and its region.
+template <class Visit>
+void for_each_region(const Program& program, const Visit& visit) {
+  const std::vector<Lifetime> lives = lifetimes(program);
+  for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
+    const Value& value = program.values[id];
+    if (value.alias != kNoValue || value.storage != Value::Storage::kTemporary || lives[id].begin < 0)
+      continue;
+    visit(value, Region{id, aligned(program.local_bytes(id)), lives[id].begin, lives[id].end});
+  }
+}
+
+/// Calls `visit` with each input, and the bytes of one position.
+template <class Visit>
+void for_each_input(const Program& program, const Visit& visit) {
+  for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
+    const Value& value = program.values[id];
+    if (value.alias == kNoValue && value.storage == Value::Storage::kInput)
+      visit(value, aligned(program.local_bytes(id)));
+  }
+}
+
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) {
-  const std::vector<Lifetime> lives = lifetimes(program);
+MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) {
   const Mesh& mesh = program.mesh;
   const HostedMesh hosted(mesh, hosting);
   MemoryPlan plan;
@@ -60,25 +81,17 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
     if (is_new) known->second = hosted.size_of(stored);
     return known->second;
   };
-  int64_t inputs = 0, position_inputs = 0;  ///< bytes of all copies in this process, and on a position
-  StageRegions alone;  ///< those of a position that shares nothing and thus needs one arena
-  for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
-    const Value& value = program.values[id];
-    if (value.alias != kNoValue) continue;
-    const int64_t bytes = aligned(program.local_bytes(id));
+  for_each_region(program, [&](const Value& value, const Region& region) {
     const Copies stored = mesh.stored(value.copies(), replicate);
-    if (value.storage == Value::Storage::kInput) {
-      position_inputs += bytes;
-      inputs += bytes * count(stored);
-    } else if (value.storage == Value::Storage::kTemporary && lives[id].begin >= 0) {
-      const Region region{id, bytes, lives[id].begin, lives[id].end};
-      alone.add(stage_of(value.layout), region);
-      if (count(stored) == 0) continue;
-      blocks[plan.arena_of(stored)].push_back(region);
-      MemoryPlan::Arena& arena = plan.arenas[plan.arena_of(stored)];
-      arena.copies = std::max<int64_t>(arena.copies, count(stored));
-    }
-  }
+    if (count(stored) == 0) return;
+    blocks[plan.arena_of(stored)].push_back(region);
+    MemoryPlan::Arena& arena = plan.arenas[plan.arena_of(stored)];
+    arena.copies = std::max<int64_t>(arena.copies, count(stored));
+  });
+  int64_t inputs = 0;
+  for_each_input(program, [&](const Value& value, int64_t bytes) {
+    inputs += bytes * count(mesh.stored(value.copies(), replicate));
+  });
   plan.process.inputs = whole_pages(input_block_bytes(inputs));
   for (auto& [copies, list] : blocks) {
     MemoryPlan::Arena& arena = plan.arenas[copies];
@@ -86,21 +99,36 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
     for (const Region& block : list) plan.offsets[block.id] = block.offset;
     plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
   }
+  std::map<Variable::Kind, int64_t> kinds;  ///< bytes of the variables in this process
+  for (const ProgramVariable& variable : program.variables)
+    kinds[variable.variable.kind] += process_bytes(variable, hosted, replicate);
+  for (const auto& [kind, bytes] : kinds) plan.process.variables += whole_pages(bytes);
+  return plan;
+}
+
+std::vector<MemoryPlan::Position> position_memory(const Program& program) {
+  StageRegions alone;  // a position that shares nothing needs one arena
+  for_each_region(
+      program, [&](const Value& value, const Region& region) { alone.add(stage_of(value.layout), region); });
+  int64_t inputs = 0;
+  for_each_input(program, [&](const Value& /*value*/, int64_t bytes) { inputs += bytes; });
   size_t stages = alone.stages();
   for (const ProgramVariable& variable : program.variables)
     stages = std::max(stages, stage_of(variable.layout).value_or(0) + 1);
-  plan.stages.resize(stages);
-  for (size_t stage = 0; stage < stages; ++stage)
-    plan.stages[stage] = {0, position_inputs, alone.bytes(stage)};
-  std::map<Variable::Kind, int64_t> kinds;  ///< bytes of the variables in this process
+  std::vector<MemoryPlan::Position> positions;
+  for (size_t stage = 0; stage < stages; ++stage) positions.push_back({0, inputs, alone.bytes(stage)});
   for (const ProgramVariable& variable : program.variables) {
-    const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh);
+    const Shape local = slice_shape(variable.variable.shape, variable.layout, program.mesh);
     const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
     const std::optional<size_t> stage = stage_of(variable.layout);
-    for (size_t i = 0; i < stages; ++i) plan.stages[i].variables += !stage || *stage == i ? bytes : 0;
-    kinds[variable.variable.kind] += process_bytes(variable, hosted, replicate);
+    for (size_t i = 0; i < stages; ++i) positions[i].variables += !stage || *stage == i ? bytes : 0;
   }
-  for (const auto& [kind, bytes] : kinds) plan.process.variables += whole_pages(bytes);
+  return positions;
+}
+
+MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) {
+  MemoryPlan plan = plan_arenas(program, replicate, hosting);
+  plan.stages = position_memory(program);
   return plan;
 }
 

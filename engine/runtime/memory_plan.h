@@ -64,6 +64,11 @@ constexpr int64_t whole_pages(int64_t bytes) { return (bytes + 4095) / 4096 * 40
 /// that it holds.
 MemoryPlan plan_memory(const Program& program, bool replicate = false, Hosting hosting = {});
 
+/// The same without `stages`.
+MemoryPlan plan_arenas(const Program& program, bool replicate = false, Hosting hosting = {});
+/// MemoryPlan::stages alone.
+std::vector<MemoryPlan::Position> position_memory(const Program& program);
+
 /// `bytes` rounded up to the unit at which variables begin in the arena of their kind; kernels may rely on it.
 constexpr int64_t variable_aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 

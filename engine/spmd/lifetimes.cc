@@ -31,8 +31,8 @@ class LifetimeFinder {
         loop(instruction);
         continue;
       }
-      for (ValueId id : reads(instruction)) touch(id, time_);
-      for (ValueId id : writes(instruction)) touch(id, time_);
+      for_each_read(instruction, [this](ValueId id) { touch(id, time_); });
+      for_each_written(instruction, [this](ValueId id) { touch(id, time_); });
     }
   }
 

@@ -124,7 +124,7 @@ std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Pr
 int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
   const Config& config = environment.session.config;
   const Hosting hosting = hosting_of(config);
-  const MemoryPlan plan = plan_memory(program, config.run.check_replicas, hosting);
+  const MemoryPlan plan = plan_arenas(program, config.run.check_replicas, hosting);
   const Session& session = environment.session;
   const int blocks = session.backend->is_host() ? 1 : 3;  // two blocks of inputs are being sent to a device
   return blocks * plan.process.inputs + plan.process.temporaries +
@@ -138,7 +138,7 @@ int64_t host_bytes(const DecodeEnvironment& environment, const Program& program)
   const bool replicate = config.run.check_replicas;
   const Hosting hosting = hosting_of(config);
   const int64_t sent =
-      session.backend->is_host() ? 0 : 2 * plan_memory(program, replicate, hosting).process.inputs;
+      session.backend->is_host() ? 0 : 2 * plan_arenas(program, replicate, hosting).process.inputs;
   return sent + own_bytes(program, thread_count(config), replicate, hosting);
 }
 

@@ -30,9 +30,10 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     if (bytes > 0) memory.position.push_back({name, bytes});
     memory.position_bytes += bytes;
   };
-  const MemoryPlan step = plan_memory(*programs[0], session.config.run.check_replicas);
-  const size_t stage = step.largest_stage();
-  for (const MemoryPlan::Position& position : step.stages) memory.stages.push_back(position.total());
+  const std::vector<MemoryPlan::Position> step = position_memory(*programs[0]);
+  const auto stage =
+      static_cast<size_t>(std::ranges::max_element(step, {}, &MemoryPlan::Position::total) - step.begin());
+  for (const MemoryPlan::Position& position : step) memory.stages.push_back(position.total());
   const std::array<int64_t, 4> variables = variable_bytes(*programs[0], static_cast<int64_t>(stage));
   add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);
   add("optimizer slots", variables[static_cast<size_t>(Variable::Kind::kSlot)]);
@@ -40,8 +41,8 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
   add("teacher weights", variables[static_cast<size_t>(Variable::Kind::kConstant)]);
   for (const Program* program : programs) {
     const bool is_step = program == programs[0];
-    const MemoryPlan plan = is_step ? step : plan_memory(*program, session.config.run.check_replicas);
-    const MemoryPlan::Position& position = plan.stages[std::min(stage, plan.stages.size() - 1)];
+    const std::vector<MemoryPlan::Position> stages = is_step ? step : position_memory(*program);
+    const MemoryPlan::Position& position = stages[std::min(stage, stages.size() - 1)];
     const std::string of = is_step ? "" : " of the evaluation";
     if (is_step) memory.step_bytes = position.total();
     add("inputs" + of, position.inputs);

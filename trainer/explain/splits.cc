@@ -59,7 +59,7 @@ std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, c
     const ProgramFacts found = explain(other);
     if (found.flops > 0.999 * facts.flops) continue;
     trials.push_back({rule.dimension, rule.mesh_dimensions, found.flops, found.bytes_sent,
-                      plan_memory(other).position().total()});
+                      std::ranges::max(position_memory(other), {}, &MemoryPlan::Position::total).total()});
   }
   std::stable_sort(trials.begin(), trials.end(), [](const SplitTrial& a, const SplitTrial& b) {
     return a.flops != b.flops ? a.flops < b.flops : a.bytes_sent < b.bytes_sent;

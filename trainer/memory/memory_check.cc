@@ -53,7 +53,7 @@ std::vector<LargeTensor> largest_tensors(const std::vector<const Program*>& prog
   std::vector<LargeTensor> tensors;
   add_variables(*programs[0], replicate, hosting, tensors);
   for (const Program* program : programs) {
-    add_temporaries(*program, program->instructions, plan_memory(*program, replicate, hosting), replicate,
+    add_temporaries(*program, program->instructions, plan_arenas(*program, replicate, hosting), replicate,
                     {program->mesh, hosting}, tensors);
   }
   std::ranges::stable_sort(tensors,

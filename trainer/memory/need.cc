@@ -211,7 +211,7 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
   int64_t itself = process_itself_bytes();
   if (hosting.processes > 1) host.add("connections between processes", kConnectionsBytes);
   for (const Program* program : programs) {
-    const MemoryPlan plan = plan_memory(*program, replicate, hosting);
+    const MemoryPlan plan = plan_arenas(*program, replicate, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
     const int64_t scratch = kernel_threads(session) * kernel_scratch_bytes(*program, *session.backend);
     memory.add("inputs" + of, plan.process.inputs);

@@ -14,14 +14,14 @@ BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& blo
     separators_[i] = separators;
     separators +=
         instruction.is_collective() || instruction.is<action::Loop>() || instruction.is<action::Done>();
-    for (ValueId id : reads(instruction)) {
+    for_each_read(instruction, [&](ValueId id) {
       last_read_[program.root(id)] = i;
       readers_[program.root(id)].push_back(i);
-    }
-    for (ValueId id : writes(instruction)) {
+    });
+    for_each_written(instruction, [&](ValueId id) {
       made_.emplace(program.root(id), i);
       written_[program.root(id)].push_back(i);
-    }
+    });
     if (instruction.is<action::Copy>()) copied_to_[instruction.inputs[0]] = instruction.outputs[0];
   }
   for (const auto& [name, id] : program.outputs) outputs_.insert(program.root(id));

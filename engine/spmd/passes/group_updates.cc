@@ -12,39 +12,44 @@
 namespace mtf {
 namespace {
 
-/// By place in the block: the places of the instructions that must run before. Values are distinguished by
-/// their memory.
+bool updates(const Instruction& instruction) {
+  return instruction.is<action::Run>() && instruction.provenance.phase == Phase::kUpdate;
+}
+bool is_member(const Instruction& instruction) {
+  return updates(instruction) && instruction.operation()->is_groupable();
+}
+
+/// By place in the block: the places of the instructions that must run before, for those of the update. Values are
+/// distinguished by their memory.
 std::vector<std::vector<size_t>> predecessors(const Program& program, const std::vector<Instruction>& block) {
   std::vector<std::vector<size_t>> before(block.size());
-  std::unordered_map<ValueId, size_t> written;               // last writer, by root
-  std::unordered_map<ValueId, std::vector<size_t>> readers;  // readers since then, by root
+  std::unordered_map<ValueId, size_t> written;                      // last writer, by root
+  std::vector<std::vector<size_t>> readers(program.values.size());  // readers since then, by root
   for (size_t i = 0; i < block.size(); ++i) {
+    const bool is_kept = updates(block[i]);
     const auto write = [&](ValueId id) {
       const ValueId root = program.root(id);
-      if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
-      before[i].insert(before[i].end(), readers[root].begin(), readers[root].end());
+      if (is_kept) {
+        if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
+        before[i].insert(before[i].end(), readers[root].begin(), readers[root].end());
+      }
       readers[root].clear();
       written[root] = i;
     };
-    for (ValueId id : reads(block[i])) {
+    for_each_read(block[i], [&](ValueId id) {
       const ValueId root = program.root(id);
-      if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
+      if (is_kept) {
+        if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
+      }
       readers[root].push_back(i);
-    }
-    for (ValueId id : writes(block[i])) write(id);
+    });
+    for_each_written(block[i], write);
     if (block[i].is<action::Done>()) {  // from now on the results of collectives are available
       for (ValueId id : block[i].inputs) write(id);
     }
     std::erase(before[i], i);
   }
   return before;
-}
-
-bool updates(const Instruction& instruction) {
-  return instruction.is<action::Run>() && instruction.provenance.phase == Phase::kUpdate;
-}
-bool is_member(const Instruction& instruction) {
-  return updates(instruction) && instruction.operation()->is_groupable();
 }
 
 /// Equal for instructions that one instruction can replace: operation, type, guard, and the copies
@@ -80,6 +85,7 @@ class UpdateGroups {
   }
 
   void run() {
+    result_.reserve(block_.size());
     for (size_t i = 0; i < block_.size(); ++i) {
       if (state_[i] != State::kWaits) continue;
       if (!is_member(block_[i])) {
@@ -133,7 +139,7 @@ class UpdateGroups {
   }
 
   void take(size_t i) {
-    result_.push_back(block_[i]);
+    result_.push_back(std::move(block_[i]));
     state_[i] = State::kTaken;
   }
 

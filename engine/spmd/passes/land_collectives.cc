@@ -61,6 +61,7 @@ class Landing {
 
   void block(std::vector<Instruction>& instructions) {
     std::vector<Instruction> result;
+    result.reserve(instructions.size());
     Flights flights;
     for (Instruction& instruction : instructions) {
       pass(++time_);
@@ -115,10 +116,10 @@ class Landing {
 
   int64_t last_overwritten(const Instruction& instruction) const {
     int64_t last = 0;
-    for (ValueId id : writes(instruction)) {
+    for_each_written(instruction, [&](ValueId id) {
       if (const auto found = held_.find(program_.root(id)); found != held_.end())
         last = std::max(last, found->second.last);
-    }
+    });
     return last;
   }
 

@@ -42,19 +42,22 @@ class PipelinedLoop {
     }
     struct Placed {
       double moment;
-      Instruction instruction;
+      size_t member;
+      int64_t microbatch;
     };
     std::vector<Placed> all;
     for (const PipelineTask& task :
          pipeline_order(pipeline_.placed->stages, loop_.count, pipeline_.schedule, moments)) {
       const auto place = static_cast<size_t>(place_of(task.chunk, task.is_backward));
       for (size_t k = 0; k < members[place].size(); ++k)
-        all.push_back(
-            {task.begin + ends[place][k], in_iteration(loop_.body[members[place][k]], task.microbatch)});
+        all.push_back({task.begin + ends[place][k], members[place][k], task.microbatch});
     }
     std::ranges::stable_sort(all, {}, &Placed::moment);
+    add_values();
     std::vector<Instruction> result;
-    for (Placed& placed : all) result.push_back(std::move(placed.instruction));
+    result.reserve(all.size());
+    for (const Placed& placed : all)
+      result.push_back(in_iteration(loop_.body[placed.member], placed.microbatch));
     return result;
   }
 
@@ -140,32 +143,40 @@ class PipelinedLoop {
       if (instruction.is<action::Accumulate>() || instruction.is<action::Place>()) continue;
       for (ValueId id : instruction.outputs) own.insert(program_.root(id));
     }
+    numbers_.assign(program_.values.size(), kNone);
     for (ValueId id = 0; id < static_cast<ValueId>(program_.values.size()); ++id) {
-      if (own.contains(program_.root(id))) own_.push_back(id);
+      if (!own.contains(program_.root(id))) continue;
+      numbers_[id] = static_cast<int>(own_.size());
+      own_.push_back(id);
     }
   }
 
-  /// The values of a microbatch. Those of the first one are those of the loop.
-  const ValueMap& values_of(int64_t iteration) {
-    const auto [known, is_new] = values_.try_emplace(iteration);
-    if (!is_new || iteration == 0) return known->second;
-    ValueMap& values = known->second;
-    for (const ValueId id : own_) {
-      Value copy = program_.values[id];
-      if (copy.name == std::to_string(id)) copy.name.clear();
-      values[id] = program_.add_value(std::move(copy));
+  /// Adds the values of all microbatches but the first one, which has those of the loop.
+  void add_values() {
+    first_ = static_cast<ValueId>(program_.values.size());
+    const size_t more = own_.size() * static_cast<size_t>(loop_.count);  // later passes add some, too
+    program_.values.reserve(program_.values.size() + more);
+    for (int64_t iteration = 1; iteration < loop_.count; ++iteration) {
+      for (const ValueId id : own_) {
+        Value copy = program_.values[id];
+        if (copy.name == std::to_string(id)) copy.name.clear();
+        if (copy.alias != kNoValue) copy.alias = of_iteration(copy.alias, iteration);
+        program_.add_value(std::move(copy));
+      }
     }
-    for (const auto& [id, copy] : values) replace(program_.values[copy].alias, values);
-    return values;
   }
 
-  Instruction in_iteration(const Instruction& instruction, int64_t iteration) {
-    const ValueMap& values = values_of(iteration);
+  ValueId of_iteration(ValueId id, int64_t iteration) const {
+    if (id == kNoValue || iteration == 0 || numbers_[id] == kNone) return id;
+    return first_ + static_cast<ValueId>((iteration - 1) * std::ssize(own_)) + numbers_[id];
+  }
+
+  Instruction in_iteration(const Instruction& instruction, int64_t iteration) const {
     Instruction result = instruction;
     result.iteration = iteration;
-    for (ValueId& id : result.inputs) replace(id, values);
-    for (ValueId& id : result.outputs) replace(id, values);
-    replace(result.guard, values);
+    for (ValueId& id : result.inputs) id = of_iteration(id, iteration);
+    for (ValueId& id : result.outputs) id = of_iteration(id, iteration);
+    result.guard = of_iteration(result.guard, iteration);
     return result;
   }
 
@@ -176,10 +187,11 @@ class PipelinedLoop {
   const PipelineCosts& costs_;
   const action::Loop& loop_;
   const int chunks_;
-  std::vector<int> places_;                       ///< by instruction of the body
-  std::unordered_map<ValueId, size_t> makers_;    ///< instruction of the body, by root
-  std::vector<ValueId> own_;                      ///< values that each microbatch has for itself, ascending
-  std::unordered_map<int64_t, ValueMap> values_;  ///< by iteration
+  std::vector<int> places_;                     ///< by instruction of the body
+  std::unordered_map<ValueId, size_t> makers_;  ///< instruction of the body, by root
+  std::vector<ValueId> own_;                    ///< values that each microbatch has for itself, ascending
+  std::vector<int> numbers_;                    ///< by value: its index in own_
+  ValueId first_ = kNoValue;                    ///< of the second microbatch
 };
 
 bool is_pipelined(const action::Loop& loop) {

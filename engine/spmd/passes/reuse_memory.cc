@@ -13,7 +13,7 @@ class VariableUpdates {
  public:
   explicit VariableUpdates(Program& program) : program_(program), block_(program.instructions) {
     for (size_t i = 0; i < block_.size(); ++i) {
-      for (ValueId id : reads(block_[i])) last_read_[program_.root(id)] = i;
+      for_each_read(block_[i], [&](ValueId id) { last_read_[program_.root(id)] = i; });
       if (block_[i].is<action::Done>()) {
         for (ValueId id : block_[i].inputs) ready_[id] = i;
       }
@@ -43,7 +43,9 @@ class VariableUpdates {
         removed.insert(copy);
       }
     }
+    if (removed.empty()) return;
     std::vector<Instruction> kept;
+    kept.reserve(block_.size());
     for (size_t i = 0; i < block_.size(); ++i) {
       if (!removed.contains(i)) kept.push_back(std::move(block_[i]));
     }
@@ -79,7 +81,7 @@ class VariableUpdates {
       if (!common) return;
       guard = *common;
     }
-    for (ValueId id : reads(instruction)) want(id, id == instruction.guard ? kNoValue : guard);
+    for_each_read(instruction, [&](ValueId id) { want(id, id == instruction.guard ? kNoValue : guard); });
   }
 
   /// True if every result of the producer goes into a variable whose old value nothing reads any more, under
@@ -135,11 +137,10 @@ class VariableUpdates {
 /// Lets results take over the memory of operands that die. Values in `fixed` must keep memory of their own.
 void reuse_operands(Program& program, std::vector<Instruction>& block,
                     const std::unordered_set<ValueId>& fixed) {
-  std::unordered_map<ValueId, size_t> last_read;
-  std::unordered_set<ValueId> made;
-  for (size_t i = 0; i < block.size(); ++i) {
-    for (ValueId id : reads(block[i])) last_read[program.root(id)] = i;
-  }
+  std::vector<size_t> last_read(program.values.size());
+  std::vector<bool> made(program.values.size());
+  for (size_t i = 0; i < block.size(); ++i)
+    for_each_read(block[i], [&](ValueId id) { last_read[program.root(id)] = i; });
   for (size_t i = 0; i < block.size(); ++i) {
     Instruction& instruction = block[i];
     if (auto* loop = instruction.as<action::Loop>()) reuse_operands(program, loop->body, fixed);
@@ -149,7 +150,7 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
         const std::optional<int> operand = instruction.operation()->in_place(static_cast<int>(k));
         if (!operand || program.values[output].alias != kNoValue || fixed.contains(output)) continue;
         const ValueId input = instruction.inputs[*operand], root = program.root(input);
-        if (!made.contains(root) || fixed.contains(root) || last_read[root] != i) continue;
+        if (!made[root] || fixed.contains(root) || last_read[root] != i) continue;
         if (program.values[root].copies() != program.values[output].copies() ||
             program.local_bytes(root) != program.local_bytes(output) || root == output) {
           continue;
@@ -162,7 +163,7 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
         last_read[root] = std::max(last_read[root], last_read[output]);
       }
     }
-    for (ValueId id : instruction.outputs) made.insert(id);
+    for (ValueId id : instruction.outputs) made[id] = true;
   }
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 void split_block(const Program& program, std::vector<Instruction>& block) {
   std::vector<Instruction> result;
+  const auto collectives = std::ranges::count_if(block, &Instruction::is_collective);
+  result.reserve(block.size() + static_cast<size_t>(collectives));
   std::unordered_set<ValueId> waiting;
   const auto wait = [&](const std::vector<ValueId>& ids) {
     std::vector<ValueId> awaited;
@@ -18,9 +20,10 @@ void split_block(const Program& program, std::vector<Instruction>& block) {
     }
     if (!awaited.empty()) result.push_back({action::Done{}, std::move(awaited)});
   };
+  std::vector<ValueId> used;
   for (Instruction& instruction : block) {
-    std::vector<ValueId> used = reads(instruction);
-    for (ValueId& id : used) id = program.root(id);
+    used.clear();
+    for_each_read(instruction, [&](ValueId id) { used.push_back(program.root(id)); });
     wait(used);
     if (auto* communicate = instruction.as<action::Communicate>()) {
       communicate->started = true;

@@ -173,10 +173,14 @@ class Stacking {
   void find_places(const std::vector<Instruction>& block) {
     places_.clear();
     for (size_t i = 0; i < block.size(); ++i) {
-      const std::vector<ValueId> written = writes(block[i]);
-      for (ValueId id : written) places_[program_.root(id)].written.push_back(i);
-      for (ValueId id : block[i].is<action::Done>() ? block[i].inputs : written)
-        places_[program_.root(id)].made.push_back(i);
+      const bool is_done = block[i].is<action::Done>();
+      for_each_written(block[i], [&](ValueId id) {
+        Places& places = places_[program_.root(id)];
+        places.written.push_back(i);
+        if (!is_done) places.made.push_back(i);
+      });
+      if (!is_done) continue;
+      for (ValueId id : block[i].inputs) places_[program_.root(id)].made.push_back(i);
     }
   }
 
