@@ -39,9 +39,12 @@ struct Pipeline {
   Mark mark = {};  ///< where the configuration asks for it
   std::shared_ptr<PlacedChunks> placed = std::make_shared<PlacedChunks>();
 
+  /// The mesh dimension of the stages, and their number.
+  int axis(const Mesh& mesh) const { return *mesh.shape().find(mesh_dimension); }
+  int64_t stages(const Mesh& mesh) const { return mesh.size(axis(mesh)); }
   /// The positions of a chunk.
   Pin pin(const Mesh& mesh, int chunk) const {
-    return {*mesh.shape().find(mesh_dimension), placed->stages[static_cast<size_t>(chunk)]};
+    return {axis(mesh), placed->stages[static_cast<size_t>(chunk)]};
   }
 };
 

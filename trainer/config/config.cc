@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "data/sources/held_out.h"
-#include "engine/base/nearest.h"
+#include "engine/spmd/partition/mesh_advice.h"
 #include "models/model.h"
 #include "trainer/config/config_check.h"
 #include "trainer/config/config_mesh.h"
@@ -245,15 +245,10 @@ std::optional<Pipeline> pipeline_of(const Config& config, const Mesh& mesh) {
   const size_t dimensions = rule == nullptr ? config.placement.size() : rule->mesh_dimensions.size();
   pipeline.mesh_dimension = rule == nullptr ? config.placement.front().first : rule->mesh_dimensions.front();
   if (dimensions > 1) refuse("the stages of a pipeline lie along one mesh dimension", "{layers: stages}");
-  if (!mesh.shape().contains(pipeline.mesh_dimension)) {
-    std::vector<std::string> names;
-    for (const Dimension& d : mesh.shape()) names.push_back(d.name);
+  if (!mesh.shape().contains(pipeline.mesh_dimension))
     refuse(fmt::format("the stages of a pipeline are `{}`, which is no dimension of the mesh",
                        pipeline.mesh_dimension),
-           names.empty()
-               ? fmt::format("there is no `mesh`: add one, for example {{{}: 2}}", pipeline.mesh_dimension)
-               : did_you_mean(pipeline.mesh_dimension, names));
-  }
+           advise_mesh_dimension(mesh, pipeline.mesh_dimension));
   if (rule != nullptr) return pipeline;
   if (pipeline.rounds > 1)
     refuse(

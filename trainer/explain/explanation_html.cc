@@ -41,7 +41,8 @@ Json merged(const Json& list, const std::vector<size_t>& members, const std::vec
 }
 
 /// Makes a schedule short: a list `origins` has the layers, phases and kinds that its items name, which have
-/// numbers instead, and consecutive local work of one layer and phase is [origin, seconds].
+/// numbers instead, and consecutive local work of one layer and phase is [origin, seconds], or with stages of a pipeline
+/// [origin, seconds, lane].
 class ShortSchedule {
  public:
   Json items(const Json& schedule) {
@@ -55,16 +56,21 @@ class ShortSchedule {
                           {"seconds", short_number(item["seconds"])},
                           {"processor", short_number(item["processor"])},
                           {"of", origin(item)}});
+        for (const char* key : {"lane", "to"}) {
+          if (item.contains(key)) result.back()[key] = item[key];
+        }
       } else if (item.contains("wait")) {
         result.push_back(item);
       } else {
         Json origin_only = item;
         origin_only.erase("kind");
         const size_t of = origin(origin_only);
-        if (!result.empty() && result.back().is_array() && result.back()[0] == of) {
+        Json work = Json::array({of, item["seconds"]});
+        if (item.contains("lane")) work.push_back(item["lane"]);
+        if (!result.empty() && is_same_work(result.back(), work)) {
           result.back()[1] = result.back()[1].get<double>() + item["seconds"].get<double>();
         } else {
-          result.push_back(Json::array({of, item["seconds"]}));
+          result.push_back(std::move(work));
         }
       }
     }
@@ -90,6 +96,9 @@ class ShortSchedule {
     const auto [found, added] = numbers_.emplace(key, origins_.size());
     if (added) origins_.push_back(std::move(origin));
     return found->second;
+  }
+  static bool is_same_work(const Json& a, const Json& b) {
+    return a.is_array() && a.size() == b.size() && a[0] == b[0] && (a.size() == 2 || a[2] == b[2]);
   }
   static int64_t whole(const Json& number) { return std::llround(number.get<double>()); }
   /// Seconds with six digits.

@@ -188,17 +188,21 @@ Json schedule_json(const std::vector<ScheduleItem>& items, const Mesh& mesh) {
       Json item{{"layer", work.layer}, {"phase", name_of(work.phase)}, {"kind", name_of(work.kind)},
                 {"flops", work.flops}, {"bytes", work.bytes},          {"seconds", work.seconds}};
       if (work.message) item["message"] = *work.message;
+      if (work.lane) item["lane"] = *work.lane;
       return item;
     }
     Json operator()(const ScheduledStart& start) const {
-      return {{"start", start.message},
-              {"kind", start.kind},
-              {"mesh_dimensions", names_of(start.axes, mesh)},
-              {"layer", start.layer},
-              {"phase", name_of(start.phase)},
-              {"bytes_sent", start.bytes_sent},
-              {"seconds", start.seconds},
-              {"processor", start.processor}};
+      Json item{{"start", start.message},
+                {"kind", start.kind},
+                {"mesh_dimensions", names_of(start.axes, mesh)},
+                {"layer", start.layer},
+                {"phase", name_of(start.phase)},
+                {"bytes_sent", start.bytes_sent},
+                {"seconds", start.seconds},
+                {"processor", start.processor}};
+      if (start.lane) item["lane"] = *start.lane;
+      if (!start.to.empty()) item["to"] = start.to;
+      return item;
     }
     Json operator()(const ScheduledWait& wait) const { return {{"wait", wait.messages}}; }
     Json operator()(const ScheduleLoop& loop) const {
@@ -342,7 +346,8 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
   result["contractions"] = contractions_json(step);
   result["collectives"] = collectives_json(step);
   result["traffic"] = traffic_json(step);
-  result["schedule"] = schedule_json(schedule_of_lane(explanation.schedule, 0), step.program.mesh);
+  result["schedule"] = schedule_json(explanation.schedule, step.program.mesh);
+  result["lanes"] = lanes_of(explanation.schedule);
   result["peak_flops"] = explanation.run.peak_flops ? Json(*explanation.run.peak_flops) : Json();
   result["hardware"] = hardware_json(explanation.hardware);
   result["prediction"] = prediction_json(explanation);

@@ -28,8 +28,10 @@
 //                            {start: message, kind, mesh_dimensions, layer, phase, bytes_sent, seconds, processor}, a
 //                            collective between processes, processor: seconds that it keeps from computing; {wait:
 //                            [message]}; {repeat: times, body: [ITEM]}. A message is that of `collectives`. flops and
-//                            bytes are those of one position, seconds those predicted for all of the process. With stages in
-//                            several processes: what a process of the first one does
+//                            bytes are those of one position, seconds those predicted for all of the process
+//   lanes                    with the stages of a pipeline in several processes, how many kinds of processes there are, else 1.
+//                            The schedule is then that of one process of each; an item that one lane does has {lane}, and
+//                            what it sends to others {to: [LANE]}
 //   peak_flops               run.peak_flops, or null
 //   hardware                 {given, name, kind, cores, memory, links: [{name, processes, bandwidth, latency}]}; given:
 //                            by section `hardware`, otherwise its defaults, which stand for no machine; memory: bytes

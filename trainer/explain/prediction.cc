@@ -118,15 +118,6 @@ class Simulation {
   std::vector<std::unordered_map<int64_t, double>> done_;  ///< by lane: when each message is received
 };
 
-int lanes_of(const std::vector<ScheduleItem>& schedule) {
-  int lanes = 1;
-  for (const ScheduleItem& item : schedule) {
-    if (const auto* work = std::get_if<ScheduledWork>(&item))
-      lanes = std::max(lanes, work->lane.value_or(0) + 1);
-  }
-  return lanes;
-}
-
 }  // namespace
 
 StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step) {
@@ -135,6 +126,15 @@ StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double st
 
 std::string predicted_time_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
+}
+
+std::function<double(const Program& program)> step_time(const Session& session) {
+  return [&session](const Program& program) {
+    Diagnostics reported;  // by explain
+    const CostModel model =
+        cost_model_of(session.config, program.mesh, !session.backend->is_host(), reported);
+    return predict_step(schedule_of(program, model), model.hardware().device.step).seconds;
+  };
 }
 
 CostModel cost_model_of(const Config& config, const Mesh& mesh, bool is_cuda, Diagnostics& diagnostics) {

@@ -9,12 +9,14 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/explain/cost_model.h"
 #include "trainer/explain/schedule.h"
+#include "trainer/session/session.h"
 
 namespace mtf {
 
@@ -34,6 +36,9 @@ std::string predicted_time_text(double seconds);
 
 /// `step`: DeviceOptions::step.
 StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step = 0);
+
+/// predict_step() for programs of the training step of `session`, which must outlive it.
+std::function<double(const Program& program)> step_time(const Session& session);
 
 /// The first process of the run on the hardware of section `hardware`, or on what is assumed without it. Reports hardware
 /// whose links do not join all processes.

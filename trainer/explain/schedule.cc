@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "engine/runtime/collective_of.h"
 
@@ -143,25 +142,13 @@ std::vector<int> Lanes::others(const Pin& pin) const {
   return lanes;
 }
 
-std::vector<ScheduleItem> schedule_of_lane(const std::vector<ScheduleItem>& schedule, int lane) {
-  std::vector<ScheduleItem> result;
-  std::unordered_set<int64_t> others;  // messages in which the lane takes no part
+int lanes_of(const std::vector<ScheduleItem>& schedule) {
+  int lanes = 1;
   for (const ScheduleItem& item : schedule) {
-    if (const auto* work = std::get_if<ScheduledWork>(&item); work && work->lane && *work->lane != lane)
-      continue;
-    if (const auto* start = std::get_if<ScheduledStart>(&item);
-        start && start->lane && *start->lane != lane &&
-        std::ranges::find(start->to, lane) == start->to.end()) {
-      others.insert(start->message);
-      continue;
-    }
-    result.push_back(item);
-    auto* wait = std::get_if<ScheduledWait>(&result.back());
-    if (wait == nullptr) continue;
-    std::erase_if(wait->messages, [&](int64_t message) { return others.contains(message); });
-    if (wait->messages.empty()) result.pop_back();
+    if (const auto* work = std::get_if<ScheduledWork>(&item))
+      lanes = std::max(lanes, work->lane.value_or(0) + 1);
   }
-  return result;
+  return lanes;
 }
 
 std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model) {

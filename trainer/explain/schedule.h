@@ -71,7 +71,7 @@ struct ScheduleLoop {
 /// An item for each instruction.
 std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model);
 
-/// What one lane does.
-std::vector<ScheduleItem> schedule_of_lane(const std::vector<ScheduleItem>& schedule, int lane);
+/// The number of lanes.
+int lanes_of(const std::vector<ScheduleItem>& schedule);
 
 }  // namespace mtf

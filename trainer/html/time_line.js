@@ -1,6 +1,7 @@
 // The time line of a step as the cost model predicts it (trainer/explain/prediction.h), for hardware that the reader may
 // make faster or slower. Two queues work in order: the processor computes, the network sends one collective at a time; a
-// wait holds the processor up.
+// wait holds the processor up. The stages of a pipeline in several processes are lanes with queues of their own; sums are the
+// means over them.
 
 const kLongestLoop = 64;  // iterations of a loop that are simulated one by one
 
@@ -9,67 +10,83 @@ function givenSpeeds() {
   return { processor: { label: "processor, times as fast", value: 1 }, network: { label: "network, times as fast", value: 1 } };
 }
 
-/// `schedule` is that of explanation_json.h, where work is [number of its origin, seconds].
-/// Returns {seconds, computing, waiting, sending, spans: [{network, from, to, of, wait}]}.
+/// `schedule` is that of explanation_json.h, where work is [number of its origin, seconds, lane]; without a lane all do it.
+/// Returns {seconds, computing, waiting, sending, spans: [{lane, network, from, to, of, wait}]}.
 function predictStep(schedule, origins, speeds) {
   const step = pageData.prediction.step / speeds.processor.value;
   const result = { seconds: 0, computing: step, waiting: 0, sending: 0, spans: [] };
-  const done = new Map();  // when each message is received
-  let now = step, networkFree = 0;
+  const count = pageData.lanes, all = [...Array(count).keys()];
+  const lanes = all.map(() => ({ now: step, networkFree: 0, done: new Map() }));  // done: when each message is received
+  const lanesOf = (lane) => lane === undefined ? all : [lane];
 
-  function compute(seconds, of) {
-    if (seconds > 0) result.spans.push({ network: false, from: now, to: now + seconds, of });
-    result.computing += seconds;
-    now += seconds;
+  function compute(lane, seconds, of) {
+    const { now } = lanes[lane];
+    if (seconds > 0) result.spans.push({ lane, network: false, from: now, to: now + seconds, of });
+    result.computing += seconds / count;
+    lanes[lane].now += seconds;
+  }
+  function wait(lane, messages) {
+    const { now, done } = lanes[lane];
+    const until = Math.max(now, ...messages.map((message) => done.get(message) ?? 0));
+    if (until > now) result.spans.push({ lane, network: false, wait: true, from: now, to: until, of: null });
+    result.waiting += (until - now) / count;
+    lanes[lane].now = until;
+  }
+  /// A message needs the networks of the lane and of those to which it is sent.
+  function send(own, item) {
+    const members = [own, ...(item.to ?? [])];
+    const from = Math.max(...members.map((lane) => Math.max(lanes[lane].now, lanes[lane].networkFree)));
+    const seconds = item.seconds / speeds.network.value, to = from + seconds;
+    for (const lane of members) {
+      lanes[lane].networkFree = to;
+      lanes[lane].done.set(item.start, to);
+      result.sending += seconds / count;
+      result.spans.push({ lane, network: true, from, to, of: origins[item.of], bytes: item.bytes_sent });
+      compute(lane, item.processor / speeds.processor.value, origins[item.of]);
+    }
   }
   function run(items) {
     for (const item of items) {
       if (item.repeat !== undefined) {
         repeat(item);
       } else if (item.wait !== undefined) {
-        const until = Math.max(now, ...item.wait.map((message) => done.get(message) ?? 0));
-        if (until > now) result.spans.push({ network: false, wait: true, from: now, to: until, of: null });
-        result.waiting += until - now;
-        now = until;
+        for (const lane of all) wait(lane, item.wait);
       } else if (item.start !== undefined) {
-        const from = Math.max(now, networkFree);
-        const seconds = item.seconds / speeds.network.value;
-        networkFree = from + seconds;
-        done.set(item.start, networkFree);
-        result.sending += seconds;
-        result.spans.push({ network: true, from, to: networkFree, of: origins[item.of], bytes: item.bytes_sent });
-        compute(item.processor / speeds.processor.value, origins[item.of]);
+        for (const lane of lanesOf(item.lane)) send(lane, item);
       } else {
-        const [origin, seconds] = item;
-        compute(seconds / speeds.processor.value, origins[origin]);
+        const [origin, seconds, of] = item;
+        for (const lane of lanesOf(of)) compute(lane, seconds / speeds.processor.value, origins[origin]);
       }
     }
   }
   /// Simulates some iterations, and counts the last one for those that are left.
   function repeat(item) {
     const simulated = Math.min(item.repeat, kLongestLoop);
-    let before = { ...result }, from = now;
+    let before = { ...result }, from = lanes.map((lane) => lane.now);
     for (let i = 0; i < simulated; ++i) {
       before = { ...result };
-      from = now;
+      from = lanes.map((lane) => lane.now);
       run(item.body);
     }
     const left = item.repeat - simulated;
     if (left <= 0) return;
     for (const key of ["computing", "waiting", "sending"]) result[key] += left * (result[key] - before[key]);
-    const end = now + left * (now - from);
-    result.spans.push({ network: false, from: now, to: end, of: null, more: left });
-    networkFree = Math.max(networkFree, end);
-    now = end;
+    for (const lane of all) {
+      const { now } = lanes[lane], end = now + left * (now - from[lane]);
+      result.spans.push({ lane, network: false, from: now, to: end, of: null, more: left });
+      lanes[lane].networkFree = Math.max(lanes[lane].networkFree, end);
+      lanes[lane].now = end;
+    }
   }
   run(schedule);
-  result.seconds = Math.max(now, networkFree);
+  result.seconds = Math.max(...lanes.map((lane) => Math.max(lane.now, lane.networkFree)));
+  if (count > 1) result.waiting += lanes.reduce((sum, lane) => sum + result.seconds - lane.now, 0) / count;
   return result;
 }
 
 const kPhaseColours = { forward: "var(--c0)", backward: "var(--c3)", update: "var(--c4)" };
 const kCollectiveColours = { all_reduce: "var(--c1)", reduce_scatter: "var(--c5)", all_gather: "var(--c2)",
-  all_to_all: "var(--c6)", exchange: "var(--c7)" };
+  all_to_all: "var(--c6)", exchange: "var(--c7)", send: "var(--c6)" };
 
 function spanColour(span) {
   if (span.more) return "var(--raised)";
@@ -115,10 +132,14 @@ function timeLineDrawing(prediction) {
       parts.push(withTip(rect, () => spanWords(span)));
     }
   };
-  row(top, "processor", prediction.spans.filter((span) => !span.network));
-  const sends = prediction.sending > 0;
-  if (sends) row(top + rowHeight + 6, "network", prediction.spans.filter((span) => span.network));
-  const bottom = top + (sends ? 2 * rowHeight + 6 : rowHeight) + 4;
+  const sends = prediction.sending > 0, count = pageData.lanes;
+  const laneHeight = sends ? 2 * rowHeight + 6 : rowHeight;
+  for (let lane = 0; lane < count; ++lane) {
+    const spans = prediction.spans.filter((span) => span.lane === lane), y = top + lane * (laneHeight + 6);
+    row(y, count > 1 ? `stage ${lane}` : "processor", spans.filter((span) => !span.network));
+    if (sends) row(y + rowHeight + 6, "network", spans.filter((span) => span.network));
+  }
+  const bottom = top + count * (laneHeight + 6) - 2;
   for (let i = 0; i <= 5; ++i) {
     const x = left + (width * i) / 5;
     parts.push(s("line", { x1: x, x2: x, y1: bottom - 4, y2: bottom + 3, class: "axis" }));

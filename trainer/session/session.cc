@@ -408,8 +408,7 @@ namespace {
 void warn_of_one_microbatch(const Session& session, Diagnostics& diagnostics) {
   const std::optional<Pipeline>& pipeline = session.layouts.pipeline;
   if (!pipeline || session.config.train.microbatches.value != 1) return;
-  const int64_t stages =
-      session.layouts.mesh.size(*session.layouts.mesh.shape().find(pipeline->mesh_dimension));
+  const int64_t stages = pipeline->stages(session.layouts.mesh);
   if (stages == 1) return;
   diagnostics.warning(
       session.config.mark("train.microbatches"),

@@ -8,11 +8,11 @@
 #include <set>
 #include <utility>
 
-#include "engine/base/nearest.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/sharding_rule.h"
 #include "engine/graph/structural.h"
 #include "engine/spmd/partition/liveness.h"
+#include "engine/spmd/partition/mesh_advice.h"
 #include "engine/spmd/partition/partition.h"
 
 namespace mtf {
@@ -177,17 +177,9 @@ class LayoutCheck {
 };
 
 std::string LayoutCheck::hint_for_mesh_dimension(const LayoutRule& rule, const std::string& name) const {
-  std::vector<std::string> names, quoted;
-  for (const Dimension& d : layouts_.mesh.shape()) {
-    names.push_back(d.name);
-    quoted.push_back("`" + d.name + "`");
-  }
-  if (names.empty()) return "there is no `mesh`: add one, for example {" + name + ": 2}";
-  if (const std::optional<std::string> close = nearest(name, names))
-    return fmt::format("did you mean `{}`?", *close);
-  if (layouts_.mesh.shape().contains(rule.dimension))
+  if (layouts_.mesh.shape().contains(rule.dimension) && !nearest_mesh_dimension(layouts_.mesh, name))
     return fmt::format("the dimension of the tensors stands first: {{{}: {}}}", name, rule.dimension);
-  return "the mesh has " + join(quoted, " and ");
+  return advise_mesh_dimension(layouts_.mesh, name);
 }
 
 void LayoutCheck::check_mesh_dimensions() {

@@ -95,7 +95,7 @@ std::vector<int64_t> blocks_of_chunks(int64_t blocks, int64_t stages, int64_t ro
 
 void place_evenly(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh) {
   PlacedChunks& placed = *pipeline.placed;
-  const int64_t stages = mesh.size(*mesh.shape().find(pipeline.mesh_dimension));
+  const int64_t stages = pipeline.stages(mesh);
   const int64_t chunks = stages * pipeline.rounds;
   if (placed.stages.empty()) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) placed.stages.push_back(chunk % stages);
@@ -227,7 +227,7 @@ void check_pipeline(const Graph& graph, const Layouts& layouts, Diagnostics& dia
   if (!layouts.pipeline) return;
   const Pipeline& pipeline = *layouts.pipeline;
   check_rules(layouts, diagnostics);
-  const int64_t stages = layouts.mesh.size(*layouts.mesh.shape().find(pipeline.mesh_dimension));
+  const int64_t stages = pipeline.stages(layouts.mesh);
   if (pipeline.placement.empty()) {
     check_blocks(graph, pipeline, stages, diagnostics);
   } else {

@@ -1,0 +1,37 @@
+#include "engine/spmd/partition/mesh_advice.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "engine/base/nearest.h"
+
+namespace mtf {
+namespace {
+
+std::vector<std::string> names_of(const Mesh& mesh) {
+  std::vector<std::string> names;
+  for (const Dimension& d : mesh.shape()) names.push_back(d.name);
+  return names;
+}
+
+}  // namespace
+
+std::optional<std::string> nearest_mesh_dimension(const Mesh& mesh, const std::string& name) {
+  return nearest(name, names_of(mesh));
+}
+
+std::string advise_mesh_dimension(const Mesh& mesh, const std::string& name) {
+  if (mesh.rank() == 0) return "there is no `mesh`: add one, for example {" + name + ": 2}";
+  if (const std::optional<std::string> close = nearest_mesh_dimension(mesh, name))
+    return fmt::format("did you mean `{}`?", *close);
+  std::vector<std::string> quoted;
+  for (const std::string& known : names_of(mesh)) quoted.push_back("`" + known + "`");
+  const std::string last = quoted.back();
+  quoted.pop_back();
+  return quoted.empty() ? "the mesh has " + last
+                        : fmt::format("the mesh has {} and {}", fmt::join(quoted, ", "), last);
+}
+
+}  // namespace mtf
