@@ -74,6 +74,40 @@ TEST(DisturbedStep, IsThatOfThePredictionWhereNothingIsSlow) {
   EXPECT_DOUBLE_EQ(step.others.sending, predicted.sending);
 }
 
+/// What the processes of a stage do.
+ScheduledWork at_stage(int stage, ScheduledWork work) {
+  work.lane = stage;
+  return work;
+}
+/// A message over the first mesh dimension.
+ScheduledStart send(int64_t message, double seconds, int from, int to) {
+  ScheduledStart sent = start(message, seconds);
+  sent.lane = from;
+  sent.to = {to};
+  return sent;
+}
+
+TEST(DisturbedStep, StagesWaitForWhatOthersSendThem) {
+  std::vector<ScheduleItem> schedule{
+      at_stage(0, work(1)), send(0, 0.5, 0, 1), at_stage(0, work(1)), wait({0}), at_stage(1, work(2)),
+      send(1, 0.5, 1, 0),   wait({1}),          at_stage(0, work(1))};
+  const HostedMesh hosted = processes("stages:2;data:4");
+  const DisturbedStep step = disturbed_step(schedule, {}, hosted, {}, 0.5, 0);
+  const StepPrediction predicted = predict_step(schedule, 0.5);
+  EXPECT_DOUBLE_EQ(step.seconds, predicted.seconds);
+  EXPECT_DOUBLE_EQ(step.seconds, 0.5 + 1 + 0.5 + 2 + 0.5 + 1);
+  expect(step.others, 8, predicted.computing, predicted.waiting);
+  EXPECT_DOUBLE_EQ(step.others.sending, predicted.sending);
+  // A straggler delays those that it sends to, and with a sum over `data` all of its stage.
+  const DisturbedProcesses last{.stragglers = {7}, .slowdown = 2};
+  EXPECT_DOUBLE_EQ(disturbed_step(schedule, {}, hosted, last, 0, 0).seconds, 1 + 0.5 + 4 + 0.5 + 1);
+  schedule.emplace_back(start(2, 1, axis_bit(1)));
+  std::get<ScheduledStart>(schedule.back()).lane = 0;
+  const DisturbedStep summed = disturbed_step(schedule, {}, hosted, last, 0, 0);
+  EXPECT_DOUBLE_EQ(summed.seconds, 8);
+  EXPECT_EQ(summed.others.count, 7);
+}
+
 TEST(DisturbedStep, AStragglerHoldsUpDataParallelism) {
   const std::vector<ScheduleItem> schedule{work(4), start(0, 1), wait({0}), work(1)};
   EXPECT_DOUBLE_EQ(disturbed_step(schedule, {}, processes("all:512"), {}).seconds, 6);

@@ -86,7 +86,7 @@ class ConfigCheck {
     if (sound_.contains({"train", "run", "optimizer", "learning_rate"})) check_learning_rate();
     if (sound_.contains({"mesh", "devices"})) check_mesh();
     if (sound_.contains({"mesh", "layout", "parameter_layout", "optimizer_layout"})) check_found_mesh();
-    if (sound_.contains({"layout", "placement", "train", "simulate"})) check_pipeline();
+    if (sound_.contains({"layout", "placement", "train"})) check_pipeline();
     if (sound_.contains({"data"})) check_sources();
     if (sound_.contains({"data", "evaluate"})) check_held_out();
     if (sound_.contains({"run", "trace"})) check_trace();
@@ -287,9 +287,6 @@ class ConfigCheck {
     if (searches_layout(config_))
       error(key, "`auto` does not look for layouts with the stages of a pipeline",
             "a mesh and rules without `auto`");
-    if (config_.simulate)
-      error("simulate", "`simulate` knows no stages of a pipeline",
-            "`simulate: null`, or a layout without stages");
     if (parameter_servers(config_) != nullptr)
       error(key, "the stages of a pipeline do not go with `train.strategy: parameter_server`",
             "`train.strategy: all_reduce`");

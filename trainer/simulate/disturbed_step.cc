@@ -21,9 +21,12 @@ std::vector<int64_t> all_disturbed(const DisturbedProcesses& disturbed) {
 class StepSimulation {
  public:
   StepSimulation(const SlowCollectives& slow, const HostedMesh& hosted, const DisturbedProcesses& disturbed,
-                 double step)
-      : slow_(slow), classes_(hosted, all_disturbed(disturbed)) {
+                 double step, const std::optional<int>& stages)
+      : slow_(slow), classes_(hosted, all_disturbed(disturbed), stages) {
     processes_.resize(static_cast<size_t>(classes_.size()));
+    for (size_t c = 0; c < processes_.size(); ++c)
+      processes_[c].lane = classes_.lane(static_cast<int64_t>(c));
+    has_lanes_ = std::ranges::any_of(processes_, [](const Process& process) { return process.lane > 0; });
     for (const int64_t straggler : disturbed.stragglers) {
       Process& process = processes_[static_cast<size_t>(classes_.of(straggler))];
       process.slowdown = disturbed.slowdown;
@@ -37,9 +40,11 @@ class StepSimulation {
   DisturbedStep run(const std::vector<ScheduleItem>& schedule) {
     take(schedule);
     DisturbedStep result;
-    for (size_t c = 0; c < processes_.size(); ++c) {
-      const Process& process = processes_[c];
+    for (const Process& process : processes_)
       result.seconds = std::max({result.seconds, process.now, process.network_free});
+    for (size_t c = 0; c < processes_.size(); ++c) {
+      Process& process = processes_[c];
+      if (has_lanes_) process.waiting += result.seconds - process.now;
       add(process, classes_.count(static_cast<int64_t>(c)),
           process.is_straggler    ? result.stragglers
           : process.has_slow_link ? result.slow_link
@@ -50,6 +55,7 @@ class StepSimulation {
 
  private:
   struct Process {
+    int lane = 0;
     double slowdown = 1;
     bool is_straggler = false, has_slow_link = false;
     double now = 0, network_free = 0;
@@ -79,13 +85,20 @@ class StepSimulation {
   }
 
   void take(const ScheduledWork& work) {
-    for (Process& process : processes_) process.compute(work.seconds);
+    for (Process& process : processes_) {
+      if (work.lane.value_or(process.lane) == process.lane) process.compute(work.seconds);
+    }
   }
 
   void take(const ScheduledStart& start) {
     const std::vector<size_t>& groups = groups_over(start.axes);
     meetings_.assign(static_cast<size_t>(classes_.groups(start.axes)), {});
+    const auto takes_part = [&](size_t c) {
+      const int lane = processes_[c].lane;
+      return start.lane.value_or(lane) == lane || std::ranges::find(start.to, lane) != start.to.end();
+    };
     for (size_t c = 0; c < processes_.size(); ++c) {
+      if (!takes_part(c)) continue;
       Meeting& meeting = meetings_[groups[c]];
       meeting.begin = std::max({meeting.begin, processes_[c].now, processes_[c].network_free});
       meeting.is_slow = meeting.is_slow || processes_[c].has_slow_link;
@@ -93,8 +106,9 @@ class StepSimulation {
     const auto found = slow_.find(start.message);
     const ScheduledStart& slow = found == slow_.end() ? start : found->second;
     std::vector<double>& done = done_[start.message];
-    done.resize(processes_.size());
+    done.assign(processes_.size(), 0);
     for (size_t c = 0; c < processes_.size(); ++c) {
+      if (!takes_part(c)) continue;
       const Meeting& meeting = meetings_[groups[c]];
       const ScheduledStart& taken = meeting.is_slow ? slow : start;
       Process& process = processes_[c];
@@ -148,6 +162,7 @@ class StepSimulation {
 
   const SlowCollectives& slow_;
   const ProcessClasses classes_;
+  bool has_lanes_ = false;
   std::vector<Process> processes_;  ///< one of each class
   std::map<AxisMask, std::vector<size_t>> groups_;
   std::vector<Meeting> meetings_;
@@ -175,8 +190,9 @@ SlowCollectives collectives_of(const std::vector<ScheduleItem>& schedule) {
 }
 
 DisturbedStep disturbed_step(const std::vector<ScheduleItem>& schedule, const SlowCollectives& slow,
-                             const HostedMesh& hosted, const DisturbedProcesses& disturbed, double step) {
-  return StepSimulation(slow, hosted, disturbed, step).run(schedule);
+                             const HostedMesh& hosted, const DisturbedProcesses& disturbed, double step,
+                             const std::optional<int>& stages) {
+  return StepSimulation(slow, hosted, disturbed, step, stages).run(schedule);
 }
 
 double seconds_before_update(const std::vector<ScheduleItem>& schedule, double step) {

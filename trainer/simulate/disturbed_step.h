@@ -1,6 +1,7 @@
 // A training step on processes of which some are slow. All go through the schedule side by side: a collective between
 // processes begins when the last of its group has come to it, so that the others wait. As in prediction.h a process has
-// two queues, one that computes and one that carries collectives; without disturbances the time is that of predict_step.
+// two queues, one that computes and one that carries collectives; without disturbances the time is that of predict_step. With
+// stages of a pipeline each process does what its lane of the schedule says, and sends to those of other stages.
 //
 //   DisturbedProcesses disturbed{.stragglers = {17}, .slowdown = 1.5};
 //   disturbed_step(schedule, {}, model.placement().mesh, disturbed).seconds;
@@ -40,9 +41,11 @@ struct DisturbedStep {
   ProcessTimes stragglers, slow_link, others;
 };
 
-/// `step`: DeviceOptions::step.
+/// `step`: DeviceOptions::step. `stages`: the mesh dimension of a pipeline's stages; the positions of a process then form a
+/// block of the mesh. The time that a process waits for others after its last work counts as waiting.
 DisturbedStep disturbed_step(const std::vector<ScheduleItem>& schedule, const SlowCollectives& slow,
-                             const HostedMesh& hosted, const DisturbedProcesses& disturbed, double step = 0);
+                             const HostedMesh& hosted, const DisturbedProcesses& disturbed, double step = 0,
+                             const std::optional<int>& stages = {});
 
 /// The seconds that the undisturbed step computes before it updates the first variable.
 double seconds_before_update(const std::vector<ScheduleItem>& schedule, double step = 0);

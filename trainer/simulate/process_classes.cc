@@ -24,12 +24,18 @@ Mesh process_mesh(const HostedMesh& hosted, bool are_blocks) {
 
 }  // namespace
 
-ProcessClasses::ProcessClasses(const HostedMesh& hosted, const std::vector<int64_t>& disturbed)
-    : are_blocks_(hosted.hosts_blocks()), processes_(process_mesh(hosted, are_blocks_)) {
+ProcessClasses::ProcessClasses(const HostedMesh& hosted, const std::vector<int64_t>& disturbed,
+                               const std::optional<int>& stages)
+    : are_blocks_(hosted.hosts_blocks()), stages_(stages), processes_(process_mesh(hosted, are_blocks_)) {
+  MTF_CHECK(are_blocks_ || !stages_, "the positions of a process form no block of the mesh");
   std::vector<std::set<int64_t>> told_apart(static_cast<size_t>(processes_.rank()));
   for (const int64_t process : disturbed) {
     const std::vector<int64_t> at = processes_.coordinates(process);
     for (size_t axis = 0; axis < at.size(); ++axis) told_apart[axis].insert(at[axis]);
+  }
+  if (stages_) {
+    const auto axis = static_cast<size_t>(*stages_);
+    for (int64_t at = 0; at < processes_.size(*stages_); ++at) told_apart[axis].insert(at);
   }
   std::vector<Dimension> dimensions(processes_.shape().begin(), processes_.shape().end());
   for (size_t axis = 0; axis < dimensions.size(); ++axis) {

@@ -42,6 +42,13 @@ class Simulator {
                          "`train.steps`, or `train.epochs` of data that are there");
     }
     const std::optional<size_t> link = slow_link();
+    if (session_.layouts.pipeline && !HostedMesh(program_.mesh, hosting_of(config_)).hosts_blocks()) {
+      diagnostics_.error(
+          config_.mark("simulate"),
+          "`simulate` with the stages of a pipeline needs processes whose positions form a block of "
+          "the mesh",
+          "a process for each position");
+    }
     if (diagnostics_.errors().size() > errors) return std::nullopt;
 
     model_.emplace(cost_model_of(config_, program_.mesh, !session_.backend->is_host(), diagnostics_));
@@ -119,9 +126,12 @@ class Simulator {
       slow = collectives_of(schedule_of(program_, CostModel(std::move(hardware), model_->placement())));
     }
     const HostedMesh& hosted = model_->placement().mesh;
+    std::optional<int> stages;
+    if (const std::optional<Pipeline>& pipeline = session_.layouts.pipeline)
+      stages = pipeline->axis(program_.mesh);
     DisturbedProcesses disturbed = place(0, link.has_value());
     step.undisturbed = explanation_.prediction.seconds;
-    step.processes = disturbed_step(schedule, slow, hosted, disturbed, of_step);
+    step.processes = disturbed_step(schedule, slow, hosted, disturbed, of_step, stages);
     step.seconds = step.processes.seconds;
     if (!options_.stragglers) return;
 
@@ -133,7 +143,7 @@ class Simulator {
     const int64_t placed = always ? std::min(step.stragglers, kMostPlaced) : 1;
     disturbed = place(placed, link.has_value());
     disturbed.slowdown = stragglers.slowdown;
-    step.processes = disturbed_step(schedule, slow, hosted, disturbed, of_step);
+    step.processes = disturbed_step(schedule, slow, hosted, disturbed, of_step, stages);
     step.seconds += step.slow_share * (step.processes.seconds - step.seconds);
     if (!always) return;
     // Those that were not placed are like those that were.
