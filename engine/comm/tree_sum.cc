@@ -140,6 +140,9 @@ std::unique_ptr<TreeReduction> prepare_reduction(std::vector<TreeNode> tree, DTy
       return std::make_unique<TypedReduction<int64_t>>(std::move(tree), reduction);
     case DType::kBool:
       return std::make_unique<TypedReduction<uint8_t>>(std::move(tree), reduction);
+    case DType::kInt8:
+    case DType::kUInt8:
+      break;
   }
   MTF_CHECK(false, "no reduction of this type");
 }

@@ -1,5 +1,5 @@
 // Element types of tensors. bfloat16 is only a storage type: kernels widen it to float32 and round once when
-// they store.
+// they store. int8 and uint8 hold the codes of optimizer slots (engine/core/slot_code.h), with which nothing computes.
 #pragma once
 
 #include <bit>
@@ -10,11 +10,11 @@
 
 namespace mtf {
 
-enum class DType : uint8_t { kFloat32, kBFloat16, kFloat64, kInt32, kInt64, kBool };
+enum class DType : uint8_t { kFloat32, kBFloat16, kFloat64, kInt32, kInt64, kBool, kInt8, kUInt8 };
 
 /// Returns the number of bytes of one element.
 size_t size_of(DType dtype);
-/// Returns the name in the text of programs: "f32", "bf16", "f64", "i32", "i64" or "bool".
+/// Returns the name in the text of programs: "f32", "bf16", "f64", "i32", "i64", "bool", "i8" or "u8".
 std::string_view short_name(DType dtype);
 /// Returns the name in configurations: "float32", "bfloat16", ...
 std::string_view name_of(DType dtype);
@@ -64,6 +64,14 @@ struct DTypeOf<int64_t> {
 template <>
 struct DTypeOf<bool> {
   static constexpr DType value = DType::kBool;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kInt8;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kUInt8;
 };
 
 }  // namespace mtf

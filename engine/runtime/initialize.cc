@@ -59,6 +59,12 @@ void fill_initial_values(const Variable& variable, uint64_t seed, const Shape& s
     case DType::kBool:
       return fill(variable, slice, begin, reinterpret_cast<bool*>(data),
                   [&](int64_t i) { return value(i) != 0; });
+    case DType::kInt8:
+      return fill(variable, slice, begin, reinterpret_cast<int8_t*>(data),
+                  [&](int64_t i) { return static_cast<int8_t>(value(i)); });
+    case DType::kUInt8:
+      return fill(variable, slice, begin, reinterpret_cast<uint8_t*>(data),
+                  [&](int64_t i) { return static_cast<uint8_t>(value(i)); });
   }
 }
 

@@ -53,6 +53,8 @@ void examine(DType dtype, const std::byte* data, int64_t count, NonFinite& found
     case DType::kInt32:
     case DType::kInt64:
     case DType::kBool:
+    case DType::kInt8:
+    case DType::kUInt8:
       return;
   }
 }

@@ -39,6 +39,10 @@ double scalar_value(DType dtype, const std::byte* data) {
       return static_cast<double>(load<int64_t>(data));
     case DType::kBool:
       return load<bool>(data) ? 1 : 0;
+    case DType::kInt8:
+      return load<int8_t>(data);
+    case DType::kUInt8:
+      return load<uint8_t>(data);
   }
   MTF_CHECK(false, "unknown dtype");
 }

@@ -25,12 +25,14 @@ constexpr size_t length_bytes = 8;
 constexpr uint64_t longest_header = 100'000'000;  // the limit of the reference implementation
 constexpr std::string_view dimensions_prefix = "dimensions/";
 
-constexpr std::array<std::pair<std::string_view, DType>, 6> dtype_names = {{{"F32", DType::kFloat32},
+constexpr std::array<std::pair<std::string_view, DType>, 8> dtype_names = {{{"F32", DType::kFloat32},
                                                                             {"BF16", DType::kBFloat16},
                                                                             {"F64", DType::kFloat64},
                                                                             {"I32", DType::kInt32},
                                                                             {"I64", DType::kInt64},
-                                                                            {"BOOL", DType::kBool}}};
+                                                                            {"BOOL", DType::kBool},
+                                                                            {"I8", DType::kInt8},
+                                                                            {"U8", DType::kUInt8}}};
 
 std::optional<DType> dtype_called(std::string_view name) {
   for (const auto& [text, dtype] : dtype_names)

@@ -2,6 +2,7 @@
 
 #include "engine/ops/adafactor.h"
 #include "engine/ops/optimizer_updates.h"
+#include "engine/ops/slot_code.h"
 #include "engine/ops/stochastic_cast.h"
 #include "tests/cuda/kernel_comparison.h"
 #include "tests/support/evaluate_tensors.h"
@@ -111,6 +112,28 @@ TEST(StochasticCast, IsThatOfTheWholeTensorInSlices) {
     comparison.inputs[0].take(local, begin);
     comparison.outputs[0].take(local, begin);
     comparison.expect_same();
+  }
+}
+
+/// Rows of 1, 3 and 40 entries, and codes of all values.
+TEST(SlotCodes, AreAsOnTheProcessor) {
+  for (const DType code : {DType::kInt8, DType::kUInt8}) {
+    for (const int64_t columns : {1, 3, 40}) {
+      const Shape shape{{"a", 70}, {"b", columns}};
+      Graph graph;
+      const Tensor x = graph.input("x", shape), largest = graph.input("largest", {{"a", 70}});
+      const Values sizes = squares(random_normal_values(70, 5));
+      KernelComparison encoded(encode_slot(x, largest, code, 6));
+      encoded.step = 3;
+      encoded.inputs[1].values = sizes;
+      if (code == DType::kUInt8) encoded.inputs[0].values = squares(random_normal_values(shape.size(), 3));
+      encoded.expect_same();
+      KernelComparison decoded(decode_slot(graph.input("codes", shape, code), largest));
+      const int64_t least = code == DType::kInt8 ? -128 : 0;
+      decoded.inputs[0].values = random_whole_values(shape.size(), least, least + 256, 9);
+      decoded.inputs[1].values = sizes;
+      decoded.expect_same();
+    }
   }
 }
 

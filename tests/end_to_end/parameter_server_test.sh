@@ -139,11 +139,13 @@ together sync_2_3 2 3 "$sync" mesh=all:3 layout=batch:all train.steps=12 "$adam"
   train.ema_decay=0.9
 same_weights one_of_3 sync_2_3
 
-# Slots of bfloat16 are rounded alike, also those of weights that are cut between servers.
-narrow="precision.slots=bfloat16"
-alone narrow_slots mesh=all:2 layout=batch:all train.steps=5 "$adam" learning_rate=0.001 $narrow
-together narrow_slots_2_2 2 2 "$sync" mesh=all:2 layout=batch:all train.steps=5 "$adam" learning_rate=0.001 $narrow
-same_weights narrow_slots narrow_slots_2_2
+# Slots of bfloat16, and those in codes of 8 bits, are rounded alike, also those of weights that are cut between servers.
+for type in bfloat16 int8; do
+  narrow="precision.slots=$type"
+  alone ${type}_slots mesh=all:2 layout=batch:all train.steps=5 "$adam" learning_rate=0.001 $narrow
+  together ${type}_slots_2_2 2 2 "$sync" mesh=all:2 layout=batch:all train.steps=5 "$adam" learning_rate=0.001 $narrow
+  same_weights ${type}_slots ${type}_slots_2_2
+done
 grep -q "parameter servers: 0 has [0-9]* variables, .* 1 has" sync_2_3/log.txt || fail "no bytes of the servers in the log"
 grep -Eq 'layer_1/kernel` .* is split along `[a-z]+`: 0 to [0-9]+ at 0, [0-9]+ to [0-9]+ at 1' sync_2_3/log.txt ||
   fail "the largest variable is not split in rows"

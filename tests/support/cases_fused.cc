@@ -7,6 +7,7 @@
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/slot_code.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/stochastic_cast.h"
 #include "engine/ops/unary.h"
@@ -144,6 +145,12 @@ const CaseRegistration rounded_adam_case("stop_gradient adam_update", [](CaseBui
 const CaseRegistration stochastic_cast_case("stop_gradient stochastic_cast", [](CaseBuilder& c) {
   const Tensor x = cast(c.input("x", {batch, length, d}), DType::kFloat32);
   return in_type_of_inputs(c, {stochastic_cast(x)});
+});
+
+const CaseRegistration slot_code_case("stop_gradient encode_slot decode_slot", [](CaseBuilder& c) {
+  const Tensor x = cast(c.input("x", {batch, length, d}), DType::kFloat32),
+               largest = largest_of_blocks(x, DType::kInt8);
+  return in_type_of_inputs(c, {decode_slot(encode_slot(x, largest, DType::kInt8), largest)});
 });
 
 const CaseRegistration adam_case("stop_gradient adam_update", [](CaseBuilder& c) {

@@ -24,6 +24,10 @@ void with_type(DType dtype, Visit visit) {
       return visit(int64_t{});
     case DType::kBool:
       return visit(bool{});
+    case DType::kInt8:
+      return visit(int8_t{});
+    case DType::kUInt8:
+      return visit(uint8_t{});
   }
 }
 

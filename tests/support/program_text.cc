@@ -104,7 +104,8 @@ class Parser {
     Type result;
     result.layout.partial = axes(separated(take_after(text, "partial sum over"), ','), 0);
     const size_t open = text.find('[');
-    for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32, DType::kBool}) {
+    for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32, DType::kBool,
+                        DType::kInt8, DType::kUInt8}) {
       if (text.substr(0, open) == short_name(dtype)) result.dtype = dtype;
     }
     std::vector<Dimension> dimensions;

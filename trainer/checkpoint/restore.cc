@@ -12,6 +12,7 @@
 #include "engine/core/convert_elements.h"
 #include "layers/context.h"
 #include "trainer/checkpoint/checkpoints.h"
+#include "trainer/checkpoint/slot_types.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/optimizer/update.h"
 #include "trainer/session/stored_model.h"
@@ -230,6 +231,7 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
     if (!variable.is_saved()) continue;
     const bool slot = variable.kind == Variable::Kind::kSlot;
     const bool weights_alone = what == Restore::kWeights || what == Restore::kAverages;
+    if (slot && !weights_alone && restore_slot_codes(reader, variable, variables)) continue;
     const CheckpointVariable* saved = reader.find(slot ? name : restored_name(reader, name, what));
     if (saved && !(slot && weights_alone)) {
       restore(reader, *saved, variable, variables);

@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "data/sources/held_out.h"
+#include "engine/base/check.h"
+#include "engine/base/nearest.h"
 #include "engine/spmd/partition/mesh_advice.h"
 #include "models/model.h"
 #include "trainer/config/config_check.h"
@@ -293,7 +295,17 @@ Precision precision_of(const Config& config) {
           dtype_of(config.precision.activation), config.precision.matmul == MatmulPrecision::kTf32};
 }
 
-DType slot_type_of(const Config& config) { return dtype_of(config.precision.slots); }
+DType slot_type_of(const Config& config) {
+  switch (config.precision.slots) {
+    case SlotType::kFloat32:
+      return DType::kFloat32;
+    case SlotType::kBFloat16:
+      return DType::kBFloat16;
+    case SlotType::kInt8:
+      return DType::kInt8;
+  }
+  MTF_CHECK(false, "slot type {}", static_cast<int>(config.precision.slots));
+}
 
 Config resolved(const Config& config) {
   Config resolved = config;

@@ -69,6 +69,7 @@ struct RunOptions {
 };
 
 enum class ElementType { kFloat32, kBFloat16 };
+enum class SlotType { kFloat32, kBFloat16, kInt8 };
 enum class MatmulPrecision { kFull, kTf32 };
 enum class InferPrecision { kSame };
 
@@ -76,7 +77,7 @@ struct PrecisionOptions {
   ElementType activation = ElementType::kFloat32;
   ElementType slice = ElementType::kFloat32;
   ElementType master = ElementType::kFloat32;
-  ElementType slots = ElementType::kFloat32;
+  SlotType slots = SlotType::kFloat32;
   MatmulPrecision matmul = MatmulPrecision::kFull;
   InferPrecision infer = InferPrecision::kSame;
 };
@@ -330,6 +331,19 @@ inline config::CommonNames common_names(ElementType) {
                                        CommonName{"mixed", kHalf}};
   return names;
 }
+inline config::EnumNames enum_names(SlotType) {
+  return {{"float32", SlotType::kFloat32}, {"bfloat16", SlotType::kBFloat16}, {"int8", SlotType::kInt8},
+          {"fp32", SlotType::kFloat32},    {"f32", SlotType::kFloat32},       {"bf16", SlotType::kBFloat16}};
+}
+inline config::CommonNames common_names(SlotType) {
+  static constexpr std::string_view kHalf = "`bfloat16`, the one type of 16 bits here",
+                                    kBits = "`int8`, the one type of 8 bits here";
+  static constexpr std::array names = {CommonName{"float16", kHalf}, CommonName{"fp16", kHalf},
+                                       CommonName{"f16", kHalf},     CommonName{"half", kHalf},
+                                       CommonName{"uint8", kBits},   CommonName{"8bit", kBits},
+                                       CommonName{"fp8", kBits},     CommonName{"float8", kBits}};
+  return names;
+}
 inline config::EnumNames enum_names(PipelineSchedule) {
   return {{"1f1b", PipelineSchedule::k1F1B}, {"gpipe", PipelineSchedule::kGPipe}};
 }
@@ -392,7 +406,8 @@ int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
 /// Worker threads: run.threads, or the cores that this process may use.
 int thread_count(const Config& config);
 Precision precision_of(const Config& config);
-/// The type of optimizer slots in memory and in checkpoints.
+/// The type of optimizer slots in memory and in checkpoints: kFloat32, kBFloat16, or kInt8 for coded ones
+/// (trainer/optimizer/slot_blocks.h).
 DType slot_type_of(const Config& config);
 
 /// The configuration with sizes resolved and paths absolute.

@@ -78,9 +78,11 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
         "element type of weights in checkpoints; bfloat16 with slice float32: a run that goes on starts from "
         "rounded weights");
   visit("slots", options.slots,
-        "element type of optimizer slots; bfloat16 halves their memory: they are rounded at random when they "
-        "are "
-        "written, so that running means follow small changes on average");
+        "element type of optimizer slots; bfloat16 halves their memory, and int8, codes of 8 bits with a "
+        "scale for "
+        "each row, takes a quarter: they are rounded at random when they are written, so that running means "
+        "follow "
+        "small changes on average");
   visit("matmul", options.matmul,
         "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
         "several times as fast");

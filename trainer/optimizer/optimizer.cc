@@ -2,8 +2,10 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/slot_code.h"
 #include "engine/ops/stochastic_cast.h"
 #include "engine/ops/unary.h"
+#include "trainer/optimizer/slot_blocks.h"
 
 namespace mtf {
 
@@ -27,13 +29,37 @@ Tensor UpdateContext::learning_rate(double scale) {
   return rate;
 }
 
-const Variable& UpdateContext::slot(const std::string& name, const Shape& shape, DType dtype) {
+const Variable& UpdateContext::slot(const std::string& name, const Shape& shape, SlotValues values) {
+  if (slot_type_ != DType::kInt8) return add_slot(name, shape, slot_type_);
+  if (values == SlotValues::kExact) return add_slot(name, shape, DType::kBFloat16);
+  if (!has_slot_blocks(shape)) return add_slot(name, shape, DType::kFloat32);
+  add_slot(slot_blocks_name(name), slot_blocks(shape), DType::kFloat32);
+  return add_slot(name, shape, values == SlotValues::kPositive ? DType::kUInt8 : DType::kInt8);
+}
+
+const Variable& UpdateContext::add_slot(const std::string& name, const Shape& shape, DType dtype) {
   return graph_.variable(name, shape, dtype, Initializer::zeros(), Variable::Kind::kSlot);
 }
 
-Tensor UpdateContext::read(const Variable& slot) { return cast(graph_.read(slot), DType::kFloat32); }
+const Variable& UpdateContext::mean(const std::string& name, const Shape& shape) {
+  return add_slot(name, shape, DType::kFloat32);
+}
+
+Tensor UpdateContext::read(const Variable& slot) { return cast(stored(slot), DType::kFloat32); }
+
+Tensor UpdateContext::stored(const Variable& slot) {
+  const Tensor value = graph_.read(slot);
+  if (!is_slot_code(slot.dtype)) return value;
+  return decode_slot(value, graph_.read(*graph_.find_variable(slot_blocks_name(slot.name))));
+}
 
 void UpdateContext::assign(const Variable& variable, const Tensor& value) {
+  if (is_slot_code(variable.dtype)) {
+    const Tensor largest = largest_of_blocks(value, variable.dtype);
+    graph_.assign(*graph_.find_variable(slot_blocks_name(variable.name)), largest, guard_);
+    graph_.assign(variable, encode_slot(value, largest, variable.dtype, first_element_), guard_);
+    return;
+  }
   const bool is_rounded = variable.kind == Variable::Kind::kSlot && variable.dtype != value.dtype();
   graph_.assign(variable, is_rounded ? stochastic_cast(value, first_element_) : value, guard_);
 }

@@ -38,11 +38,18 @@ struct WeightUpdate {
   double decay = 0;  ///< the weight decay of this variable
 };
 
+/// What a slot holds, which says how it is stored in 8 bits (precision.slots: int8).
+enum class SlotValues {
+  kSigned,
+  kPositive,  ///< no negative values: running means of squares
+  kExact,     ///< values that 8 bits would spoil (bases): bfloat16 is the least
+};
+
 /// What an optimizer works with while it adds its updates to the graph.
 class UpdateContext {
  public:
   /// Slots change only where `guard` (bool, 0-dimensional) holds. What has to be fed goes to `scalars`. Slots are stored as
-  /// `slot_type`: float32 or bfloat16.
+  /// `slot_type`, float32, bfloat16 or int8 (trainer/optimizer/slot_blocks.h).
   UpdateContext(Graph& graph, const Tensor& guard, std::vector<StepScalar>& scalars,
                 DType slot_type = DType::kFloat32)
       : graph_(graph), guard_(guard), scalars_(scalars), slot_type_(slot_type) {}
@@ -58,23 +65,28 @@ class UpdateContext {
                          double scale = 1);
 
   /// A variable beside the weights that begins with zeros. Names: docs/file_formats.md "Names of variables".
-  const Variable& slot(const std::string& name, const Shape& shape) { return slot(name, shape, slot_type_); }
-  const Variable& slot(const std::string& name, const Shape& shape, DType dtype);
+  const Variable& slot(const std::string& name, const Shape& shape, SlotValues values = SlotValues::kSigned);
+  /// The running mean of a weight: float32.
+  const Variable& mean(const std::string& name, const Shape& shape);
   /// A slot as float32.
   Tensor read(const Variable& slot);
-  /// A slot as it is stored, for operations that widen and round it themselves (engine/ops/optimizer_updates.h).
-  Tensor stored(const Variable& slot) { return graph_.read(slot); }
+  /// A slot as it is stored, for operations that widen and round it themselves (engine/ops/optimizer_updates.h); codes of 8
+  /// bits as float32.
+  Tensor stored(const Variable& slot);
   /// The weight in hand is a part of a larger one and begins at its element `first`: its slots are rounded as those of the
   /// whole are.
   void use_first_element(int64_t first) { first_element_ = first; }
   int64_t first_element() const { return first_element_; }
-  /// Sets a weight or a slot. The float32 value of a bfloat16 slot is rounded at random (engine/ops/stochastic_cast.h).
+  /// Sets a weight or a slot. The float32 value of a narrower slot is rounded at random (engine/ops/stochastic_cast.h,
+  /// slot_code.h).
   void assign(const Variable& variable, const Tensor& value);
 
   /// updated - learning rate * decay * weight, for updates that do not have the decoupled weight decay built in.
   Tensor decayed(const Tensor& updated, const WeightUpdate& w);
 
  private:
+  const Variable& add_slot(const std::string& name, const Shape& shape, DType dtype);
+
   Graph& graph_;
   const Tensor guard_;
   std::vector<StepScalar>& scalars_;

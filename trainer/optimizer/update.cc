@@ -20,7 +20,7 @@ namespace {
 /// Moves the running mean of `variable` towards its new value.
 void update_average(UpdateContext& context, const Variable& variable, const Tensor& value,
                     const Tensor& rate) {
-  const Variable& mean = context.slot(average_name(variable.name), variable.shape, DType::kFloat32);
+  const Variable& mean = context.mean(average_name(variable.name), variable.shape);
   const Tensor old = context.read(mean);
   context.assign(mean, sgd_update(old, subtract(old, cast(value, mean.dtype)), rate));
 }

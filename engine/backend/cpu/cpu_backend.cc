@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
@@ -159,9 +160,13 @@ class CpuBackend final : public Backend {
       case DType::kInt64:
         return prepare_accumulate<int64_t>(move);
       case DType::kBool:
+      case DType::kInt8:
+      case DType::kUInt8:
         break;
     }
-    throw Error(ErrorKind::kConfig, "a sum over microbatches of bool values", "cast them to int32 first");
+    throw Error(ErrorKind::kConfig,
+                fmt::format("a sum over microbatches of {} values", name_of(move.output.dtype)),
+                "cast them to int32 first");
   }
   std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override {
     return prepare_in_process(collective);

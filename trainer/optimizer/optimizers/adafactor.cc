@@ -29,7 +29,9 @@ struct Adafactor final : OptimizerOptions {
     std::vector<const Variable*> slots;
     Tensors values;
     for (const auto& [suffix, shape] : adafactor_slots(w.variable.shape, options)) {
-      slots.push_back(&context.slot(w.variable.name + suffix, shape));
+      const bool is_mean = suffix == "_slot_m";
+      slots.push_back(&context.slot(w.variable.name + suffix, shape,
+                                    is_mean ? SlotValues::kSigned : SlotValues::kPositive));
       values.push_back(context.read(*slots.back()));
     }
     const AdafactorUpdate u =

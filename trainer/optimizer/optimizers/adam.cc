@@ -18,7 +18,7 @@ Tensor AdamBase::adam(UpdateContext& context, const WeightUpdate& w, const BiasC
                             .weight_decay = w.decay / scale,
                             .first_element = context.first_element()};
   const Variable& m = context.slot(w.variable.name + "/adam_m", w.variable.shape);
-  const Variable& v = context.slot(w.variable.name + "/adam_v", w.variable.shape);
+  const Variable& v = context.slot(w.variable.name + "/adam_v", w.variable.shape, SlotValues::kPositive);
   const AdamUpdate u = adam_update(w.weight, w.gradient, context.stored(m), context.stored(v),
                                    context.learning_rate(scale), options, correction);
   context.assign(m, u.first_moment);

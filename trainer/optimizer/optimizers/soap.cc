@@ -85,8 +85,9 @@ struct Soap final : AdamBase {
     const Tensor g = cast(w.gradient, DType::kFloat32);
     for (Side& side : sides) side.basis = advance(context, w.variable, side, g);
 
-    const Variable& m_slot = context.slot(w.variable.name + "/soap_m", shape);
-    const Variable& v_slot = context.slot(w.variable.name + "/soap_v", shape);
+    // Turned into the bases, errors of large entries of m would become steps in directions whose v is small.
+    const Variable& m_slot = context.slot(w.variable.name + "/soap_m", shape, SlotValues::kExact);
+    const Variable& v_slot = context.slot(w.variable.name + "/soap_v", shape, SlotValues::kPositive);
     const Tensor m = running_mean(context.read(m_slot), multiply(g, has_begun(sides.front()), shape), beta1);
     Tensor rotated_g = g, rotated_m = m;
     for (const Side& side : sides) {
@@ -140,8 +141,10 @@ struct Soap final : AdamBase {
   Tensor advance(UpdateContext& context, const Variable& variable, const Side& side, const Tensor& g) const {
     const auto& [d, vectors, unused] = side;
     const Shape shape = stacked_of(variable.shape) + d + vectors;
-    const Variable& factor_slot = context.slot(variable.name + "/soap_factor_" + d.name, shape);
-    const Variable& basis_slot = context.slot(variable.name + "/soap_basis_" + d.name, shape);
+    const Variable& factor_slot =
+        context.slot(variable.name + "/soap_factor_" + d.name, shape, SlotValues::kExact);
+    const Variable& basis_slot =
+        context.slot(variable.name + "/soap_basis_" + d.name, shape, SlotValues::kExact);
     const Tensor product = einsum({g, rename(g, d.name, vectors.name)}, shape);
     const Tensor factor = running_mean(context.read(factor_slot), product, beta2);
     const Tensor due = context.scalar(

@@ -184,7 +184,10 @@ TensorDifference compare_elements(const TensorInfo& tensor, std::span<const std:
       return compare_elements<int32_t>(tensor, a, b, tolerance);
     case DType::kInt64:
       return compare_elements<int64_t>(tensor, a, b, tolerance);
+    case DType::kInt8:
+      return compare_elements<int8_t>(tensor, a, b, tolerance);
     case DType::kBool:
+    case DType::kUInt8:
       return compare_elements<uint8_t>(tensor, a, b, tolerance);
   }
   MTF_CHECK(false, "dtype {}", static_cast<int>(tensor.dtype));

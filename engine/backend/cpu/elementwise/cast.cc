@@ -42,6 +42,9 @@ std::unique_ptr<Kernel> cast_from(const KernelContext& context) {
       return cast_kernel<From, int64_t>(context);
     case DType::kBool:
       return cast_kernel<From, bool>(context);
+    case DType::kInt8:
+    case DType::kUInt8:
+      break;
   }
   return nullptr;
 }

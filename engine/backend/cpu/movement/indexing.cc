@@ -44,6 +44,9 @@ std::unique_ptr<Kernel> one_hot_kernel(const KernelContext& context) {
       return one_hot_into<int64_t>(context);
     case DType::kBool:
       return one_hot_into<bool>(context);
+    case DType::kInt8:
+    case DType::kUInt8:
+      break;
   }
   return nullptr;
 }

@@ -29,6 +29,9 @@ const char* type_name(DType dtype) {
       return "int64_t";
     case DType::kBool:
       return "bool";
+    case DType::kInt8:
+    case DType::kUInt8:
+      break;
   }
   MTF_CHECK(false, "an unknown type");
 }

@@ -1,3 +1,5 @@
+#include <string>
+
 #include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/movement/copy_blocks.h"
 #include "engine/backend/cuda/movement/moves.h"
@@ -81,8 +83,11 @@ std::unique_ptr<Kernel> prepare_device_move(const Move& move, Device& device) {
     case Move::Kind::kAccumulate:
       break;
   }
-  if (move.output.dtype == DType::kBool)
-    throw Error(ErrorKind::kConfig, "a sum over microbatches of bool values", "cast them to int32 first");
+  if (size_of(move.output.dtype) == 1) {
+    throw Error(ErrorKind::kConfig,
+                std::string("a sum over microbatches of ").append(name_of(move.output.dtype)) + " values",
+                "cast them to int32 first");
+  }
   return visit_type<float, BFloat16, double, int32_t, int64_t>(
       move.output.dtype, [&]<class T>(std::type_identity<T>) { return prepare_accumulate<T>(move, device); });
 }

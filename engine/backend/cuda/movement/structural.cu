@@ -54,6 +54,9 @@ std::unique_ptr<Kernel> constant_kernel(const KernelContext& context, Device& de
       return constant_of<int64_t, uint64_t>(context, device);
     case DType::kBool:
       return constant_of<bool, uint8_t>(context, device);
+    case DType::kInt8:
+    case DType::kUInt8:
+      break;
   }
   return nullptr;
 }
