@@ -58,7 +58,6 @@ usage: mtf-train FILE.yaml... [key=value...]
 Files are merged from left to right, then the arguments; the later one wins.
   mtf-train configs/models/mnist.yaml                                      one position
   mtf-train configs/models/mnist.yaml configs/layouts/data_parallel.yaml   the same run on eight
-  mtf-train configs/models/mnist.yaml run.mode=explain                     what it would do, without doing it
 
 run.mode    train     trains, and evaluates in between (default); goes on where run.model_dir holds a run
             evaluate  measures evaluate.datasets with a checkpoint (evaluate.checkpoint: latest, best, STEP, PATH)
