@@ -87,7 +87,16 @@ expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout=
 expect_text "\`stages\` has the stages of a pipeline, and cannot split \`batch\`"
 expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 "placement={stages: {0: [first], one: [last]}}"
 expect_text "\`one\` where the number of a stage belongs"
-expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout="{layers: stages, auto: true}"
-expect_text "\`auto\` does not look for layouts with the stages of a pipeline"
+expect_exit 2 "$mtf_train" network.yaml run.model_dir=none mesh=stages:2 layout=auto "placement={stages: {0: [first], 1: [last]}}"
+expect_text "\`auto\` does not look for layouts with a \`placement\`"
+
+# The rest of a layout with stages is found, with microbatches, and kept.
+found=(mesh="{stages: 2, data: 2}" layout="{layers: stages, auto: true}" train.microbatches=auto)
+expect_exit 0 "$mtf_train" network.yaml run.mode=explain "${found[@]}"
+expect_text "layers: stages"
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=found "${found[@]}" train.steps=2
+grep -q "layers: stages" found/config.yaml || fail "config.yaml does not have the stages"
+expect_exit 0 "$mtf_train" network.yaml run.model_dir=found "${found[@]}" train.steps=4 run.allow_change=train.steps
+expect_text "as the run has it"
 [ ! -e none ] || fail "a refused run has written"
 echo "ok"

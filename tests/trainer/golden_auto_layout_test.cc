@@ -157,9 +157,11 @@ TEST(GoldenAutoLayout, TheSearchFindsLayoutsWithAtMostTheMemoryOfTheOriginals) {
     }
     std::vector<std::vector<int64_t>> meshes{original.mesh};
     if (finds_mesh) meshes = mesh_shapes(result["num_machines"].as<int64_t>(), 2);
+    std::vector<SearchMesh> searched;
+    for (const std::vector<int64_t>& sizes : meshes) searched.push_back({sizes});
     const LayoutSearch search{
         .dimensions = dimensions,
-        .meshes = meshes,
+        .meshes = searched,
         .bound = [&](const std::vector<SearchAxis>& axes) { return recorded.bound(dimensions, axes); },
         .evaluate =
             [&](const LayoutCandidate& layout, double /*enough*/) {

@@ -65,7 +65,7 @@ struct Searched {
   LayoutSearchResult run(const LayoutSearchLimits& limits = {}) {
     const LayoutSearch search{
         .dimensions = dimensions,
-        .meshes = {sizes},
+        .meshes = {{sizes}},
         .bound = [this](const std::vector<SearchAxis>& axes) { return bounds.seconds(axes); },
         .evaluate = [this](const LayoutCandidate& c, double enough) { return cost(c.chosen, enough); }};
     return search.run(limits);
@@ -158,7 +158,7 @@ TEST(LayoutSearch, GivenRulesStay) {
   const size_t io = searched.dimensions.find("io").value();
   LayoutSearch search{
       .dimensions = searched.dimensions,
-      .meshes = {searched.sizes},
+      .meshes = {{searched.sizes}},
       .bound = [&](const std::vector<SearchAxis>& axes) { return searched.bounds.seconds(axes); },
       .evaluate = [&](const LayoutCandidate& c, double /*enough*/) { return searched.cost(c.chosen); },
       .fixed = SplitChoice(2)};

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/failure.h"
+#include "trainer/explain/prediction.h"
 #include "trainer/memory/memory_check.h"
 
 namespace mtf::testing {
@@ -39,7 +40,7 @@ MicrobatchChoice chosen(Session& session, int64_t limit, const std::optional<int
   if (number_before) before = EarlierRecompute{.microbatches = *number_before};
   session.config.run.memory_limit.value = config::Bytes{limit};
   return choose_microbatches(session, train_step_options(session.config, session.layouts, 3), nullptr,
-                             memory_use(session, true, {}, {}), before);
+                             memory_use(session, true, {}, {}), before, step_time(session));
 }
 
 const std::vector<std::vector<std::string>> kMicrobatchLayouts = {

@@ -284,9 +284,9 @@ class ConfigCheck {
     const bool has_rule = config_.layout.find(kLayers) != nullptr;
     if (!has_rule && config_.placement.empty()) return;
     const std::string key = has_rule ? fmt::format("layout.{}", kLayers) : "placement";
-    if (searches_layout(config_))
-      error(key, "`auto` does not look for layouts with the stages of a pipeline",
-            "a mesh and rules without `auto`");
+    if (searches_layout(config_) && !has_rule)
+      error(key, "`auto` does not look for layouts with a `placement`",
+            "`layout: {layers: stages, auto: true}`, or rules without `auto`");
     if (parameter_servers(config_) != nullptr)
       error(key, "the stages of a pipeline do not go with `train.strategy: parameter_server`",
             "`train.strategy: all_reduce`");

@@ -107,12 +107,13 @@ void describe(config::Visitor& visit, TrainOptions& options) {
   visit("batch_size", options.batch_size,
         "examples in a step, over all positions; or {tokens: N}, {per_replica: N}, {tokens_per_replica: N}",
         positive, fixed_on_resume);
-  visit("microbatches", options.microbatches,
-        "parts of a batch that are worked on one after the other; auto: the fewest with which the run fits "
-        "into the memory (`run.memory_limit`), and 1 where a layer uses statistics of the batch "
-        "(batch_norm); a run "
-        "that continues keeps its number",
-        positive);
+  visit(
+      "microbatches", options.microbatches,
+      "parts of a batch that are worked on one after the other; auto: the fewest with which the run fits "
+      "into the memory (`run.memory_limit`), with stages of a pipeline those that are predicted to be "
+      "fastest, "
+      "and 1 where a layer uses statistics of the batch (batch_norm); a run that continues keeps its number",
+      positive);
   visit("loss_weights", options.loss_weights,
         "factors of the losses that layers add to the model's, by name, such as {activity: 0.1}; 1 where "
         "none is given",
@@ -307,8 +308,7 @@ void describe(config::Visitor& visit, Config& config) {
   visit("layout", config.layout,
         "tensor dimension: mesh dimension that splits it; auto, or {batch: rows, auto: true}: the "
         "(other) rules with which a training step is predicted to take the shortest time; {layers: stages}: "
-        "the blocks of the "
-        "model lie on the stages of a pipeline",
+        "the blocks of the model lie on the stages of a pipeline, which auto finds as well",
         free_on_resume);
   visit("parameter_layout", config.parameter_layout,
         "variables at rest: layout plus these rules (FSDP), or auto", free_on_resume);

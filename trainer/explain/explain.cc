@@ -129,7 +129,7 @@ std::optional<ExplainedPipeline> explained_pipeline(const Layouts& layouts, cons
                                                     int64_t microbatches, const ExplainedMemory& memory) {
   if (!layouts.pipeline) return std::nullopt;
   const Pipeline& pipeline = *layouts.pipeline;
-  const int64_t stages = step.mesh.size(*step.mesh.shape().find(pipeline.mesh_dimension));
+  const int64_t stages = pipeline.stages(step.mesh);
   ExplainedPipeline result{pipeline.mesh_dimension,
                            stages,
                            pipeline.rounds,
@@ -217,7 +217,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
       options.microbatches = result.recompute->microbatches;
     } else {
       const MicrobatchChoice choice =
-          choose_microbatches(session, options, evaluated, use, session.found_recompute);
+          choose_microbatches(session, options, evaluated, use, session.found_recompute, step_time(session));
       add_unique(choice.reason, result.notes);
       options.microbatches = choice.count;
     }

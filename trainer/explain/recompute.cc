@@ -34,6 +34,7 @@ class Choice {
         search_({.counts = request.chooses_microbatches
                                ? microbatch_counts(session.layouts, request.options.batch_size)
                                : std::vector<int64_t>{request.options.microbatches},
+                 .is_pipelined = session.layouts.pipeline.has_value(),
                  .measure = [this](const Recompute& recompute, int64_t microbatches) {
                    return compiled(recompute, microbatches);
                  }}) {}

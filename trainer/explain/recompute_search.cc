@@ -73,6 +73,7 @@ bool is_faster(const MeasuredStep& a, const MeasuredStep& b) {
 
 const MeasuredStep* RecomputeSearch::run(double enough) {
   enough_ = enough;
+  if (options_.is_pipelined) return run_pipelined();
   std::vector<int64_t>& counts = options_.counts;
   const MeasuredStep* best = nullptr;
   size_t fewest = 0;
@@ -89,6 +90,21 @@ const MeasuredStep* RecomputeSearch::run(double enough) {
     const MeasuredStep* found = choose_layers(none, best);
     if (found != nullptr && (best == nullptr || is_faster(*found, *best))) best = found;
     if (best == nullptr) return nullptr;  // fewer microbatches need more memory still
+  }
+  return best;
+}
+
+const MeasuredStep* RecomputeSearch::run_pipelined() {
+  const MeasuredStep* best = nullptr;
+  for (auto count = options_.counts.rbegin(); count != options_.counts.rend(); ++count) {
+    const MeasuredStep& none = measure(*count, options_.base);
+    if (!none.is_legal || (none.has_batch_statistics && *count > options_.counts.front())) continue;
+    const bool may_win = none.trial.seconds < bound(best);
+    const MeasuredStep* found = none.trial.fits                      ? &none
+                                : options_.chooses_layers && may_win ? choose_layers(none, best)
+                                                                     : nullptr;
+    if (found == nullptr || (best != nullptr && !is_faster(*found, *best))) break;
+    best = found;
   }
   return best;
 }

@@ -46,6 +46,9 @@ struct RecomputeSearchOptions {
   std::vector<int64_t> counts;  ///< numbers of microbatches, in ascending order
   bool chooses_layers = true;   ///< false: `base` is not changed, only the number of microbatches
   Recompute base = RecomputeWord::kNone;
+  /// The stages of a pipeline wait less with more microbatches: the largest number comes first, and fewer are tried while
+  /// they are faster.
+  bool is_pipelined = false;
   std::function<MeasuredStep(const Recompute& recompute, int64_t microbatches)> measure;
 };
 
@@ -54,8 +57,8 @@ class RecomputeSearch {
   explicit RecomputeSearch(RecomputeSearchOptions options) : options_(std::move(options)) {}
 
   /// The fastest choice that fits; null: none does. More microbatches than the fewest that fit without recomputation are
-  /// not tried; fewer may still be faster with some of it. Layers are chosen only where that may take less than `enough`
-  /// seconds.
+  /// not tried, but for pipelines; fewer may still be faster with some of it. Layers are chosen only where that may take less
+  /// than `enough` seconds.
   const MeasuredStep* run(double enough = std::numeric_limits<double>::infinity());
   const MeasuredStep& measure(int64_t microbatches, const Recompute& recompute);
 
@@ -68,6 +71,7 @@ class RecomputeSearch {
   /// How many of the layers of each kind or name are computed again.
   using Numbers = config::Named<int64_t>;
 
+  const MeasuredStep* run_pipelined();
   const MeasuredStep* choose_layers(const MeasuredStep& none, const MeasuredStep* best);
   const MeasuredStep* join(const MeasuredStep& none, const std::set<std::string>& enough,
                            const MeasuredStep* best);

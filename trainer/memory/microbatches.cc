@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -14,13 +15,18 @@ namespace {
 
 constexpr const char* kKey = "train.microbatches: auto is";
 
+/// The stages of a pipeline wait for less than the sixteenth part of so many microbatches for each.
+constexpr int64_t kMostForStage = 16;
+
 class Choice {
  public:
-  Choice(const Session& session, TrainStepOptions options, const Program* evaluation, const MemoryUse& use)
+  Choice(const Session& session, TrainStepOptions options, const Program* evaluation, const MemoryUse& use,
+         const StepTime& time)
       : session_(session),
         options_(std::move(options)),
         evaluation_(evaluation),
         use_(use),
+        time_(time),
         limits_(memory_limits(session)) {}
 
   MicrobatchChoice run(const std::optional<EarlierRecompute>& before) {
@@ -28,6 +34,7 @@ class Choice {
     if (before && std::ranges::find(counts, before->microbatches) != counts.end() &&
         fits(before->microbatches))
       return {before->microbatches, fmt::format("{} {}, {}", kKey, before->microbatches, before->reason)};
+    if (session_.layouts.pipeline) return for_stages(counts);
     if (fits(1)) return {1, fmt::format("{} 1: the batch fits as a whole{}", kKey, numbers(1))};
     if (!batch_statistics_.empty()) {
       return {1, fmt::format("{} 1, although the batch does not fit{}: more would change {}", kKey,
@@ -45,9 +52,29 @@ class Choice {
   }
 
  private:
-  /// Returns the memory that the run needs; nullopt if the step cannot be built with so many microbatches.
-  std::optional<RunMemory> need(int64_t count) {
-    const auto [found, added] = needs_.emplace(count, std::nullopt);
+  /// A step that was compiled.
+  struct Trial {
+    RunMemory memory;
+    double seconds = 0;  ///< with stages of a pipeline
+  };
+
+  /// Fewer microbatches are tried while they are faster: stages wait longer, but their operations are larger.
+  MicrobatchChoice for_stages(const std::vector<int64_t>& counts) {
+    std::optional<int64_t> best;
+    for (auto count = counts.rbegin(); count != counts.rend(); ++count) {
+      if (!trial(*count) || (!batch_statistics_.empty() && *count > 1)) continue;
+      if (!fits(*count) || (best && trial(*count)->seconds >= trial(*best)->seconds)) break;
+      best = *count;
+    }
+    const int64_t most = batch_statistics_.empty() ? counts.back() : 1;
+    if (!best) return {most, fmt::format("{} {}: no number fits{}", kKey, most, numbers(most))};
+    return {*best, fmt::format("{} {}: so the stages take the shortest time, {} a step predicted{}", kKey,
+                               *best, duration_text(trial(*best)->seconds), numbers(*best))};
+  }
+
+  /// Nothing if the step cannot be built with so many microbatches.
+  const std::optional<Trial>& trial(int64_t count) {
+    const auto [found, added] = trials_.emplace(count, std::nullopt);
     if (!added) return found->second;
     options_.microbatches = count;
     try {
@@ -55,11 +82,12 @@ class Choice {
       batch_statistics_ = step.batch_statistics;
       Diagnostics diagnostics;
       check_layouts(*step.graph, session_.layouts, diagnostics);
-      if (diagnostics.has_errors()) return std::nullopt;
+      if (diagnostics.has_errors()) return found->second;
       const Program program = compile(session_, *step.graph);
       std::vector<const Program*> programs{&program};
       if (evaluation_ != nullptr) programs.push_back(evaluation_);
-      found->second = memory_need(session_, programs, use_);
+      found->second =
+          Trial{memory_need(session_, programs, use_), session_.layouts.pipeline ? time_(program) : 0};
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kConfig) throw;
     }
@@ -67,15 +95,15 @@ class Choice {
   }
 
   bool fits(int64_t count) {
-    const std::optional<RunMemory> memory = need(count);
-    return memory && mtf::fits(*memory, limits_);
+    const std::optional<Trial>& known = trial(count);
+    return known && mtf::fits(known->memory, limits_);
   }
 
   /// Returns " (the run needs 1.2 GB and may take 2 GB: run.memory_limit)".
   std::string numbers(int64_t count) {
-    const std::optional<RunMemory> memory = need(count);
-    if (!memory) return {};
-    const TightMemory tight = tightest(*memory, limits_);
+    const std::optional<Trial>& known = trial(count);
+    if (!known) return {};
+    const TightMemory tight = tightest(known->memory, limits_);
     return fmt::format(" (the run needs {} and may take {}: {})", bytes_text(static_cast<double>(tight.need)),
                        bytes_text(static_cast<double>(tight.limit.bytes)), tight.limit.source);
   }
@@ -84,9 +112,10 @@ class Choice {
   TrainStepOptions options_;
   const Program* evaluation_;
   const MemoryUse& use_;
+  const StepTime& time_;
   const MemoryLimits limits_;
-  std::map<int64_t, std::optional<RunMemory>> needs_;  ///< by the number of microbatches
-  std::vector<std::string> batch_statistics_;          ///< TrainStep::batch_statistics
+  std::map<int64_t, std::optional<Trial>> trials_;  ///< by the number of microbatches
+  std::vector<std::string> batch_statistics_;       ///< TrainStep::batch_statistics
 };
 
 }  // namespace
@@ -97,13 +126,19 @@ std::vector<int64_t> microbatch_counts(const Layouts& layouts, int64_t batch_siz
   for (int64_t n = 1; n <= batch_size / parts; ++n) {
     if (batch_size % n == 0 && batch_size / n % parts == 0) counts.push_back(n);
   }
+  if (!layouts.pipeline) return counts;
+  const int64_t stages = layouts.pipeline->stages(layouts.mesh), most = kMostForStage * stages;
+  std::erase_if(counts, [most](int64_t n) { return n > most; });
+  const auto is_in_turn = [stages](int64_t n) { return n % stages == 0; };
+  if (layouts.pipeline->rounds > 1 && std::ranges::any_of(counts, is_in_turn))
+    std::erase_if(counts, std::not_fn(is_in_turn));
   return counts;
 }
 
 MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
                                      const Program* evaluation, const MemoryUse& use,
-                                     const std::optional<EarlierRecompute>& before) {
-  return Choice(session, std::move(options), evaluation, use).run(before);
+                                     const std::optional<EarlierRecompute>& before, const StepTime& time) {
+  return Choice(session, std::move(options), evaluation, use, time).run(before);
 }
 
 }  // namespace mtf

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <unordered_map>
@@ -24,11 +25,20 @@ DimensionSet all_of(const SplittableDimensions& dimensions, const Operation& ope
   return set;
 }
 
+/// True if one of the scopes is `path` or around it.
+bool is_in(const std::set<std::string>& scopes, std::string_view path) {
+  for (size_t end = path.find('/'); !scopes.empty(); end = path.find('/', end + 1)) {
+    if (scopes.contains(std::string(path.substr(0, end)))) return true;
+    if (end == std::string_view::npos) break;
+  }
+  return false;
+}
+
 /// The positions among which work with these dimensions is divided at best.
 double parts(const std::vector<SearchAxis>& axes, const DimensionSet& dimensions, bool is_free) {
   double n = 1;
   for (const SearchAxis& axis : axes) {
-    if (is_free || (axis.possible & dimensions).any()) n *= static_cast<double>(axis.size);
+    if (is_free || axis.rounds > 0 || (axis.possible & dimensions).any()) n *= static_cast<double>(axis.size);
   }
   return n;
 }
@@ -42,20 +52,27 @@ double processes_along(int64_t size, int64_t stride, int64_t hosted) {
 
 void LayoutBounds::add(const Graph& step, const Program& program, const std::set<std::string>& trained,
                        double weight) {
-  add_work(program, program.instructions, weight);
+  std::set<std::string> blocks;
+  for (const Unit& unit : step.units()) {
+    if (unit.is_block) blocks.insert(unit.name);
+  }
+  blocks_ += weight * static_cast<double>(blocks.size());
+  add_work(program, program.instructions, blocks, weight);
   for (const ProgramVariable& v : program.variables) {
     const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
     const auto bytes =
         static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype));
-    add(variables_,
-        {dimensions_.of(v.variable.shape), weight * bytes, open_.parameter || (is_slot && open_.optimizer)});
+    add(variables_, {.dimensions = dimensions_.of(v.variable.shape),
+                     .amount = weight * bytes,
+                     .is_free = open_.parameter || (is_slot && open_.optimizer)});
   }
   add_gradients(step, trained, weight);
 }
 
 void LayoutBounds::add(std::vector<Item>& items, const Item& item) {
   for (Item& other : items) {
-    if (other.dimensions == item.dimensions && other.is_free == item.is_free) {
+    if (other.dimensions == item.dimensions && other.is_free == item.is_free &&
+        other.is_block == item.is_block) {
       other.amount += item.amount;
       return;
     }
@@ -63,9 +80,10 @@ void LayoutBounds::add(std::vector<Item>& items, const Item& item) {
   items.push_back(item);
 }
 
-void LayoutBounds::add_work(const Program& program, const std::vector<Instruction>& block, double times) {
+void LayoutBounds::add_work(const Program& program, const std::vector<Instruction>& block,
+                            const std::set<std::string>& blocks, double times) {
   for (const Instruction& instruction : block) {
-    add_work(program, instruction.body(), times * static_cast<double>(instruction.count()));
+    add_work(program, instruction.body(), blocks, times * static_cast<double>(instruction.count()));
     if (instruction.is_collective()) continue;
     const std::optional<Work> work = work_of(program, instruction);
     if (!work) continue;
@@ -76,7 +94,11 @@ void LayoutBounds::add_work(const Program& program, const std::vector<Instructio
       }
     }
     const bool is_update = instruction.provenance.phase == Phase::kUpdate;
-    add(work_, {set, times * rates_.seconds(*work), is_update && (open_.parameter || open_.optimizer)});
+    add(work_,
+        {.dimensions = set,
+         .amount = times * rates_.seconds(*work),
+         .is_free = is_update && (open_.parameter || open_.optimizer),
+         .is_block = has_flops(work->kind) && !is_update && is_in(blocks, instruction.provenance.path)});
   }
 }
 
@@ -135,7 +157,7 @@ double LayoutBounds::processes(const std::vector<SearchAxis>& axes, const Dimens
   double n = 1;
   int64_t stride = 1;  // positions between neighbours along a mesh dimension
   for (size_t i = axes.size(); i-- > 0;) {
-    if (is_free || (axes[i].possible & dimensions).any())
+    if (is_free || axes[i].rounds > 0 || (axes[i].possible & dimensions).any())
       n *= processes_along(axes[i].size, stride, rates_.hosted);
     stride *= axes[i].size;
   }
@@ -146,8 +168,13 @@ double LayoutBounds::processes(const std::vector<SearchAxis>& axes, const Dimens
 constexpr double kTimesSent = 2;
 
 double LayoutBounds::seconds(const std::vector<SearchAxis>& axes) const {
-  double computing = 0;
-  for (const Item& item : work_) computing += item.amount / processes(axes, item.dimensions, item.is_free);
+  double computing = 0, blocks = 0;
+  for (const Item& item : work_) {
+    const double seconds = item.amount / processes(axes, item.dimensions, item.is_free);
+    computing += seconds;
+    if (item.is_block) blocks += seconds;
+  }
+  computing = with_stages(axes, computing, blocks);
   double sent = 0;
   for (const Gradient& gradient : gradients_) {
     double members = 1;
@@ -163,6 +190,25 @@ double LayoutBounds::seconds(const std::vector<SearchAxis>& axes) const {
     sent += kTimesSent * share * gradient.bytes / processes(axes, gradient.dimensions, false);
   }
   return rates_.step + std::max(computing, rates_.link > 0 ? sent / rates_.link : 0);
+}
+
+double LayoutBounds::with_stages(const std::vector<SearchAxis>& axes, double all, double blocks) const {
+  int64_t stride = 1;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const SearchAxis& axis = axes[i];
+    const double stages = static_cast<double>(axis.size), rounds = axis.rounds;
+    const bool is_apart = axis.rounds > 0 && processes_along(axis.size, stride, rates_.hosted) == stages;
+    stride *= axis.size;
+    if (!is_apart || blocks_ < 1) continue;
+    const auto microbatches = static_cast<double>(rates_.microbatches);
+    // What a microbatch needs at least in each chunk: `blocks * stages` is what it needs in all blocks.
+    const double fewest = std::floor(std::round(blocks_) / (stages * rounds));
+    const double chunk = blocks * stages * fewest / (blocks_ * microbatches);
+    const double mean = all + (stages - 1) / 2 * chunk;  // stage s waits for s chunks
+    const double last = (rounds * microbatches + stages - 1) * chunk;
+    return std::max(mean, last);
+  }
+  return all;
 }
 
 double LayoutBounds::variable_bytes(const std::vector<SearchAxis>& axes) const {

@@ -2,6 +2,9 @@
 // at best divided among all processes along whose mesh dimensions one of its dimensions is split, or still may be (the
 // positions of a process share its cores); the gradient of a weight is reduced over the mesh dimensions that split what
 // it is summed over.
+//
+// The stages of a pipeline share out all work at best evenly. Each of them also waits while its first microbatch comes
+// through the chunks before it and while its last one goes back, with as many blocks in each as the evenest placement has.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +27,7 @@ struct BoundRates {
   double step = 0;                                  ///< seconds of each step besides
   double link = 0;                                  ///< bytes that a process sends in a second, at most
   int links = 1;                                    ///< levels of links between processes
+  int64_t microbatches = 1;                         ///< at most so many go through the stages of a pipeline
 };
 
 /// The rules of variables at rest that are still to be found, besides the layout.
@@ -51,22 +55,28 @@ class LayoutBounds {
  private:
   struct Item {
     DimensionSet dimensions;
-    double amount = 0;     ///< seconds, or bytes
-    bool is_free = false;  ///< rules that are still to be found may split it over any mesh dimension
+    double amount = 0;      ///< seconds, or bytes
+    bool is_free = false;   ///< rules that are still to be found may split it over any mesh dimension
+    bool is_block = false;  ///< products of a block, which each microbatch needs
   };
   struct Gradient {
     DimensionSet dimensions, summed;
     double bytes = 0;
   };
-  void add_work(const Program& program, const std::vector<Instruction>& block, double times);
+  void add_work(const Program& program, const std::vector<Instruction>& block,
+                const std::set<std::string>& blocks, double times);
   void add_gradients(const Graph& step, const std::set<std::string>& trained, double weight);
   static void add(std::vector<Item>& items, const Item& item);
 
   /// The processes among which work with these dimensions is divided at best.
   double processes(const std::vector<SearchAxis>& axes, const DimensionSet& dimensions, bool is_free) const;
+  /// Seconds of computation, which without a pipeline take `all`; `blocks` of them are products of blocks. Both are what a
+  /// stage has of them on average.
+  double with_stages(const std::vector<SearchAxis>& axes, double all, double blocks) const;
 
   std::vector<Item> work_, variables_;
   std::vector<Gradient> gradients_;
+  double blocks_ = 0;  ///< blocks of the model
   const SplittableDimensions& dimensions_;
   const BoundRates rates_;
   const OpenRules open_;

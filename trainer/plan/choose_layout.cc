@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/base/signals.h"
+#include "engine/spmd/partition/unit_places.h"
 #include "trainer/plan/plain.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/model_dir.h"
@@ -16,6 +17,7 @@ namespace {
 /// `mesh: {data: 8}, layout: {batch: data}`: what is set.
 std::string found_text(const FoundLayout& found) {
   config::Node tree = config::dump(found).without("train");
+  if (!found.pipeline) tree = tree.without("pipeline");
   const config::Node train = train_section(found.train);
   if (!train.entries().empty()) tree = tree.with({"train", {}, train});
   std::string text = config::to_flow_yaml(tree);
@@ -46,6 +48,7 @@ void apply(const FoundLayout& found, Session& session) {
   config.layout = with_mark(found.layout, config.mark("layout"));
   config.parameter_layout = with_mark(found.parameter_layout, config.mark("parameter_layout"));
   config.optimizer_layout = with_mark(found.optimizer_layout, config.mark("optimizer_layout"));
+  if (found.pipeline) config.pipeline = *found.pipeline;
   session.layouts = make_layouts(config);
   if (found.train.recompute || found.train.microbatches)
     session.found_recompute = EarlierRecompute{
@@ -85,8 +88,8 @@ std::optional<FoundLayout> kept_layout(const Session& session) {
   FoundLayout found{.mesh = old.mesh.value_or(config::MeshSizes()),
                     .layout = old.layout,
                     .parameter_layout = old.parameter_layout,
-                    .optimizer_layout = old.optimizer_layout,
-                    .train = {}};
+                    .optimizer_layout = old.optimizer_layout};
+  if (old.layout.find(kLayers) && !config.layout.find(kLayers)) found.pipeline = old.pipeline;
   if (is_auto(config.train.recompute) && !is_auto(old.train.recompute))
     found.train.recompute = old.train.recompute;
   if (!config.train.microbatches.value) found.train.microbatches = old.train.microbatches.value;
@@ -131,6 +134,7 @@ void describe(config::Visitor& visit, FoundLayout& found) {
   visit("layout", found.layout, "");
   visit("parameter_layout", found.parameter_layout, "");
   visit("optimizer_layout", found.optimizer_layout, "");
+  visit("pipeline", found.pipeline, "");
   visit("train", found.train, "");
 }
 
@@ -161,7 +165,9 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
     return config::to_yaml(config::dump(plan->layouts.empty() ? FoundLayout() : plan->layouts.front().found));
   });
   if (plan && plan->layouts.empty()) {
-    check_layouts(LayoutCosts(session, {}).step(), session.layouts, diagnostics);
+    const LayoutCosts costs(session, {});
+    check_layouts(costs.step(), session.layouts, diagnostics);
+    check_pipeline(costs.step(), session.layouts, diagnostics);
     diagnostics.throw_if_errors();
     throw Error(ErrorKind::kConfig, config.mark("layout"),
                 "no layout of the step is legal with the rules that are given", "leave some of them out");

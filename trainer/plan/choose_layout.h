@@ -1,6 +1,7 @@
 // Finds what `auto` stands for in `mesh`, `layout`, `parameter_layout` and `optimizer_layout`: the mesh and the rules with
 // which a training step is predicted to take the shortest time within the limit of memory. `train.recompute: auto` and
-// `train.microbatches: auto` are found together with them, as they decide which layouts fit.
+// `train.microbatches: auto` are found together with them, as they decide which layouts fit. Models with blocks may get the
+// stages of a pipeline.
 //
 //   const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);   // sets session.config and .layouts
 //   if (plan) fmt::print("{}", to_string(*plan, options));
@@ -30,12 +31,13 @@ config::Node train_section(const FoundTraining& found);
 struct FoundLayout {
   config::MeshSizes mesh;
   LayoutRules layout, parameter_layout, optimizer_layout;
-  FoundTraining train;
+  std::optional<PipelineOptions> pipeline = {};  ///< with stages that the configuration does not ask for
+  FoundTraining train = {};
 };
 void describe(config::Visitor& visit, FoundLayout& found);
 
-/// The number of rules, as a dimension over two mesh dimensions counts twice, and one each for recomputation and
-/// microbatches.
+/// The number of rules, as a dimension over two mesh dimensions counts twice, and one each for recomputation, microbatches
+/// and several rounds.
 int64_t rule_count(const FoundLayout& found);
 
 struct PlannedLayout {

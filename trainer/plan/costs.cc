@@ -6,9 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/runtime/memory_plan.h"
+#include "engine/spmd/partition/unit_places.h"
+#include "engine/spmd/passes/pipeline_order.h"
 #include "trainer/explain/cost_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/schedule.h"
@@ -37,6 +40,37 @@ void add_layers(const std::vector<RecomputableLayers>& layers, double weight,
     known->saved += weight * kind.saved;
     known->seconds += weight * kind.seconds;
   }
+}
+
+/// Bytes that a position has of what one block makes and another one reads.
+double handed_between_blocks(const Graph& step, const Layouts& layouts) {
+  const LayoutMap layout_of(layouts.mesh, layouts.activation);
+  const auto block_of = [&](const Operation& operation) {
+    const int unit = operation.hints().unit;
+    return unit >= 0 && step.units()[static_cast<size_t>(unit)].is_block ? unit : -1;
+  };
+  std::unordered_set<Tensor, TensorHash> handed;
+  double bytes = 0;
+  for_each_live_operation(step, [&](const Operation& operation) {
+    const int block = block_of(operation);
+    if (block < 0 || operation.provenance().phase != Phase::kForward || operation.provenance().recomputed)
+      return;
+    for (const Tensor& input : operation.inputs()) {
+      const int maker = block_of(input.operation());
+      if (maker < 0 || maker == block || !handed.insert(input).second) continue;
+      const Shape local = slice_shape(input.shape(), layout_of.of(input.shape()), layouts.mesh);
+      bytes += static_cast<double>(local.size()) * static_cast<double>(size_of(input.dtype()));
+    }
+  });
+  return bytes;
+}
+
+/// Microbatches whose results the first stage keeps at most, all of its chunks taken together.
+double most_in_flight(const Pipeline& pipeline, int64_t stages, int64_t microbatches) {
+  const int64_t rounds = pipeline.rounds, passes = rounds * microbatches;
+  if (pipeline.schedule == PipelineSchedule::kGPipe) return static_cast<double>(microbatches);
+  const int64_t chunks = rounds == 1 ? stages : 2 * (stages - 1) + (rounds - 1) * stages + 1;
+  return static_cast<double>(std::min(passes, chunks)) / static_cast<double>(rounds);
 }
 
 CostModel cost_model_for(const Session& session, const Mesh& mesh) {
@@ -75,11 +109,13 @@ void LayoutCosts::add_shallow() {
   constexpr int64_t kDeep = 8, kShallow = 2;
   const std::optional<int64_t> depth = depth_of(session_.config.model);
   if (!depth || *depth < kDeep || session_.config.distill) return;
+  depth_ = static_cast<double>(*depth);
   const auto more = static_cast<double>(*depth - kShallow);
   try {
     for (const auto& [blocks, weight] : {std::pair(kShallow, 1 - more), std::pair(kShallow + 1, more)}) {
       Diagnostics known;  // the whole model is correct
       Part part{.weight = weight,
+                .depth = blocks,
                 .own = make_model(with_depth(session_.config.model, blocks), known),
                 .step = nullptr,
                 .free = {}};
@@ -118,6 +154,8 @@ std::vector<const Graph*> LayoutCosts::graphs() const {
   return graphs;
 }
 
+int64_t LayoutCosts::blocks() const { return std::ranges::count_if(step().units(), &Unit::is_block); }
+
 LayoutBounds LayoutCosts::bounds(const SplittableDimensions& dimensions, const OpenRules& open) const {
   const Layouts single = Layouts::single();
   const PartitionOptions options = partition_options_of(session_, single.mesh, {});
@@ -146,11 +184,18 @@ BoundRates LayoutCosts::rates(const Mesh& mesh) const {
                     .step = model.hardware().device.step,
                     .link = 0,
                     .links = 0};
+  result.microbatches = chooses_microbatches() ? options_.batch_size : options_.microbatches;
   for (const LinkOptions& link : model.hardware().links) {
     result.link = std::max(result.link, link.bandwidth);
     ++result.links;
   }
   return result;
+}
+
+std::optional<int64_t> LayoutCosts::most_bytes() const {
+  if (memory_.position || !memory_.process) return memory_.position;
+  if (hosting_of(session_.config).processes != session_.layouts.mesh.size()) return std::nullopt;
+  return memory_.process->device ? memory_.process->device->bytes : memory_.process->host.bytes;
 }
 
 bool LayoutCosts::are_dimensions_alike() const {
@@ -162,51 +207,63 @@ bool LayoutCosts::are_dimensions_alike() const {
 bool LayoutCosts::is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation) {
   Diagnostics problems;
   check_layouts(step, layouts, problems);
+  check_pipeline(step, layouts, problems);
   if (with_evaluation && evaluation_ && !problems.has_errors())
     check_layouts(*evaluation_, layouts, problems);
   return !problems.has_errors();
 }
 
-bool LayoutCosts::add(Part& part, const Layouts& layouts, const Variation& variation, StepCost& sum) {
+LayoutCosts::StepCost LayoutCosts::compiled(Part& part, const Layouts& layouts, const Variation& variation) {
+  StepCost result;
   TrainStep step = take(part, variation);
   if (!is_legal(*step.graph, layouts, &part == &whole_)) {
     give_back(part, variation, std::move(step));
-    return false;
+    return result;
   }
   const Program program = compile(session_, *step.graph, layouts);
   const CostModel model = cost_model_for(session_, layouts.mesh);
   const std::vector<ScheduleItem> schedule = schedule_of(program, model);
   const StepPrediction time = predict_step(schedule, model.hardware().device.step);
-  const MemoryPlan memory =
-      plan_memory(program, session_.config.run.check_replicas, hosting_of(session_.config));
-  sum.cost.seconds += part.weight * time.seconds;
-  sum.cost.computing += part.weight * time.computing;
-  sum.cost.bytes += std::llround(part.weight * static_cast<double>(memory.position().total()));
-  sum.cost.bytes_sent += part.weight * all_bytes_sent(program, program.instructions);
+  result.cost.is_legal = true;
+  result.cost.seconds = time.seconds;
+  result.cost.computing = time.computing;
+  result.cost.bytes = std::ranges::max(position_memory(program), {}, &MemoryPlan::Position::total).total();
+  result.cost.bytes_sent = all_bytes_sent(program, program.instructions);
   if (memory_.process) {
     const std::lock_guard lock(memory_mutex_);
     const RunMemory need = memory_need(session_, {&program}, memory_use(session_, true, {}, {}));
-    sum.host_need += part.weight * static_cast<double>(need.host.total());
-    sum.device_need += part.weight * static_cast<double>(need.device.total());
+    result.host_need = static_cast<double>(need.host.total());
+    result.device_need = static_cast<double>(need.device.total());
   }
-  sum.has_batch_statistics |= !step.batch_statistics.empty();
+  result.has_batch_statistics = !step.batch_statistics.empty();
   if (chooses_recompute() && variation.recompute == Recompute(RecomputeWord::kNone))
-    add_layers(recomputable_layers(step.layers, program, schedule), part.weight, sum.layers);
+    result.layers = recomputable_layers(step.layers, program, schedule);
+  if (part.depth > 0) result.handed_bytes = handed_between_blocks(*step.graph, layouts);
   give_back(part, variation, std::move(step));
-  return true;
+  return result;
 }
 
-LayoutCosts::StepCost LayoutCosts::sum_of(const std::vector<Part*>& parts, const Layouts& layouts,
-                                          const Variation& variation) {
-  StepCost sum;
+LayoutCosts::StepCost LayoutCosts::of_part(Part& part, const Layouts& layouts, const Variation& variation) {
   try {
-    for (Part* part : parts) {
-      if (!add(*part, layouts, variation, sum)) return {};
-    }
+    return compiled(part, layouts, variation);
   } catch (const Error& error) {  // a layer does not work on so few examples
     if (error.kind() != ErrorKind::kConfig) throw;
     return {};
   }
+}
+
+void LayoutCosts::add(const StepCost& part, double weight, StepCost& sum) {
+  sum.cost.seconds += weight * part.cost.seconds;
+  sum.cost.computing += weight * part.cost.computing;
+  sum.cost.bytes += std::llround(weight * static_cast<double>(part.cost.bytes));
+  sum.cost.bytes_sent += weight * part.cost.bytes_sent;
+  sum.host_need += weight * part.host_need;
+  sum.device_need += weight * part.device_need;
+  sum.has_batch_statistics |= part.has_batch_statistics;
+  add_layers(part.layers, weight, sum.layers);
+}
+
+void LayoutCosts::complete(StepCost& sum, const Variation& variation) const {
   std::erase_if(sum.layers,
                 [](const RecomputableLayers& kind) { return kind.count <= 0 || kind.saved <= 0; });
   sum.cost.is_legal = true;
@@ -214,7 +271,85 @@ LayoutCosts::StepCost LayoutCosts::sum_of(const std::vector<Part*>& parts, const
   sum.cost.fits = fits(sum);
   sum.cost.recompute = variation.recompute;
   sum.cost.microbatches = variation.microbatches;
+}
+
+LayoutCosts::StepCost LayoutCosts::sum_of(const std::vector<Part*>& parts, const Layouts& layouts,
+                                          const Variation& variation) {
+  if (layouts.pipeline && parts.size() > 1) return about_stages(layouts, variation);
+  StepCost sum;
+  for (Part* part : parts) {
+    const StepCost of_part = this->of_part(*part, layouts, variation);
+    if (!of_part.cost.is_legal) return {};
+    add(of_part, part->weight, sum);
+  }
+  complete(sum, variation);
   return sum;
+}
+
+LayoutCosts::StepCost LayoutCosts::about_stages(const Layouts& layouts, const Variation& variation) {
+  Layouts in_a_row = layouts;
+  in_a_row.pipeline.reset();
+  const StepCost few = of_part(shallow_.front(), in_a_row, variation),
+                 more = of_part(shallow_.back(), in_a_row, variation);
+  if (!few.cost.is_legal || !more.cost.is_legal) return {};
+  const Pipeline& pipeline = *layouts.pipeline;
+  const int64_t stages = pipeline.stages(layouts.mesh), chunks = stages * pipeline.rounds;
+  const auto microbatches = static_cast<double>(variation.microbatches);
+  const double even = depth_ / static_cast<double>(stages);  // blocks of each stack on a stage
+  const int64_t in_chunk = (blocks() + chunks - 1) / chunks;
+  const double most = even * static_cast<double>(in_chunk * chunks) / static_cast<double>(blocks());
+  StepCost stage;
+  const double more_blocks = most - static_cast<double>(shallow_.front().depth);
+  add(few, 1 - more_blocks, stage);
+  add(more, more_blocks, stage);
+  if (!stage.layers.empty()) {  // those of all stages are computed again, or none
+    stage.layers.clear();
+    add_layers(few.layers, 1 - more_blocks, stage.layers);
+    add_layers(more.layers, more_blocks, stage.layers);
+    for (RecomputableLayers& kind : stage.layers) kind.count = std::min<int64_t>(kind.count, 1);
+  }
+
+  std::vector<int64_t> in_turn;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) in_turn.push_back(chunk % stages);
+  const double bubble = pipeline_bubble(in_turn, variation.microbatches, pipeline.schedule);
+  const double block = more.cost.seconds - few.cost.seconds;
+  const double send = send_seconds(layouts, few.handed_bytes), links = static_cast<double>(stages - 1);
+  stage.cost.seconds += even * block * bubble / (1 - bubble) + 2 * links * send;
+  stage.cost.seconds = std::max(stage.cost.seconds, 4 * pipeline.rounds * microbatches * send);
+
+  // The first stage keeps what its blocks have saved of the most microbatches. A step with other microbatches tells how
+  // much that is, as all else is the same.
+  const double kept = most_in_flight(pipeline, stages, variation.microbatches) - 1;
+  if (kept > 0) {
+    Variation other = variation;
+    other.microbatches = variation.microbatches % 2 == 0 ? variation.microbatches / 2 : 1;
+    const StepCost other_few = of_part(shallow_.front(), in_a_row, other),
+                   other_more = of_part(shallow_.back(), in_a_row, other);
+    const auto of_block = [](const StepCost& a, const StepCost& b) {
+      return static_cast<double>(b.cost.bytes - a.cost.bytes);
+    };
+    const double larger = of_block(other_few, other_more) - of_block(few, more);
+    const double ratio = microbatches / static_cast<double>(other.microbatches) - 1;
+    const double saved = other_more.cost.is_legal ? kept * most * std::max(0.0, larger) / ratio : 0;
+    stage.cost.bytes += std::llround(saved);
+    (session_.backend->is_host() ? stage.host_need : stage.device_need) += saved;
+  }
+  complete(stage, variation);
+  return stage;
+}
+
+/// The time of a message from one stage to the next.
+double LayoutCosts::send_seconds(const Layouts& layouts, double bytes) const {
+  const CostModel model = cost_model_for(session_, layouts.mesh);
+  const HostedMesh& hosted = model.placement().mesh;
+  const int receiver =
+      hosted.host(layouts.mesh.first_position(1, axis_bit(layouts.pipeline->axis(layouts.mesh))));
+  if (receiver == 0) return 0;
+  for (const LinkOptions& link : model.hardware().links) {
+    if (link.processes && receiver >= *link.processes) continue;
+    return link.latency + bytes * static_cast<double>(hosted.positions()) / link.bandwidth;
+  }
+  return 0;
 }
 
 /// Some of the layers of a kind cost as much more as their share of all of them, which are measured: a model with few
@@ -291,6 +426,7 @@ LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& 
                                         : std::vector<int64_t>{options_.microbatches},
        .chooses_layers = chooses_recompute(),
        .base = options_.recompute,
+       .is_pipelined = layouts.pipeline.has_value(),
        .measure = [&](const Recompute& recompute, int64_t microbatches) {
          variation.microbatches = microbatches;
          const auto* numbers = std::get_if<config::Named<int64_t>>(&recompute);

@@ -1,6 +1,9 @@
 // What a layout costs a training step: it is compiled, its time is predicted, and its memory is planned, as run.mode=explain
 // does it. Where `train.recompute` or `train.microbatches` are auto, a layout that does not fit into the memory is tried
 // with some of either (RecomputeSearch).
+//
+// The stages of a deep model are not compiled for each layout: each costs what its share of the blocks costs without
+// stages, the blocks of one stage wait for those of the others, and keep the results of several microbatches.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +48,8 @@ class LayoutCosts {
   /// The training step, and the evaluation if there is one, where nothing depends on the layout.
   std::vector<const Graph*> graphs() const;
   const Graph& step() const { return *whole_.step; }
+  /// The number of blocks that stages of a pipeline can share out.
+  int64_t blocks() const;
   /// Lower bounds for `dimensions`.
   LayoutBounds bounds(const SplittableDimensions& dimensions, const OpenRules& open) const;
   /// The rates of the hardware of the run, for all meshes of as many positions as `mesh` has.
@@ -53,6 +58,8 @@ class LayoutCosts {
   /// are in one process, or each has one and a single link joins them.
   bool are_dimensions_alike() const;
   const StepMemory& memory() const { return memory_; }
+  /// Bytes of the variables of a position, at most; nothing: they are not limited, or positions share a process.
+  std::optional<int64_t> most_bytes() const;
   bool chooses_recompute() const { return is_auto(session_.config.train.recompute); }
   bool chooses_microbatches() const { return !session_.config.train.microbatches.value; }
 
@@ -60,6 +67,7 @@ class LayoutCosts {
   /// A model whose cost counts `weight` times.
   struct Part {
     double weight = 1;
+    int64_t depth = 0;  ///< blocks of each stack of a model with few of them
     std::unique_ptr<Model> own;
     std::unique_ptr<Graph> step;  ///< with one expert part
     /// Steps that no thread has in hand, by Variation::text(): partition() adds to a graph for a while.
@@ -78,6 +86,7 @@ class LayoutCosts {
     double host_need = 0, device_need = 0;  ///< bytes of the process, where these are limited
     bool has_batch_statistics = false;
     std::vector<RecomputableLayers> layers = {};
+    double handed_bytes = 0;  ///< that a block hands to the next one, of a microbatch on a position
   };
   const Model& model_of(const Part& part) const { return part.own ? *part.own : *session_.model; }
   Variation plain() const { return {1, options_.recompute, options_.microbatches}; }
@@ -86,10 +95,15 @@ class LayoutCosts {
   TrainStep take(Part& part, const Variation& variation);
   void give_back(Part& part, const Variation& variation, TrainStep step);
   bool is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation);
-  /// Adds what the part costs; false if the layout is illegal.
-  bool add(Part& part, const Layouts& layouts, const Variation& variation, StepCost& sum);
-  /// The cost of all parts; not legal if that of one is not.
+  /// The cost of the step of a part, and of all parts; not legal if the layout is illegal for one.
+  StepCost of_part(Part& part, const Layouts& layouts, const Variation& variation);
+  StepCost compiled(Part& part, const Layouts& layouts, const Variation& variation);
   StepCost sum_of(const std::vector<Part*>& parts, const Layouts& layouts, const Variation& variation);
+  static void add(const StepCost& part, double weight, StepCost& sum);
+  void complete(StepCost& sum, const Variation& variation) const;
+  /// What the largest stage of a deep model costs about, and the time that it waits for the others.
+  StepCost about_stages(const Layouts& layouts, const Variation& variation);
+  double send_seconds(const Layouts& layouts, double bytes) const;
   StepCost interpolated(const std::function<const StepCost&(const Recompute&)>& measured,
                         const config::Named<int64_t>& numbers) const;
   TightMemory memory_of(const StepCost& cost) const;
@@ -104,6 +118,7 @@ class LayoutCosts {
   std::mutex memory_mutex_;  ///< guards the backend, which is asked for the scratch of kernels
   Part whole_;
   std::vector<Part> shallow_;
+  double depth_ = 0;  ///< blocks of each stack of the whole model, where `shallow_` stands for it
   std::unique_ptr<Graph> evaluation_;  ///< null: the run has none
 };
 

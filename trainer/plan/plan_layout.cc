@@ -18,6 +18,9 @@ namespace {
 /// The layouts of variables at rest that are tried with each layout.
 enum Variant { kAsLaidOut, kOptimizerSplit, kParametersSplit };
 
+/// The part of the time in which layouts without stages are looked for, where stages are tried, too.
+constexpr double kPlainTime = 0.6;
+
 /// The bound of a layout that does not fit is not infinite, since one of these layouts may be the least evil.
 constexpr double kDoesNotFit = std::numeric_limits<double>::max();
 
@@ -47,6 +50,7 @@ class Planner {
         open_{config_.parameter_layout.is_auto, config_.optimizer_layout.is_auto},
         finds_mesh_(config_.mesh && config_.mesh->is_auto),
         meshes_(meshes()),
+        plain_meshes_(std::ssize(meshes_)),
         bounds_(costs_.bounds(dimensions_, open_)),
         pool_(thread_count(session.config), [] {}) {}
 
@@ -55,9 +59,11 @@ class Planner {
     const auto elapsed = [begin] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
+    const std::vector<SearchMesh> staged = meshes_with_stages();
+    meshes_.insert(meshes_.end(), staged.begin(), staged.end());
     LayoutSearch search{
         .dimensions = dimensions_,
-        .meshes = meshes_,
+        .meshes = {meshes_.begin(), meshes_.begin() + plain_meshes_},
         .bound = [this](const std::vector<SearchAxis>& axes) { return bound(axes); },
         .evaluate = [this](const LayoutCandidate& c, double enough) { return evaluate(c, enough); },
         .pool = &pool_,
@@ -68,12 +74,19 @@ class Planner {
     } else if (!costs_.are_dimensions_alike()) {
       for (int axis = 0; axis < config_.layout_search.mesh_dimensions; ++axis) search.kinds.push_back(axis);
     }
+    LayoutSearchLimits of_plain = limits;
+    if (!staged.empty()) of_plain.seconds *= kPlainTime;
     LayoutPlan plan{.layouts = {},
-                    .meshes = search.meshes.size(),
+                    .meshes = meshes_.size(),
                     .memory = costs_.memory(),
                     .are_cut = dimensions_.are_cut(),
                     .is_stopped = false,
-                    .search = search.run(limits)};
+                    .search = search.run(of_plain)};
+    if (!staged.empty()) {
+      LayoutSearchLimits left = limits;
+      left.seconds -= elapsed();
+      search_stages(search, left, plan.search);
+    }
     make_plain(plan.search, [&] { return elapsed() > limits.seconds || (limits.stop && limits.stop()); });
     plan.is_stopped = limits.stop && limits.stop();
     plan.exact = costs_.extrapolates() ? make_exact(plan.search) : std::ssize(plan.search.evaluated);
@@ -84,20 +97,101 @@ class Planner {
   }
 
  private:
-  std::vector<std::vector<int64_t>> meshes() const {
+  /// Those without stages, unless the configuration asks for them.
+  std::vector<SearchMesh> meshes() const {
     const Mesh& mesh = session_.layouts.mesh;
-    if (finds_mesh_)
-      return mesh_shapes(mesh.size(), config_.layout_search.mesh_dimensions, !costs_.are_dimensions_alike());
-    std::vector<int64_t> sizes;
-    for (int axis = 0; axis < mesh.rank(); ++axis) sizes.push_back(mesh.size(axis));
-    return {sizes};
+    std::vector<SearchMesh> result;
+    if (finds_mesh_) {
+      for (std::vector<int64_t>& sizes :
+           mesh_shapes(mesh.size(), config_.layout_search.mesh_dimensions, !costs_.are_dimensions_alike()))
+        result.push_back({std::move(sizes)});
+      return result;
+    }
+    result.push_back({sizes_of(mesh)});
+    if (const std::optional<Pipeline>& pipeline = session_.layouts.pipeline) {
+      result.back().stages = static_cast<size_t>(pipeline->axis(mesh));
+      result.back().rounds = pipeline->rounds;
+    }
+    return result;
   }
 
-  /// Takes over the rules that the configuration gives, and which mesh dimensions may be exchanged.
-  void take_given(LayoutSearch& search) {
+  static std::vector<int64_t> sizes_of(const Mesh& mesh) {
+    std::vector<int64_t> sizes;
+    for (int axis = 0; axis < mesh.rank(); ++axis) sizes.push_back(mesh.size(axis));
+    return sizes;
+  }
+
+  /// Meshes of which one dimension has stages that the configuration does not ask for: of a mesh that is to be found the
+  /// outermost, as stages send little.
+  std::vector<SearchMesh> meshes_with_stages() const {
+    std::vector<SearchMesh> result;
     const Mesh& mesh = session_.layouts.mesh;
-    const auto rank = static_cast<size_t>(mesh.rank());
-    search.fixed.resize(rank);
+    const bool has_microbatches = config_.train.microbatches.value.value_or(2) > 1;  // else stages take turns
+    if (session_.layouts.pipeline || !config_.layout.is_auto || !has_microbatches ||
+        parameter_servers(config_) != nullptr || dimensions_.find(kLayers))
+      return result;
+    const int64_t blocks = costs_.blocks();
+    const auto add = [&](const std::vector<int64_t>& sizes, size_t stages) {
+      for (const int rounds : {1, 2, 4}) {
+        if (are_even(blocks, sizes[stages] * rounds))
+          result.push_back({.sizes = sizes, .stages = stages, .rounds = rounds});
+      }
+    };
+    if (!finds_mesh_) {
+      const std::set<std::string> named = named_mesh_dimensions();
+      for (int axis = 0; axis < mesh.rank(); ++axis) {
+        if (!named.contains(mesh.name(axis))) add(sizes_of(mesh), static_cast<size_t>(axis));
+      }
+      return result;
+    }
+    for (int64_t stages = 2; stages <= std::min(blocks, mesh.size()); ++stages) {
+      if (mesh.size() % stages != 0 || !are_even(blocks, stages)) continue;
+      if (stages == mesh.size()) add({stages}, 0);
+      if (stages == mesh.size() || config_.layout_search.mesh_dimensions < 2) continue;
+      for (std::vector<int64_t> sizes :
+           mesh_shapes(mesh.size() / stages, config_.layout_search.mesh_dimensions - 1, false)) {
+        sizes.insert(sizes.begin(), stages);
+        add(sizes, 0);
+      }
+    }
+    return result;
+  }
+
+  /// Looks for layouts with stages, which must be more than a little faster than the best one of `result`, to which they
+  /// are added.
+  void search_stages(LayoutSearch search, LayoutSearchLimits limits, LayoutSearchResult& result) {
+    const bool fits = !result.evaluated.empty() && result.best().cost.fits;
+    if (fits) limits.enough = result.best().cost.seconds / (1 + kAboutEqual);
+    search.meshes = {meshes_.begin() + plain_meshes_, meshes_.end()};
+    search.evaluate = [this](LayoutCandidate candidate, double enough) {
+      candidate.mesh += static_cast<size_t>(plain_meshes_);
+      return evaluate(candidate, enough);
+    };
+    const LayoutSearchResult staged = search.run(limits);
+    result.nodes += staged.nodes;
+    result.evaluations += staged.evaluations;
+    for (EvaluatedLayout evaluated : staged.evaluated) {
+      evaluated.layout.mesh += static_cast<size_t>(plain_meshes_);
+      result.evaluated.push_back(std::move(evaluated));
+    }
+    std::ranges::stable_sort(result.evaluated, is_better);
+    result.lower_bound = std::min(result.lower_bound, staged.lower_bound);
+    if (result.evaluated.empty() || !result.best().cost.fits) return;
+    const double best = result.best().cost.seconds;
+    const bool is_proven = result.is_proven() && (staged.lower_bound >= limits.enough || staged.is_proven());
+    result.gap = is_proven ? 0 : std::max(0.0, 1 - result.lower_bound / best);
+  }
+
+  /// True if so many chunks have about as many blocks each.
+  static bool are_even(int64_t blocks, int64_t chunks) {
+    constexpr double kMost = 1.1;
+    if (chunks > blocks) return false;
+    const int64_t largest = (blocks + chunks - 1) / chunks;
+    return static_cast<double>(largest * chunks) <= kMost * static_cast<double>(blocks);
+  }
+
+  /// Those in rules that the configuration gives.
+  std::set<std::string> named_mesh_dimensions() const {
     std::set<std::string> named;
     std::vector<const LayoutRules*> all{&config_.layout, &config_.parameter_layout,
                                         &config_.optimizer_layout};
@@ -107,6 +201,15 @@ class Planner {
       for (const LayoutRule& rule : rules->rules())
         named.insert(rule.mesh_dimensions.begin(), rule.mesh_dimensions.end());
     }
+    return named;
+  }
+
+  /// Takes over the rules that the configuration gives, and which mesh dimensions may be exchanged.
+  void take_given(LayoutSearch& search) {
+    const Mesh& mesh = session_.layouts.mesh;
+    const auto rank = static_cast<size_t>(mesh.rank());
+    search.fixed.resize(rank);
+    const std::set<std::string> named = named_mesh_dimensions();
     for (const LayoutRule& rule : config_.layout.rules()) {
       const std::optional<size_t> i = dimensions_.find(rule.dimension);
       if (!i) continue;
@@ -133,9 +236,7 @@ class Planner {
   }
 
   double bound(const std::vector<SearchAxis>& axes) const {
-    if (costs_.memory().position &&
-        bounds_.variable_bytes(axes) > static_cast<double>(*costs_.memory().position))
-      return kDoesNotFit;
+    if (most_bytes_ && bounds_.variable_bytes(axes) > static_cast<double>(*most_bytes_)) return kDoesNotFit;
     return bounds_.seconds(axes);
   }
 
@@ -199,8 +300,9 @@ class Planner {
 
   Mesh mesh_of(const LayoutCandidate& candidate) const {
     if (!finds_mesh_) return session_.layouts.mesh;
-    const std::vector<std::string> names = mesh_names(dimensions_, candidate.chosen);
-    const std::vector<int64_t>& sizes = meshes_[candidate.mesh];
+    const std::vector<int64_t>& sizes = meshes_[candidate.mesh].sizes;
+    const std::vector<std::string> names =
+        mesh_names(dimensions_, candidate.chosen, meshes_[candidate.mesh].stages);
     std::vector<Dimension> shape;
     for (size_t axis = 0; axis < sizes.size(); ++axis) shape.push_back({names[axis], sizes[axis]});
     return Mesh(Shape(std::move(shape)));
@@ -218,8 +320,7 @@ class Planner {
     FoundLayout result{.mesh = {},
                        .layout = config_.layout,
                        .parameter_layout = config_.parameter_layout,
-                       .optimizer_layout = config_.optimizer_layout,
-                       .train = {}};
+                       .optimizer_layout = config_.optimizer_layout};
     std::vector<std::string> names;
     for (int axis = 0; axis < mesh.rank(); ++axis) {
       names.push_back(mesh.name(axis));
@@ -228,6 +329,10 @@ class Planner {
     std::vector<LayoutRule> rules = config_.layout.rules();
     const LayoutRules more = rules_of(dimensions_, candidate.chosen, names, decided_);
     rules.insert(rules.end(), more.rules().begin(), more.rules().end());
+    if (const SearchMesh& on = meshes_[candidate.mesh]; on.stages && !session_.layouts.pipeline) {
+      rules.push_back({std::string(kLayers), {names[*on.stages]}, {}});
+      result.pipeline = PipelineOptions{.schedule = config_.pipeline.schedule, .rounds = on.rounds};
+    }
     result.layout = LayoutRules(std::move(rules));
     if (variant == kAsLaidOut) return result;
     const std::vector<bool> sums = bounds_.sums_gradients(candidate.chosen);
@@ -247,6 +352,7 @@ class Planner {
     trial.layout = found.layout;
     trial.parameter_layout = found.parameter_layout;
     trial.optimizer_layout = found.optimizer_layout;
+    if (found.pipeline) trial.pipeline = *found.pipeline;
     return make_layouts(trial, found.mesh.resolve(1));
   }
 
@@ -281,11 +387,17 @@ class Planner {
   const SplittableDimensions dimensions_;
   const OpenRules open_;
   const bool finds_mesh_;
-  const std::vector<std::vector<int64_t>> meshes_;
+  std::vector<SearchMesh> meshes_;  ///< those without stages come first
+  const int64_t plain_meshes_;
   const LayoutBounds bounds_;
+  const std::optional<int64_t> most_bytes_ = costs_.most_bytes();
   DimensionSet decided_;
   ThreadPool pool_;
-  const RuleCount rules_ = [this](const EvaluatedLayout& e) { return rule_count(found(e.layout, e.cost)); };
+  /// A layout without stages is plainer than all with stages.
+  const RuleCount rules_ = [this](const EvaluatedLayout& e) {
+    constexpr int64_t kStages = 1000;
+    return rule_count(found(e.layout, e.cost)) + (found(e.layout, e.cost).pipeline ? kStages : 0);
+  };
 };
 
 }  // namespace
@@ -298,6 +410,7 @@ int64_t rule_count(const FoundLayout& found) {
   if (const auto& recompute = found.train.recompute;
       recompute && *recompute != Recompute(RecomputeWord::kNone))
     ++count;
+  if (found.pipeline && found.pipeline->rounds > 1) ++count;
   return count + (found.train.microbatches.value_or(1) > 1 ? 1 : 0);
 }
 

@@ -22,6 +22,8 @@ std::string rules_text(const PlannedLayout& planned, bool with_mesh) {
     text += " parameters " + config::to_flow_yaml(config::dump(found.parameter_layout));
   if (!found.optimizer_layout.empty())
     text += " optimizer " + config::to_flow_yaml(config::dump(found.optimizer_layout));
+  if (found.pipeline && found.pipeline->rounds > 1)
+    text += fmt::format(" in {} rounds", found.pipeline->rounds);
   if (planned.cost.recompute != Recompute(RecomputeWord::kNone) && found.train.recompute)
     text += " recompute " + recompute_text(planned.cost.recompute);
   if (planned.cost.microbatches > 1 && found.train.microbatches)
@@ -81,6 +83,8 @@ std::string to_string(const LayoutPlan& plan, int64_t most) {
         std::pair("optimizer_layout", &best.optimizer_layout)}) {
     if (!rules->empty()) text += fmt::format("{}: {}\n", section, config::to_flow_yaml(config::dump(*rules)));
   }
+  if (best.pipeline)
+    text += fmt::format("pipeline: {}\n", config::to_flow_yaml(config::dump(*best.pipeline)));
   const config::Node train = train_section(best.train);
   if (!train.entries().empty()) text += fmt::format("train: {}\n", config::to_flow_yaml(train));
   TextTable table({{"layout"},

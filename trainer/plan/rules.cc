@@ -11,12 +11,17 @@
 
 namespace mtf {
 
-std::vector<std::string> mesh_names(const SplittableDimensions& dimensions, const SplitChoice& chosen) {
+std::vector<std::string> mesh_names(const SplittableDimensions& dimensions, const SplitChoice& chosen,
+                                    const std::optional<size_t>& stages) {
   const std::optional<size_t> batch = dimensions.find(kBatch);
   std::vector<std::string> names;
   int data = 0, model = 0;
-  for (const DimensionSet& set : chosen) {
-    const bool is_data = batch && set[*batch];
+  for (size_t axis = 0; axis < chosen.size(); ++axis) {
+    if (stages == axis) {
+      names.emplace_back("stages");
+      continue;
+    }
+    const bool is_data = batch && chosen[axis][*batch];
     const int number = is_data ? ++data : ++model;
     const std::string name = is_data ? "data" : "model";
     names.push_back(number == 1 ? name : fmt::format("{}_{}", name, number));

@@ -1,6 +1,7 @@
 // From the choices of the search to layout rules.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@
 namespace mtf {
 
 /// The names of the dimensions of a mesh that the search makes: `data` for those that split the batch, `model` for the
-/// others; a second one of a kind is `data_2`.
-std::vector<std::string> mesh_names(const SplittableDimensions& dimensions, const SplitChoice& chosen);
+/// others; a second one of a kind is `data_2`. The one that has the stages of a pipeline is `stages`.
+std::vector<std::string> mesh_names(const SplittableDimensions& dimensions, const SplitChoice& chosen,
+                                    const std::optional<size_t>& stages = {});
 
 /// The rules of a choice, in the order of the dimensions; each lists its mesh dimensions in the order of the mesh. Those
 /// of `decided` are left out.

@@ -78,11 +78,12 @@ class Run {
   }
 
  private:
-  size_t rank(const Node& node) const { return search_.meshes[node.mesh].size(); }
+  const SearchMesh& mesh_of(const Node& node) const { return search_.meshes[node.mesh]; }
+  size_t rank(const Node& node) const { return mesh_of(node).sizes.size(); }
   bool is_leaf(const Node& node) const { return node.axis == rank(node); }
   SplitChoice given(size_t mesh) const {
     SplitChoice chosen = search_.fixed;
-    chosen.resize(search_.meshes[mesh].size());
+    chosen.resize(search_.meshes[mesh].sizes.size());
     return chosen;
   }
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
@@ -92,28 +93,31 @@ class Run {
   }
   /// Seconds from which on a layout is not better than the best one.
   double limit() const {
-    if (result_.evaluated.empty() || !best_.cost.fits) return std::numeric_limits<double>::infinity();
-    return best_.cost.seconds * (1 - kRounding);
+    if (result_.evaluated.empty() || !best_.cost.fits) return limits_.enough;
+    return std::min(limits_.enough, best_.cost.seconds * (1 - kRounding));
   }
 
   /// The number of parts into which the mesh dimensions before `axis` cut dimension `i`.
   int64_t parts(const Node& node, size_t axis, size_t i) const {
     int64_t n = 1;
     for (size_t a = 0; a < axis; ++a) {
-      if (node.chosen[a][i]) n *= search_.meshes[node.mesh][a];
+      if (node.chosen[a][i]) n *= mesh_of(node).sizes[a];
     }
     return n;
   }
   bool may_add(const Node& node, size_t axis, size_t i) const {
     const SplittableDimension& d = search_.dimensions[i];
-    return !search_.decided[i] && (d.conflicts & node.chosen[axis]).none() &&
-           d.divisor % (parts(node, axis, i) * search_.meshes[node.mesh][axis]) == 0;
+    return mesh_of(node).stages != axis && !search_.decided[i] && (d.conflicts & node.chosen[axis]).none() &&
+           d.divisor % (parts(node, axis, i) * mesh_of(node).sizes[axis]) == 0;
   }
 
   std::vector<SearchAxis> axes_of(const Node& node) const {
     std::vector<SearchAxis> axes;
     for (size_t a = 0; a < rank(node); ++a) {
-      SearchAxis axis{search_.meshes[node.mesh][a], node.chosen[a], node.chosen[a]};
+      SearchAxis axis{.size = mesh_of(node).sizes[a],
+                      .chosen = node.chosen[a],
+                      .possible = node.chosen[a],
+                      .rounds = mesh_of(node).stages == a ? mesh_of(node).rounds : 0};
       if (a >= node.axis) {
         for (size_t i = a == node.axis ? node.next : 0; i < search_.dimensions.size(); ++i) {
           if (may_add(node, a, i)) axis.possible.set(i);
@@ -138,8 +142,11 @@ class Run {
 
   /// True unless the choice for node.axis, which is complete, belongs before that of a mesh dimension before it.
   bool is_representative(const Node& node) const {
-    const std::vector<int64_t>& sizes = search_.meshes[node.mesh];
+    const std::vector<int64_t>& sizes = mesh_of(node).sizes;
+    const std::optional<size_t>& stages = mesh_of(node).stages;
+    if (stages == node.axis) return true;
     for (size_t a = 0; a < node.axis; ++a) {
+      if (stages == a) continue;
       if (search_.merges_equal && node.chosen[a] == node.chosen[node.axis]) return false;
       const bool exchangeable = sizes[a] == sizes[node.axis] &&
                                 (search_.kinds.empty() || search_.kinds[a] == search_.kinds[node.axis]);
@@ -197,19 +204,26 @@ class Run {
   }
 
   void evaluate_first() {
-    std::vector<LayoutCandidate> candidates{{0, given(0)}};
+    std::vector<LayoutCandidate> candidates;
+    const Node bare{.axis = search_.meshes[0].sizes.size(), .chosen = given(0)};
+    if (search_.bound(axes_of(bare)) < limits_.enough) candidates.push_back({0, bare.chosen});
     for (size_t mesh = 0; mesh < search_.meshes.size(); ++mesh) {
       for (const std::string& name : search_.first) {
         const std::optional<size_t> i = search_.dimensions.find(name);
         if (!i) continue;
         Node node{.mesh = mesh, .chosen = given(mesh)};
-        if (search_.merges_equal && rank(node) > 1) continue;
+        const std::optional<size_t>& stages = mesh_of(node).stages;
+        if (search_.merges_equal && rank(node) > (stages ? 2 : 1)) continue;
         bool all = true;
         for (size_t a = 0; a < rank(node); ++a) {
+          if (stages == a) continue;
           all &= may_add(node, a, *i);
           if (all) node.chosen[a].set(*i);
         }
-        if (all) candidates.push_back({mesh, std::move(node.chosen)});
+        if (!all) continue;
+        node.axis = rank(node);
+        if (search_.bound(axes_of(node)) < limits_.enough)
+          candidates.push_back({mesh, std::move(node.chosen)});
       }
     }
     evaluate(std::move(candidates));

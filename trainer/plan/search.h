@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,22 @@ namespace mtf {
 /// The tensor dimensions that are split over each mesh dimension.
 using SplitChoice = std::vector<DimensionSet>;
 
+/// A mesh on which layouts are looked for.
+struct SearchMesh {
+  std::vector<int64_t> sizes;
+  std::optional<size_t> stages =
+      {};          ///< the mesh dimension that has the stages of a pipeline, and splits nothing
+  int rounds = 1;  ///< Pipeline::rounds
+
+  friend bool operator==(const SearchMesh&, const SearchMesh&) = default;
+};
+
 /// A mesh dimension of an unfinished layout.
 struct SearchAxis {
   int64_t size = 1;
-  DimensionSet chosen;    ///< split over it
-  DimensionSet possible;  ///< `chosen`, and those that may still be added
+  DimensionSet chosen = {};    ///< split over it
+  DimensionSet possible = {};  ///< `chosen`, and those that may still be added
+  int rounds = 0;              ///< of the pipeline whose stages it has; 0: it has none
 };
 
 /// A layout on one of the meshes.
@@ -60,7 +72,9 @@ bool is_better(const EvaluatedLayout& a, const EvaluatedLayout& b);
 
 struct LayoutSearchLimits {
   double seconds = std::numeric_limits<double>::infinity();
-  std::function<bool()> stop = {};  ///< asked often; true ends the search with the best so far
+  double enough =
+      std::numeric_limits<double>::infinity();  ///< layouts that take as many seconds are of no interest
+  std::function<bool()> stop = {};              ///< asked often; true ends the search with the best so far
 };
 
 struct LayoutSearchResult {
@@ -79,7 +93,7 @@ struct LayoutSearchResult {
 
 struct LayoutSearch {
   const SplittableDimensions& dimensions;
-  std::vector<std::vector<int64_t>> meshes;  ///< the sizes of each
+  std::vector<SearchMesh> meshes;
   /// Seconds that every completion takes at least.
   std::function<double(const std::vector<SearchAxis>&)> bound;
   /// The cost of a layout; called by several threads at a time if there is a pool. A layout that takes `enough` seconds is
@@ -98,7 +112,7 @@ struct LayoutSearch {
   /// Dimensions that are tried first, each over all mesh dimensions, even if there is no time.
   std::vector<std::string> first = {};
 
-  /// Always evaluates the layout of the given rules alone.
+  /// Always evaluates the layout of the given rules alone, on the first mesh, unless its bound is LayoutSearchLimits::enough.
   LayoutSearchResult run(const LayoutSearchLimits& limits) const;
 };
 

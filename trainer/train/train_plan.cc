@@ -10,6 +10,7 @@
 #include "engine/base/nearest.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/explain/prediction.h"
 #include "trainer/explain/recompute.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/memory/microbatches.h"
@@ -260,7 +261,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
     set_recompute(session, {{options, decides, evaluated, use, {}, earlier}, before}, plan, step);
   } else {
     session.processes->exchange("memory", "");
-    if (decides) choice = choose_microbatches(session, options, evaluated, use, earlier);
+    if (decides) choice = choose_microbatches(session, options, evaluated, use, earlier, step_time(session));
   }
   const std::vector<std::string> chosen =
       session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
