@@ -91,7 +91,7 @@ TEST(GroupedUpdates, OfAllOptimizersHaveTheSameBits) {
                                       "{type: momentum, weight_decay: 0.1}", "sgd"}) {
     for (const auto& [weights, slots] :
          {std::pair(DType::kFloat32, DType::kFloat32), std::pair(DType::kBFloat16, DType::kFloat32),
-          std::pair(DType::kFloat32, DType::kBFloat16)}) {
+          std::pair(DType::kFloat32, DType::kBFloat16), std::pair(DType::kFloat32, DType::kInt8)}) {
       const TrainStep step =
           build_step(*model, parse_optimizer(optimizer), {.slice = weights}, std::nullopt, slots);
       for (const auto& [mesh, layout] : {std::pair("p:1", ""), std::pair("p:2", "batch:p;d_ff:p")}) {

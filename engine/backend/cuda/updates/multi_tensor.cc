@@ -82,10 +82,13 @@ class MultiTensorKernel final : public DeviceKernel {
   size_t scratch_bytes_ = 0;
 };
 
-const DeviceKernelRegistration grouped_any("multi_tensor", kAllTypes,
-                                           [](const KernelContext& context, Device& device) {
-                                             return std::make_unique<MultiTensorKernel>(context, device);
-                                           });
+std::unique_ptr<Kernel> multi_tensor_kernel(const KernelContext& context, Device& device) {
+  return std::make_unique<MultiTensorKernel>(context, device);
+}
+
+const DeviceKernelRegistration grouped[] = {
+    {"multi_tensor", kAllTypes, multi_tensor_kernel},
+    {"multi_tensor", {DType::kInt8, DType::kUInt8}, multi_tensor_kernel}};
 
 }  // namespace
 }  // namespace mtf::cuda
