@@ -80,6 +80,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::unique_ptr<DeviceMemory> allocate(int64_t bytes) = 0;
+  /// Page-locked memory of the host that kernels read and write where it is. On the host itself: allocate().
+  virtual std::unique_ptr<DeviceMemory> allocate_on_host(int64_t bytes) { return allocate(bytes); }
   /// Throws Error (kConfig) naming operation and dtype if there is no kernel.
   virtual std::unique_ptr<Kernel> prepare(const KernelContext& context) = 0;
   virtual std::unique_ptr<Kernel> prepare(const Move& move) = 0;

@@ -47,11 +47,13 @@ const Variable& Graph::variable(const std::string& name, const Shape& shape, DTy
     }
     return *existing;
   }
-  variables_.push_back(std::make_unique<Variable>(
-      Variable{name, shape, dtype, initializer, kind, step_scale, static_cast<int>(variables_.size())}));
+  variables_.push_back(std::make_unique<Variable>(Variable{name, shape, dtype, initializer, kind, step_scale,
+                                                           static_cast<int>(variables_.size()), false}));
   variable_by_name_[name] = variables_.back().get();
   return *variables_.back();
 }
+
+void Graph::place_on_host(const Variable& variable) { variables_[variable.index]->on_host = true; }
 
 const Variable* Graph::find_variable(const std::string& name) const {
   const auto found = variable_by_name_.find(name);

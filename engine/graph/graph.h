@@ -75,6 +75,8 @@ class Graph {
   const Variable& variable(const std::string& name, const Shape& shape, DType dtype,
                            const Initializer& initializer, Variable::Kind kind = Variable::Kind::kWeight,
                            double step_scale = 1);
+  /// Sets Variable::on_host.
+  void place_on_host(const Variable& variable);
   const std::vector<std::unique_ptr<Variable>>& variables() const { return variables_; }
   const Variable* find_variable(const std::string& name) const;
   /// Returns the variable's value before the updates of this step.

@@ -46,6 +46,9 @@ struct Variable {
   /// 1 / d_model, queries scaled after their projection).
   double step_scale = 1;
   int index = 0;  ///< position in Graph::variables()
+  /// The values lie in page-locked memory of the host, where kernels of a GPU read and write them. It means nothing on
+  /// the processor.
+  bool on_host = false;
 
   bool trainable() const { return kind == Kind::kWeight; }
   /// True if checkpoints contain the variable.

@@ -120,6 +120,7 @@ std::vector<MemoryPlan::Position> position_memory(const Program& program) {
   for (const ProgramVariable& variable : program.variables) {
     const Shape local = slice_shape(variable.variable.shape, variable.layout, program.mesh);
     const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
+    if (variable.variable.on_host) continue;
     const std::optional<size_t> stage = stage_of(variable.layout);
     for (size_t i = 0; i < stages; ++i) positions[i].variables += !stage || *stage == i ? bytes : 0;
   }

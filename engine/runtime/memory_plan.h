@@ -36,7 +36,7 @@ struct MemoryPlan {
 
   /// Bytes of one position, as if it were alone on its device.
   struct Position {
-    int64_t variables = 0;  ///< at rest
+    int64_t variables = 0;  ///< at rest, without those in the host's memory (Variable::on_host)
     int64_t inputs = 0;
     int64_t temporaries = 0;
     int64_t total() const { return variables + inputs + temporaries; }
@@ -50,7 +50,7 @@ struct MemoryPlan {
 
   /// Bytes that this process allocates; memory shared by positions counts once.
   struct Process {
-    int64_t variables = 0;
+    int64_t variables = 0;  ///< without those in the host's memory
     int64_t inputs = 0;
     int64_t temporaries = 0;
     int64_t total() const { return variables + inputs + temporaries; }

@@ -30,7 +30,7 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
                              const std::vector<ProgramVariable>& variables,
                              const VariableStoreOptions& options)
     : backend_(&backend), mesh_(mesh, hosting_of(options.communicator)), communicator_(options.communicator) {
-  std::map<Variable::Kind, std::vector<Entry*>> kinds;
+  std::map<std::pair<Variable::Kind, bool>, std::vector<Entry*>> kinds;  // by kind and Variable::on_host
   for (const ProgramVariable& v : variables) {
     if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
       entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
@@ -43,16 +43,17 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
     entry->slice_bytes = aligned(entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
     entry->copies = mesh_.copies(entry->stored);
-    kinds[v.variable.kind].push_back(entry.get());
+    kinds[{v.variable.kind, v.variable.on_host}].push_back(entry.get());
     entries_[v.variable.name] = std::move(entry);
   }
-  for (const auto& [kind, entries] : kinds) {
+  for (const auto& [key, entries] : kinds) {
     int64_t bytes = 0;
     for (Entry* entry : entries) {
       entry->offset = bytes;
       bytes += entry->bytes();
     }
-    const std::shared_ptr<DeviceMemory> arena = backend.allocate(bytes);
+    const std::shared_ptr<DeviceMemory> arena =
+        key.second ? backend.allocate_on_host(bytes) : backend.allocate(bytes);
     for (Entry* entry : entries) entry->arena = arena;
   }
 }

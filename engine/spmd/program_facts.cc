@@ -107,6 +107,7 @@ void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
       if (!instruction.is_collective()) {
         work->flops *= share(instruction);
         work->bytes *= share(instruction);
+        work->host_bytes *= share(instruction);
       }
       facts_.work.push_back({origin(instruction), times, *work});
     }

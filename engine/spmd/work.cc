@@ -125,6 +125,20 @@ double bytes_of(const Program& program, const std::vector<ValueId>& ids) {
   return bytes;
 }
 
+/// The bytes that an instruction reads in the host's memory, or that it writes there, whichever are more.
+double bytes_on_host(const Program& program, const Instruction& instruction) {
+  const auto bytes_of_host = [&](const std::vector<ValueId>& ids) {
+    double bytes = 0;
+    for (const ValueId id : ids) {
+      const Value& root = program.values[program.root(id)];
+      if (root.storage == Value::Storage::kVariable && program.variables[root.index].variable.on_host)
+        bytes += static_cast<double>(program.local_bytes(id));
+    }
+    return bytes;
+  };
+  return std::max(bytes_of_host(instruction.inputs), bytes_of_host(instruction.outputs));
+}
+
 /// Returns the bytes that a movement touches. An operand whose memory the result takes stays where it is: the
 /// other operands are read and written to it. Of a table, a lookup reads as much as it writes.
 double bytes_moved(const Program& program, const Instruction& instruction, std::string_view name) {
@@ -181,9 +195,11 @@ std::optional<Work> work_of(const Program& program, const Instruction& instructi
                      ? bytes_moved(program, instruction, operation->name())
                      : bytes_of(program, instruction.inputs) + bytes_of(program, instruction.outputs);
     if (instruction.is<action::Accumulate>()) work.bytes += bytes_of(program, instruction.outputs);
+    work.host_bytes = bytes_on_host(program, instruction);
   } else {
     work.kind = instruction.is<action::Accumulate>() ? WorkKind::kElementwise : WorkKind::kMovement;
     work.bytes = bytes_of_move(program, instruction);
+    work.host_bytes = bytes_on_host(program, instruction);
   }
   if (updates && !has_flops(work.kind)) work.kind = WorkKind::kUpdate;
   return work;

@@ -42,6 +42,9 @@ struct Work {
   /// Bytes read and written: each operand and each result once. Tables count the rows that are looked up, and
   /// an operation that changes a part of its operand in place counts that part. Collectives: bytes sent.
   double bytes = 0;
+  /// Those of them that a GPU reads in the host's memory (Variable::on_host), or that it writes there, whichever are more:
+  /// both happen at a time.
+  double host_bytes = 0;
   /// The share of `flops` that is computed: a causal mask hides blocks of logits, which are skipped.
   double computed = 1;
   bool is_gradient = false;  ///< true for the gradient of attention

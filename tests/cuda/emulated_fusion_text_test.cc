@@ -79,6 +79,8 @@ class DeviceWithText final : public Device {
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override {
     return device_->allocate_pinned(bytes);
   }
+  std::byte* allocate_mapped(int64_t bytes) override { return device_->allocate_mapped(bytes); }
+  void free_mapped(std::byte* memory) override { device_->free_mapped(memory); }
   Stream compute() override { return device_->compute(); }
   std::unique_ptr<Event> make_event() override { return device_->make_event(); }
   Stream make_stream() override { return device_->make_stream(); }

@@ -88,8 +88,8 @@ EmulatedDevice::EmulatedDevice(DeviceInfo info)
 EmulatedDevice::~EmulatedDevice() {
   const std::lock_guard lock(emulator_mutex());
   run_all_streams();
-  MTF_CHECK(memory_.empty(), "{} of GPU {} not freed",
-            counted(static_cast<int64_t>(memory_.size()), "allocation"), info_.index);
+  MTF_CHECK(memory_.empty() && mapped_.empty(), "{} of GPU {} not freed",
+            counted(static_cast<int64_t>(memory_.size() + mapped_.size()), "allocation"), info_.index);
 }
 
 DeviceMemoryState EmulatedDevice::memory_state() {
@@ -125,6 +125,22 @@ void EmulatedDevice::free(std::byte* memory) {
   MTF_CHECK(found != memory_.end(), "free() of what is not allocated on GPU {}", info_.index);
   run_all_streams();
   memory_.erase(found);
+}
+
+std::byte* EmulatedDevice::allocate_mapped(int64_t bytes) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("allocate_mapped()");
+  auto memory = std::make_unique<Memory>(Memory::Kind::kDevice, bytes);
+  std::byte* data = memory->data();
+  mapped_.emplace(data, std::move(memory));
+  return data;
+}
+
+void EmulatedDevice::free_mapped(std::byte* memory) {
+  const std::lock_guard lock(emulator_mutex());
+  check_not_recording("free_mapped()");
+  run_all_streams();
+  MTF_CHECK(mapped_.erase(memory) == 1, "free_mapped() of what is not allocated on GPU {}", info_.index);
 }
 
 std::unique_ptr<PinnedMemory> EmulatedDevice::allocate_pinned(int64_t bytes) {

@@ -28,6 +28,8 @@ class EmulatedDevice final : public Device {
   std::byte* allocate(int64_t bytes) override;
   void free(std::byte* memory) override;
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override;
+  std::byte* allocate_mapped(int64_t bytes) override;
+  void free_mapped(std::byte* memory) override;
   Stream compute() override { return streams_.front()->handle(); }
   std::unique_ptr<Event> make_event() override { return make_emulated_event(*this); }
   Stream make_stream() override;
@@ -58,6 +60,7 @@ class EmulatedDevice final : public Device {
   DeviceInfo info_;
   FaultInjection faults_;
   std::map<std::byte*, std::unique_ptr<Memory>> memory_;
+  std::map<std::byte*, std::unique_ptr<Memory>> mapped_;  ///< of the host; the device uses it as its own
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
   bool recording_ = false;
   uint64_t launches_ = 0;

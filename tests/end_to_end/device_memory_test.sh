@@ -43,11 +43,11 @@ expect_planned() {
   echo "$name: $plan bytes"
   expect_exit 0 with_memory "$plan" "$mtf_train" network.yaml "$@" "run.model_dir=$name"
   grep -q "memory of the machine: .* planned, limit .*checkpoint snapshot" "$name/log.txt" || fail "$name: host memory is not in the log"
-  grep -q "memory of the GPU: .* planned, limit .*optimizer slots" "$name/log.txt" || fail "$name: the GPU's memory is not in the log"
+  grep -q "memory of the GPU: .* planned, limit .*weights" "$name/log.txt" || fail "$name: the GPU's memory is not in the log"
   expect_exit 1 with_memory $((plan - 1)) "$mtf_train" network.yaml "$@" run.model_dir=refused
   expect_text " B of the GPU's memory and may take "
   expect_text "(free memory of GPU 0 (emulated GPU)"
-  expect_text "optimizer slots"
+  expect_text "weights"
   [ ! -e refused ] || fail "$name: a run that was refused has written something"
   expect_exit 1 with_memory $((plan - plan * 3 / 100)) "$mtf_train" network.yaml "$@" run.model_dir=failed run.device_memory_limit=1TB
   expect_text "the run was planned with "
@@ -60,6 +60,7 @@ expect_planned two "mesh=rows:2;cols:1" layout=batch:rows "devices=cuda:0*2"
 expect_planned eight mesh=all:8 layout=batch:all "optimizer_layout=io:all;h2:all" "devices=cuda:0*8"
 expect_planned evaluation devices=cuda "evaluate.datasets={a: $set}" evaluate.every=1 evaluate.batch_size=32
 expect_planned microbatches devices=cuda train.batch_size=64 train.microbatches=4
+expect_planned offload devices=cuda offload.slots=host
 # A process with a GPU of its own for each position, which mtf-train starts.
 export MTF_EMULATED_DEVICES=2
 expect_planned processes mesh=all:2 layout=batch:all parameter_layout=io:all devices=cuda

@@ -23,6 +23,8 @@ class NoDevice final : public Device {
   std::byte* allocate(int64_t) override { return nullptr; }
   void free(std::byte*) override {}
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t) override { return nullptr; }
+  std::byte* allocate_mapped(int64_t) override { return nullptr; }
+  void free_mapped(std::byte*) override {}
   Stream compute() override { return {}; }
   std::unique_ptr<Event> make_event() override { return nullptr; }
   Stream make_stream() override { return {}; }

@@ -69,6 +69,23 @@ TEST(VariableStore, TheVariablesOfAKindShareAnAllocation) {
   EXPECT_EQ(part.get("w").bytes, values.bytes);
 }
 
+TEST(VariableStore, VariablesInTheMemoryOfTheHostAreApart) {
+  const std::shared_ptr<Backend> backend = test_backend();
+  const Layout whole = Layout::replicated(2);
+  ProgramVariable moved = variable("moved", kShape, whole);
+  moved.variable.on_host = true;
+  const int64_t before = backend->memory_bytes();
+  VariableStore store(*backend, Mesh(), {moved, variable("w", kShape, whole)});
+  EXPECT_EQ(backend->memory_bytes() - before, backend->is_host() ? 0 : 256);
+  store.initialize(3);
+  const HostTensor values = store.get("moved");
+  VariableStore all(*backend, Mesh(), {variable("moved", kShape, whole)});
+  all.initialize(3);
+  EXPECT_EQ(values.bytes, all.get("moved").bytes);
+  store.set("moved", all.get("moved"));
+  EXPECT_EQ(store.get("moved").bytes, values.bytes);
+}
+
 TEST(VariableStore, InitialValuesDependOnSeedAndName) {
   const std::shared_ptr<Backend> backend = test_backend();
   VariableStore store(

@@ -57,6 +57,17 @@ TEST(CostModel, AnOperationTakesTheLongerOneOfItsFlopsAndItsBytes) {
   EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kNorm, 0, 200)), 2.25);
 }
 
+TEST(CostModel, BytesInTheMemoryOfTheHostCrossTheLink) {
+  HardwareOptions hardware = machine(DeviceKind::kCuda);
+  hardware.device.host_link = 10;
+  const CostModel model(hardware, alone());
+  Work update = work(WorkKind::kUpdate, 0, 200);
+  EXPECT_DOUBLE_EQ(model.seconds(update), 2);
+  update.host_bytes = 50;
+  EXPECT_DOUBLE_EQ(model.seconds(update), 5);
+  EXPECT_DOUBLE_EQ(model.least_seconds(update), 5);
+}
+
 TEST(CostModel, RatesDependOnTypeAndShape) {
   HardwareOptions hardware = machine();
   hardware.device.flops.bfloat16 = 4000;

@@ -307,6 +307,11 @@ DType slot_type_of(const Config& config) {
   MTF_CHECK(false, "slot type {}", static_cast<int>(config.precision.slots));
 }
 
+bool slots_on_host(const Config& config) {
+  const bool is_cuda = !config.devices.empty() && config.devices.front().starts_with("cuda");
+  return config.offload.slots == MemoryPlace::kHost && is_cuda && parameter_servers(config) == nullptr;
+}
+
 Config resolved(const Config& config) {
   Config resolved = config;
   const Layouts layouts = make_layouts(config);

@@ -209,6 +209,13 @@ struct PipelineOptions {
   int rounds = 1;
 };
 
+enum class MemoryPlace { kDevice, kHost };
+
+/// What a GPU does not keep in its own memory.
+struct OffloadOptions {
+  MemoryPlace slots = MemoryPlace::kDevice;
+};
+
 /// By mesh dimension and stage: names of layers.
 using PlacementOptions = config::Named<config::Named<std::vector<std::string>>>;
 
@@ -240,6 +247,7 @@ struct Config {
   std::vector<std::string> shared_layout;  ///< dimensions of rules that a model may lack
   PlacementOptions placement;
   PipelineOptions pipeline;
+  OffloadOptions offload;
   PrecisionOptions precision;
   DataOptions data;
   config::Node model;
@@ -283,6 +291,7 @@ void describe(config::Visitor& visit, CalibrateOptions& options);
 void describe(config::Visitor& visit, BenchOptions& options);
 void describe(config::Visitor& visit, LayoutSearchOptions& options);
 void describe(config::Visitor& visit, PipelineOptions& options);
+void describe(config::Visitor& visit, OffloadOptions& options);
 void describe(config::Visitor& visit, TraceOptions& options);
 void describe(config::Visitor& visit, ReportOptions& options);
 void describe(config::Visitor& visit, ProfileOptions& options);
@@ -343,6 +352,9 @@ inline config::CommonNames common_names(SlotType) {
                                        CommonName{"uint8", kBits},   CommonName{"8bit", kBits},
                                        CommonName{"fp8", kBits},     CommonName{"float8", kBits}};
   return names;
+}
+inline config::EnumNames enum_names(MemoryPlace) {
+  return {{"device", MemoryPlace::kDevice}, {"host", MemoryPlace::kHost}};
 }
 inline config::EnumNames enum_names(PipelineSchedule) {
   return {{"1f1b", PipelineSchedule::k1F1B}, {"gpipe", PipelineSchedule::kGPipe}};
@@ -409,6 +421,8 @@ Precision precision_of(const Config& config);
 /// The type of optimizer slots in memory and in checkpoints: kFloat32, kBFloat16, or kInt8 for coded ones
 /// (trainer/optimizer/slot_blocks.h).
 DType slot_type_of(const Config& config);
+/// True if optimizer slots lie in the host's memory: offload.slots on GPUs. Parameter servers compute on the processor.
+bool slots_on_host(const Config& config);
 
 /// The configuration with sizes resolved and paths absolute.
 Config resolved(const Config& config);

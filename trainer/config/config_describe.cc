@@ -270,6 +270,12 @@ void describe(config::Visitor& visit, PipelineOptions& options) {
         positive);
 }
 
+void describe(config::Visitor& visit, OffloadOptions& options) {
+  visit("slots", options.slots,
+        "where optimizer slots lie: device; host: in page-locked memory of the machine, which updates on the "
+        "GPU read and write over its link. The processor has one memory");
+}
+
 void describe(config::Visitor& visit, TraceOptions& options) {
   visit("input", options.input, "safetensors file with input/FEATURE and, if wanted, weight/VARIABLE");
   visit("output", options.output, "safetensors file for the results");
@@ -355,6 +361,7 @@ void describe(config::Visitor& visit, Config& config) {
         "{stages: {0: [embedding, block_0..3], 1: [block_4..7]}}",
         free_on_resume);
   visit("pipeline", config.pipeline, "how the stages of a pipeline work on microbatches", free_on_resume);
+  visit("offload", config.offload, "what a GPU keeps in the memory of its machine", free_on_resume);
   visit("bench", config.bench, "options of run.mode=bench, which says what a training step costs",
         free_on_resume);
   visit(

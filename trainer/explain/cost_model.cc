@@ -108,7 +108,7 @@ double CostModel::seconds(const Work& work, int active) const {
   const double flops = work.kind == WorkKind::kProduct     ? product_seconds(work)
                        : work.kind == WorkKind::kAttention ? attention_seconds(work)
                                                            : 0;
-  return hardware_.device.overhead + std::max(flops, bytes);
+  return hardware_.device.overhead + std::max({flops, bytes, link_seconds(work)});
 }
 
 double CostModel::least_seconds(const Work& work) const {
@@ -120,7 +120,7 @@ double CostModel::least_seconds(const Work& work) const {
     flops = work.flops / (this->rate(work.factors) * device.products.share);
   if (work.kind == WorkKind::kAttention) flops = attention_seconds(work);
   const int threads = is_gpu() ? 1 : placement_.threads;
-  return crowding() * std::max(flops, work.bytes / rate) / threads;
+  return crowding() * std::max({flops, work.bytes / rate, link_seconds(work)}) / threads;
 }
 
 double CostModel::crowding() const {

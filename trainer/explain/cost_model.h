@@ -5,7 +5,8 @@
 //   model.collective(program, instruction).network;
 //
 // A local instruction takes an overhead and the longer one of its products, at a rate by type and shape, and of its
-// bytes, at a rate by kind and by whether its working set fits into the cache. A process runs it once for each of its
+// bytes, at a rate by kind and by whether its working set fits into the cache, or of those in the host's memory over a
+// GPU's link to it. A process runs it once for each of its
 // positions with a result of their own, as Executor does: with at least as many of these as threads, each thread runs
 // whole segments for one after the other; otherwise the threads share each instruction. Threads of several processes on
 // a machine share its cores.
@@ -88,6 +89,8 @@ class CostModel {
   double product_seconds(const Work& work) const;
   double attention_seconds(const Work& work) const;
   MemoryRate memory_rate(WorkKind kind) const;
+  /// Of bytes in the host's memory, which a GPU reads and writes over its link.
+  double link_seconds(const Work& work) const { return work.host_bytes / hardware_.device.host_link; }
   double bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const;
   double within_process(const Program& program, const Instruction& instruction, const Group& group) const;
   double sent_by_process(const Program& program, const Instruction& instruction, const Group& group) const;

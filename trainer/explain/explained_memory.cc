@@ -9,11 +9,11 @@
 namespace mtf {
 namespace {
 
-/// Returns the bytes of the variables on one position of a stage, by Variable::Kind.
+/// Returns the bytes of the variables on one position of a stage, by Variable::Kind, without those in the host's memory.
 std::array<int64_t, 4> variable_bytes(const Program& program, int64_t stage) {
   std::array<int64_t, 4> bytes{};
   for (const ProgramVariable& v : program.variables) {
-    if (v.layout.pin && v.layout.pin->coordinate != stage) continue;
+    if (v.variable.on_host || (v.layout.pin && v.layout.pin->coordinate != stage)) continue;
     const Shape local = slice_shape(v.variable.shape, v.layout, program.mesh);
     bytes[static_cast<size_t>(v.variable.kind)] +=
         local.size() * static_cast<int64_t>(size_of(v.variable.dtype));

@@ -83,6 +83,7 @@ Json variables_json(const Program& program) {
   for (const ProgramVariable& v : program.variables) {
     Json object{{"name", v.variable.name}, {"kind", name_of(v.variable.kind)}};
     add_tensor(v.variable.shape, v.layout, v.variable.dtype, program.mesh, object);
+    if (v.variable.on_host) object["on_host"] = true;
     variables.push_back(std::move(object));
   }
   return variables;

@@ -9,7 +9,8 @@
 //   processes                {count, positions, bytes_sent}: positions of each; bytes_sent by a process to
 //                            others, the mean over processes (with more than 16, that of the first)
 //   batch_size, microbatches
-//   variables                [{name, kind: weight | slot | statistic, TENSOR}]
+//   variables                [{name, kind: weight | slot | statistic, TENSOR, on_host: true where a GPU has it in the
+//                            memory of its machine}]
 //   tensors                  [{operation, layer, phase: forward | backward | update, times, in_place,
 //                            TENSOR}] in order of execution; absent with explain.tensors=false.
 //                            in_place: in the memory of an operand or variable

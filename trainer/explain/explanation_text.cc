@@ -66,16 +66,22 @@ std::string header(const Explanation& e) {
 
 std::string variables_text(const Program& program) {
   TextTable table({{"name"}, {"type"}, {"shape"}, {"layout"}, {"local"}, {"bytes", kRight}, {""}});
-  const std::pair<Variable::Kind, std::string> kinds[] = {{Variable::Kind::kWeight, "weights"},
-                                                          {Variable::Kind::kSlot, "optimizer slots"},
-                                                          {Variable::Kind::kStatistic, "statistics"},
-                                                          {Variable::Kind::kConstant, "teacher weights"}};
+  struct Group {
+    Variable::Kind kind;
+    bool on_host;
+    std::string name;
+  };
+  const Group groups[] = {{Variable::Kind::kWeight, false, "weights"},
+                          {Variable::Kind::kSlot, false, "optimizer slots"},
+                          {Variable::Kind::kSlot, true, "optimizer slots in the memory of the machine"},
+                          {Variable::Kind::kStatistic, false, "statistics"},
+                          {Variable::Kind::kConstant, false, "teacher weights"}};
   std::string text;
-  for (const auto& [kind, name] : kinds) {
+  for (const auto& [kind, on_host, name] : groups) {
     TextTable of_kind = table;
     int64_t count = 0, elements = 0;
     for (const ProgramVariable& v : program.variables) {
-      if (v.variable.kind != kind) continue;
+      if (v.variable.kind != kind || v.variable.on_host != on_host) continue;
       ++count;
       elements += v.variable.shape.size();
       const int64_t bytes = slice_shape(v.variable.shape, v.layout, program.mesh).size() *

@@ -22,6 +22,7 @@ void add_variables(const Program& program, bool replicate, Hosting hosting,
                    std::vector<LargeTensor>& tensors) {
   const HostedMesh mesh(program.mesh, hosting);
   for (const ProgramVariable& v : program.variables) {
+    if (v.variable.on_host) continue;
     tensors.push_back({process_bytes(v, mesh, replicate),
                        fmt::format("{} {}  variable `{}`", short_name(v.variable.dtype),
                                    to_string(v.variable.shape, v.layout, program.mesh), v.variable.name)});

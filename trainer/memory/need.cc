@@ -42,14 +42,15 @@ int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
 
-/// Adds the variables to `memory`, and the snapshot to `host`. `is_host`: variables are in the memory of the host.
+/// Adds the variables to `memory`, those in the host's memory and the snapshot to `host`. `is_host`: variables are in the memory of the host.
 /// Those of a device are copied slice by slice, and a single process then puts the slices together.
 void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, bool is_host,
                    Sum& memory, Sum& host) {
   std::array<int64_t, 4> stored{};  // bytes by Variable::Kind
-  int64_t snapshot = 0;
+  int64_t snapshot = 0, slots_on_host = 0;
   for (const ProgramVariable& v : program.variables) {
-    stored[static_cast<size_t>(v.variable.kind)] += process_bytes(v, hosted, use.check_replicas);
+    (v.variable.on_host ? slots_on_host : stored[static_cast<size_t>(v.variable.kind)]) +=
+        process_bytes(v, hosted, use.check_replicas);
     const bool is_assembled = !is_host && hosted.processes() == 1 && v.layout.varies() != 0;
     if (v.variable.is_saved()) snapshot += snapshot_bytes(v, hosted) * (is_assembled ? 2 : 1);
   }
@@ -57,6 +58,7 @@ void add_variables(const Program& program, const HostedMesh& hosted, const Memor
   memory.add("statistics", whole_pages(stored[static_cast<size_t>(Variable::Kind::kStatistic)]));
   memory.add("optimizer slots", whole_pages(stored[static_cast<size_t>(Variable::Kind::kSlot)]));
   memory.add("teacher weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kConstant)]));
+  host.add("optimizer slots", whole_pages(slots_on_host));
   if (use.snapshot) host.add("checkpoint snapshot", snapshot);
 }
 

@@ -38,11 +38,13 @@ const Variable& UpdateContext::slot(const std::string& name, const Shape& shape,
 }
 
 const Variable& UpdateContext::add_slot(const std::string& name, const Shape& shape, DType dtype) {
-  return graph_.variable(name, shape, dtype, Initializer::zeros(), Variable::Kind::kSlot);
+  const Variable& slot = graph_.variable(name, shape, dtype, Initializer::zeros(), Variable::Kind::kSlot);
+  if (slots_on_host_) graph_.place_on_host(slot);
+  return slot;
 }
 
 const Variable& UpdateContext::mean(const std::string& name, const Shape& shape) {
-  return add_slot(name, shape, DType::kFloat32);
+  return graph_.variable(name, shape, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
 }
 
 Tensor UpdateContext::read(const Variable& slot) { return cast(stored(slot), DType::kFloat32); }

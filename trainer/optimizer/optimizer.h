@@ -49,10 +49,14 @@ enum class SlotValues {
 class UpdateContext {
  public:
   /// Slots change only where `guard` (bool, 0-dimensional) holds. What has to be fed goes to `scalars`. Slots are stored as
-  /// `slot_type`, float32, bfloat16 or int8 (trainer/optimizer/slot_blocks.h).
+  /// `slot_type`, float32, bfloat16 or int8 (trainer/optimizer/slot_blocks.h), with `slots_on_host` in the host's memory.
   UpdateContext(Graph& graph, const Tensor& guard, std::vector<StepScalar>& scalars,
-                DType slot_type = DType::kFloat32)
-      : graph_(graph), guard_(guard), scalars_(scalars), slot_type_(slot_type) {}
+                DType slot_type = DType::kFloat32, bool slots_on_host = false)
+      : graph_(graph),
+        guard_(guard),
+        scalars_(scalars),
+        slot_type_(slot_type),
+        slots_on_host_(slots_on_host) {}
 
   Graph& graph() { return graph_; }
   /// A 0-dimensional float32 input that is fed with value(step); one input for each name.
@@ -66,7 +70,7 @@ class UpdateContext {
 
   /// A variable beside the weights that begins with zeros. Names: docs/file_formats.md "Names of variables".
   const Variable& slot(const std::string& name, const Shape& shape, SlotValues values = SlotValues::kSigned);
-  /// The running mean of a weight: float32.
+  /// The running mean of a weight: float32, and where weights are.
   const Variable& mean(const std::string& name, const Shape& shape);
   /// A slot as float32.
   Tensor read(const Variable& slot);
@@ -91,6 +95,7 @@ class UpdateContext {
   const Tensor guard_;
   std::vector<StepScalar>& scalars_;
   const DType slot_type_;
+  const bool slots_on_host_;
   int64_t first_element_ = 0;
   std::map<std::string, Tensor, std::less<>> inputs_;
   std::string rate_;  ///< the input in use

@@ -111,7 +111,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     return multiply(gradient, of_type);
   };
   const OptimizerOptions& optimizer = *options.optimizer;
-  UpdateContext context(graph, update.finite, update.scalars, options.slot_type);
+  UpdateContext context(graph, update.finite, update.scalars, options.slot_type, options.slots_on_host);
   const WeightSettings settings(graph, options);
   Tensor of_averages;
   if (options.ema_decay) {

@@ -39,6 +39,7 @@ struct UpdateOptions {
   /// those of the graph.
   std::vector<std::string> weights = {};
   DType slot_type = DType::kFloat32;  ///< type of optimizer slots in memory: precision.slots
+  bool slots_on_host = false;         ///< they lie in the host's memory: offload.slots
 };
 
 inline constexpr const char* kProceed = "proceed";

@@ -59,6 +59,7 @@ void LayoutBounds::add(const Graph& step, const Program& program, const std::set
   blocks_ += weight * static_cast<double>(blocks.size());
   add_work(program, program.instructions, blocks, weight);
   for (const ProgramVariable& v : program.variables) {
+    if (v.variable.on_host) continue;
     const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
     const auto bytes =
         static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype));

@@ -333,6 +333,14 @@ void choose_attention(const Session& session, Diagnostics& diagnostics) {
   }
 }
 
+/// The processor has one memory.
+void warn_of_offload(const Session& session, Diagnostics& diagnostics) {
+  if (session.config.offload.slots == MemoryPlace::kDevice || slots_on_host(session.config)) return;
+  diagnostics.warning(
+      session.config.mark("offload.slots"),
+      "`offload.slots: host` is for GPUs: the optimizer computes on the processor, in its memory");
+}
+
 }  // namespace
 
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
@@ -349,6 +357,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   collect_errors([&] { session.backend = make_backend(session.config); }, diagnostics);
   if (!session.backend) session.backend = make_cpu_backend();  // to find further errors
   collect_errors([&] { choose_attention(session, diagnostics); }, diagnostics);
+  warn_of_offload(session, diagnostics);
   session.device_budget = device_budget(session);
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);

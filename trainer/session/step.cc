@@ -403,7 +403,8 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
                                  .learning_rate = config.learning_rate,
                                  .total_steps = total_steps,
                                  .ema_decay = config.train.ema_decay,
-                                 .slot_type = slot_type_of(config)};
+                                 .slot_type = slot_type_of(config),
+                                 .slots_on_host = slots_on_host(config)};
   return options;
 }
 

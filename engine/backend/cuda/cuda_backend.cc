@@ -36,6 +36,18 @@ class Allocation final : public DeviceMemory {
   std::shared_ptr<std::atomic<int64_t>> allocated_;  ///< bytes of all allocations
 };
 
+class MappedAllocation final : public DeviceMemory {
+ public:
+  MappedAllocation(std::shared_ptr<Device> device, int64_t bytes)
+      : device_(std::move(device)), data_(device_->allocate_mapped(std::max<int64_t>(bytes, 1))) {}
+  ~MappedAllocation() override { device_->free_mapped(data_); }
+  std::byte* data() override { return data_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::byte* data_;
+};
+
 }  // namespace
 
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
@@ -46,6 +58,10 @@ std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
     const Problem& problem = error.problems().front();
     throw Error(ErrorKind::kMemory, fmt::format("{}; {}", problem.message, memory_plan_), problem.hint);
   }
+}
+
+std::unique_ptr<DeviceMemory> CudaBackend::allocate_on_host(int64_t bytes) {
+  return std::make_unique<MappedAllocation>(device_, bytes);
 }
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const KernelContext& context) {

@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
         to_host_(device_->make_stream()) {}
 
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override;
+  std::unique_ptr<DeviceMemory> allocate_on_host(int64_t bytes) override;
   std::unique_ptr<Kernel> prepare(const KernelContext& context) override;
   std::unique_ptr<Kernel> prepare(const Move& move) override;
   std::unique_ptr<PreparedCollective> prepare(const Collective& collective) override;

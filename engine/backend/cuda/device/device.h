@@ -57,6 +57,10 @@ class Device {
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* memory) = 0;
   virtual std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) = 0;
+  /// Zeroed pinned memory that kernels and copies use as they use the device's own; must be released with
+  /// free_mapped().
+  virtual std::byte* allocate_mapped(int64_t bytes) = 0;
+  virtual void free_mapped(std::byte* memory) = 0;
   /// The stream of kernels. The call makes this the device of the calling thread.
   virtual Stream compute() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;

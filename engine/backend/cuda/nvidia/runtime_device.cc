@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "engine/backend/cuda/device/device.h"
@@ -202,6 +203,20 @@ class RuntimeDevice final : public Device {
   }
   std::unique_ptr<PinnedMemory> allocate_pinned(int64_t bytes) override {
     return std::make_unique<Pinned>(thread_, bytes);
+  }
+  std::byte* allocate_mapped(int64_t bytes) override {
+    use();
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    void* memory = nullptr;
+    // With unified addressing, which every 64-bit system has, the host's address is the GPU's.
+    check(cudaHostAlloc(&memory, size, cudaHostAllocMapped | cudaHostAllocPortable),
+          fmt::format("getting {} of pinned host memory", gibibytes(size)));
+    std::memset(memory, 0, size);
+    return static_cast<std::byte*>(memory);
+  }
+  void free_mapped(std::byte* memory) override {
+    thread_.try_to_use();
+    ignore(cudaFreeHost(memory));
   }
 
   Stream compute() override {
