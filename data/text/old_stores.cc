@@ -24,10 +24,10 @@ constexpr size_t kKeyDigits = 32;
 /// True for names of the form KIND-KEY.safetensors and images-KEY.pixels, and for what a process that was killed has left
 /// of the latter and of tokens.
 bool is_store(std::string_view name) {
+  if (name.starts_with("tokens.partial-")) return true;
   struct Kind {
     std::string_view begin, end;
   };
-  if (name.starts_with("tokens.partial-")) return true;
   if (const size_t partial = name.find(".pixels.partial-"); partial != std::string_view::npos)
     name = name.substr(0, name.find(".partial-", partial));
   for (const Kind& kind : {Kind{"tokens-", ".safetensors"}, Kind{"rows-", ".safetensors"},

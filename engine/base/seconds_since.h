@@ -4,7 +4,7 @@
 
 namespace mtf {
 
-/// Seconds of the day that have passed since `begin`.
+/// Returns the seconds of wall-clock time since `begin`.
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }

@@ -15,7 +15,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/core/dtype.h"
+
 namespace mtf {
+
+inline bool is_slot_code(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUInt8; }
 
 /// The powers of two between a block's values and its codes.
 struct SlotScale {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/slot_code.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/fused.h"
 #include "engine/ops/reduce.h"
@@ -9,8 +10,6 @@
 
 namespace mtf {
 namespace {
-
-bool is_code(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUInt8; }
 
 void check_largest(std::string_view operation, const Shape& shape, const Tensor& largest) {
   const Shape blocks = slot_blocks(shape);
@@ -38,7 +37,7 @@ Tensor largest_of_blocks(const Tensor& x, DType code) {
 Tensor encode_slot(const Tensor& x, const Tensor& largest, DType code, int64_t first_element) {
   constexpr std::string_view name = "encode_slot";
   if (x.dtype() != DType::kFloat32) shape_error(name, fmt::format("x is {}", name_of(x.dtype())), "float32");
-  if (!is_code(code)) shape_error(name, fmt::format("codes of {}", name_of(code)), "int8 or uint8");
+  if (!is_slot_code(code)) shape_error(name, fmt::format("codes of {}", name_of(code)), "int8 or uint8");
   check_largest(name, x.shape(), largest);
   RandomSource source = RandomSource::make(x.graph(), std::string(name), x.shape());
   source.first_element = first_element;
@@ -47,7 +46,7 @@ Tensor encode_slot(const Tensor& x, const Tensor& largest, DType code, int64_t f
 
 Tensor decode_slot(const Tensor& codes, const Tensor& largest) {
   constexpr std::string_view name = "decode_slot";
-  if (!is_code(codes.dtype()))
+  if (!is_slot_code(codes.dtype()))
     shape_error(name, fmt::format("codes of {}", name_of(codes.dtype())), "int8 or uint8");
   check_largest(name, codes.shape(), largest);
   return codes.graph().add<DecodeSlot>(codes, largest).output();

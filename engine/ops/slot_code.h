@@ -1,5 +1,5 @@
-// Optimizer slots in 8 bits (precision.slots: int8): codes, and the largest magnitude of each block of them. A block is a row, all
-// entries of the last dimension, so that blocks do not depend on layouts.
+// Optimizer slots in 8 bits (precision.slots: int8): codes, and the largest magnitude of each block of them. A block is a
+// row, all entries of the last dimension, so that blocks do not depend on layouts.
 #pragma once
 
 #include <cstdint>

@@ -100,8 +100,10 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
     plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
   }
   std::map<Variable::Kind, int64_t> kinds;  ///< bytes of the variables in this process
-  for (const ProgramVariable& variable : program.variables)
-    kinds[variable.variable.kind] += process_bytes(variable, hosted, replicate);
+  for (const ProgramVariable& variable : program.variables) {
+    if (!variable.variable.on_host)
+      kinds[variable.variable.kind] += process_bytes(variable, hosted, replicate);
+  }
   for (const auto& [kind, bytes] : kinds) plan.process.variables += whole_pages(bytes);
   return plan;
 }
@@ -118,9 +120,9 @@ std::vector<MemoryPlan::Position> position_memory(const Program& program) {
   std::vector<MemoryPlan::Position> positions;
   for (size_t stage = 0; stage < stages; ++stage) positions.push_back({0, inputs, alone.bytes(stage)});
   for (const ProgramVariable& variable : program.variables) {
+    if (variable.variable.on_host) continue;
     const Shape local = slice_shape(variable.variable.shape, variable.layout, program.mesh);
     const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
-    if (variable.variable.on_host) continue;
     const std::optional<size_t> stage = stage_of(variable.layout);
     for (size_t i = 0; i < stages; ++i) positions[i].variables += !stage || *stage == i ? bytes : 0;
   }

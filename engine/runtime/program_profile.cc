@@ -5,6 +5,7 @@
 #include <algorithm>
 
 namespace mtf {
+
 const ProfileLabel* ProgramProfile::label_of(Profile& profile, const Program& program,
                                              const Instruction& instruction) {
   const bool communicates = instruction.is_collective() || instruction.is<action::Done>();

@@ -79,7 +79,8 @@ class ThreadPool {
   std::atomic<int> active_;                       ///< workers numbered up to this one take tasks
   std::atomic<int> core_{-1};                     ///< core on which the calling thread began the section
   std::atomic<bool> stop_{false};
-  /// A worker takes this part of the tasks that are left, and at least one. The value of another section does no harm.
+  /// A worker takes one of so many parts of the tasks that are left, and at least one task. With the value of another section
+  /// it takes more or fewer at a time.
   std::atomic<int64_t> parts_{1};
   alignas(64) std::atomic<int64_t> untaken_{0};  ///< tasks of the section that nobody has taken
   // The next three are written before untaken_ and do not change while a task that has been taken is not

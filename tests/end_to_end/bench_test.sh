@@ -16,7 +16,7 @@ step = document["profiled"]["seconds"] * document["threads"]
 for key in "operations", "layers":
     parts = document[key]
     seconds = sum(part["seconds"] for part in parts)
-    idle = document["profiled"]["idle"] + document["profiled"]["data"] * document["threads"]
+    idle = (document["profiled"]["idle"] + document["profiled"]["data"]) * document["threads"]
     assert abs(seconds + idle - step) < 0.01 * step or idle == 0, (key, seconds, idle, step)
     assert all(part["predicted"] is None for part in parts)
 flops = sum(part["flops"] for part in document["operations"])

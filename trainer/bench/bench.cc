@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/median.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/bench/step_costs.h"
 #include "trainer/checkpoint/restore.h"
@@ -48,17 +48,24 @@ class MeasuredRun {
 
   const Program& program() const { return executor_.program(); }
 
-  /// Runs steps and returns the seconds of each.
+  /// Runs steps and returns the seconds from the begin of each to that of the next. As in training, a device may still be
+  /// computing one when the next begins.
   std::vector<double> run(int64_t steps) {
     std::vector<double> seconds;
+    RunState begun = state_;
     for (int64_t i = 0; i < steps; ++i) {
       const auto begin = std::chrono::steady_clock::now();
       const ProfileSpan span =
           span_on(session_.profile.get(), kMainTrack, "step", ProfileCategory::kStep, -1);
-      const Batch* batch = runner_->next(state_);
-      runner_->run(*batch, state_);
-      runner_->take_results();
-      runner_->count(state_);
+      const Batch* batch = runner_->next(begun);
+      runner_->run(*batch, begun);
+      ++begun.step;
+      begun.next_row = batch->next_row;
+      const int64_t ahead = i + 1 < steps ? runner_->ahead() : 0;
+      while (begun.step - state_.step > ahead) {
+        runner_->take_results();
+        runner_->count(state_);
+      }
       seconds.push_back(seconds_since(begin));
     }
     return seconds;
@@ -81,11 +88,6 @@ CostModel model_of(const Session& session, const Mesh& mesh, Diagnostics& diagno
   Config config = session.config;
   if (config.hardware) config.machine = load_hardware(*config.hardware, diagnostics);
   return cost_model_of(config, mesh, !session.backend->is_host(), diagnostics);
-}
-
-double median(std::vector<double> numbers) {
-  std::ranges::sort(numbers);
-  return numbers[numbers.size() / 2];
 }
 
 }  // namespace

@@ -214,14 +214,16 @@ std::string to_string(const StepCosts& costs) {
 
 nlohmann::ordered_json to_json(const StepCosts& costs) {
   const MeasuredSteps& measured = costs.measured;
-  return {{"seconds", measured.seconds},
-          {"steps", measured.steps},
-          {"threads", measured.threads},
-          {"examples", measured.examples},
-          {"tokens", measured.tokens},
-          {"profiled", {{"seconds", costs.profiled}, {"data", costs.data}, {"idle", idle_seconds(costs)}}},
-          {"operations", parts_json(costs.operations, "operation")},
-          {"layers", parts_json(costs.layers, "layer")}};
+  return {
+      {"seconds", measured.seconds},
+      {"steps", measured.steps},
+      {"threads", measured.threads},
+      {"examples", measured.examples},
+      {"tokens", measured.tokens},
+      {"profiled",
+       {{"seconds", costs.profiled}, {"data", costs.data}, {"idle", idle_seconds(costs) / measured.threads}}},
+      {"operations", parts_json(costs.operations, "operation")},
+      {"layers", parts_json(costs.layers, "layer")}};
 }
 
 }  // namespace mtf

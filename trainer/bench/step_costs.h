@@ -51,7 +51,8 @@ StepCosts step_costs(const Program& program, Profile& profile, const MeasuredSte
                      const CostModel& model, bool has_hardware);
 
 std::string to_string(const StepCosts& costs);
-/// The document of bench.format=json; times are in seconds.
+/// The document of bench.format=json. Seconds of operations and layers are those of all threads together, others times of a
+/// step.
 nlohmann::ordered_json to_json(const StepCosts& costs);
 
 }  // namespace mtf

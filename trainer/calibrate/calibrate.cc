@@ -13,6 +13,7 @@
 
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
+#include "engine/base/median.h"
 #include "engine/base/seconds_since.h"
 #include "engine/config/load.h"
 #include "engine/graph/gradients.h"
@@ -40,12 +41,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kColumns = 256;
-
-/// The middle one of `times`.
-double median(std::vector<double> times) {
-  std::ranges::sort(times);
-  return times[times.size() / 2];
-}
 
 double process_seconds() {
   timespec time{};
@@ -104,7 +99,11 @@ class Calibration {
 
   DeviceOptions& result() { return hardware_.device; }
   /// Between two uses of the same operand: it has left the caches of a core, and not the one that cores share.
-  double bytes_between() { return static_cast<double>(result().cache.size.value) / 2; }
+  double bytes_between() {
+    const double shared = static_cast<double>(result().cache.size.value) / 2;
+    const double own = backend_.is_host() ? static_cast<double>(sysconf(_SC_LEVEL2_CACHE_SIZE)) : 0;
+    return std::max(shared, 2 * own);
+  }
 
   void describe_machine() {
     DeviceOptions& device = result();
@@ -327,8 +326,8 @@ class Calibration {
     device.barrier = rounded(barrier_seconds(static_cast<int>(device.cores)));
   }
 
-  /// By how much a section of short tasks takes longer than the share of each core: until the workers, which wait for it, have begun, and the
-  /// last one is done.
+  /// Returns by how much a section of short tasks takes longer than one core's share of them: until the workers, which wait
+  /// for it, have begun, and until the last one ends.
   static double barrier_seconds(int cores) {
     constexpr int kSections = 2000, kTasksOfCore = 4;
     const auto task = [] {  // some microseconds

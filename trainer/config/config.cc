@@ -150,7 +150,8 @@ static void find_launch(Config& config, Diagnostics& diagnostics) {
     config.launch.local_size = processes_of_machine(*config.machine, config.launch.size);
 }
 
-/// Loads what `hardware` names, for run.mode=explain; other modes run on the hardware that is there. GPUs are planned
+/// Loads what `hardware` names, for run.mode=explain; other modes run on the hardware that is there, and run.mode=bench
+/// compares it with `hardware`. GPUs are planned
 /// without naming them in `devices`.
 static void find_hardware(Config& config, Diagnostics& diagnostics) {
   if (config.run.mode != RunMode::kExplain || !config.hardware) return;

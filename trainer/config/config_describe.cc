@@ -340,7 +340,9 @@ void describe(config::Visitor& visit, Config& config) {
   visit("score", config.score, "probabilities of given texts: run.mode=score", free_on_resume);
   visit("cluster", config.cluster, "several processes", free_on_resume);
   visit("hardware", config.hardware,
-        "run.mode=explain: the machine that is planned for, and need not be there: a file in "
+        "run.mode=explain: the machine that is planned for, and need not be there; run.mode=bench: the "
+        "machine as it was "
+        "measured, to compare with. A file in "
         "configs/hardware by its name, "
         "the path of a file (run.mode=calibrate writes one), or {device, links}",
         free_on_resume);

@@ -72,8 +72,8 @@ struct DeviceOptions {
   ProductRates products;
   AttentionRates attention;
   double bandwidth = 100e9;  ///< bandwidth of the memory, for all cores together
-  double host_link =
-      25e9;  ///< bytes in a second from the memory of a GPU's machine to it, and as many back at a time
+  /// Bytes in a second from the memory of a GPU's machine to it, and as many back at a time.
+  double host_link = 25e9;
   CacheOptions cache;
   KindRates rates;
   double overhead = 0;  ///< seconds of each operation besides: calling a kernel, launching it

@@ -89,7 +89,7 @@ class CostModel {
   double product_seconds(const Work& work) const;
   double attention_seconds(const Work& work) const;
   MemoryRate memory_rate(WorkKind kind) const;
-  /// Of bytes in the host's memory, which a GPU reads and writes over its link.
+  /// Seconds that a GPU's link takes for the bytes of `work` in the host's memory.
   double link_seconds(const Work& work) const { return work.host_bytes / hardware_.device.host_link; }
   double bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const;
   double within_process(const Program& program, const Instruction& instruction, const Group& group) const;

@@ -103,6 +103,7 @@ const MeasuredStep* RecomputeSearch::run_pipelined() {
     const MeasuredStep* found = none.trial.fits                      ? &none
                                 : options_.chooses_layers && may_win ? choose_layers(none, best)
                                                                      : nullptr;
+    if (found == nullptr && best == nullptr && !may_win) continue;  // fewer may be faster
     if (found == nullptr || (best != nullptr && !is_faster(*found, *best))) break;
     best = found;
   }

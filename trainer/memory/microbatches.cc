@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kKey = "train.microbatches: auto is";
 
-/// The stages of a pipeline wait for less than the sixteenth part of so many microbatches for each.
+/// The most microbatches for each stage that are tried: with 16 S of them, S stages wait for less than a sixteenth of the time.
 constexpr int64_t kMostForStage = 16;
 
 class Choice {

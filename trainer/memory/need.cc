@@ -42,7 +42,8 @@ int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
          static_cast<int64_t>(size_of(v.variable.dtype));
 }
 
-/// Adds the variables to `memory`, those in the host's memory and the snapshot to `host`. `is_host`: variables are in the memory of the host.
+/// Adds the variables to `memory`; those in the host's memory and the snapshot go to `host`. `is_host`: all variables are in
+/// the memory of the host.
 /// Those of a device are copied slice by slice, and a single process then puts the slices together.
 void add_variables(const Program& program, const HostedMesh& hosted, const MemoryUse& use, bool is_host,
                    Sum& memory, Sum& host) {

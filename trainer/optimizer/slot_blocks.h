@@ -1,13 +1,14 @@
 // How optimizer slots are stored in 8 bits (precision.slots: int8): the variable of a slot holds codes (uint8 for means of
 // squares, int8 for others), and a second one, NAME/largest, the largest magnitude of each row, in float32
-// (engine/ops/slot_code.h). Slots without rows that are long enough stay float32.
+// (engine/ops/slot_code.h). Slots without rows that are long enough stay float32, and those that 8 bits would spoil are
+// bfloat16.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "engine/core/dtype.h"
 #include "engine/core/shape.h"
+#include "engine/core/slot_code.h"
 
 namespace mtf {
 
@@ -17,7 +18,6 @@ inline constexpr int64_t kLeastSlotRow = 16;
 inline bool has_slot_blocks(const Shape& shape) {
   return shape.rank() > 1 && shape[shape.rank() - 1].size >= kLeastSlotRow;
 }
-inline bool is_slot_code(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUInt8; }
 
 inline constexpr const char* kSlotBlocksSuffix = "/largest";
 inline std::string slot_blocks_name(const std::string& slot) { return slot + kSlotBlocksSuffix; }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "engine/base/seconds_since.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/plan/bounds.h"
 #include "trainer/plan/choose_layout.h"
@@ -56,9 +57,7 @@ class Planner {
 
   LayoutPlan plan(const LayoutSearchLimits& limits) {
     const auto begin = std::chrono::steady_clock::now();
-    const auto elapsed = [begin] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
+    const auto elapsed = [begin] { return seconds_since(begin); };
     const std::vector<SearchMesh> staged = meshes_with_stages();
     meshes_.insert(meshes_.end(), staged.begin(), staged.end());
     LayoutSearch search{
@@ -77,7 +76,7 @@ class Planner {
     LayoutSearchLimits of_plain = limits;
     if (!staged.empty()) of_plain.seconds *= kPlainTime;
     LayoutPlan plan{.layouts = {},
-                    .meshes = meshes_.size(),
+                    .meshes = mesh_count(),
                     .memory = costs_.memory(),
                     .are_cut = dimensions_.are_cut(),
                     .is_stopped = false,
@@ -97,6 +96,13 @@ class Planner {
   }
 
  private:
+  /// The number of meshes, whatever dimension of them has stages.
+  size_t mesh_count() const {
+    std::set<std::vector<int64_t>> sizes;
+    for (const SearchMesh& mesh : meshes_) sizes.insert(mesh.sizes);
+    return sizes.size();
+  }
+
   /// Those without stages, unless the configuration asks for them.
   std::vector<SearchMesh> meshes() const {
     const Mesh& mesh = session_.layouts.mesh;
@@ -395,8 +401,9 @@ class Planner {
   ThreadPool pool_;
   /// A layout without stages is plainer than all with stages.
   const RuleCount rules_ = [this](const EvaluatedLayout& e) {
-    constexpr int64_t kStages = 1000;
-    return rule_count(found(e.layout, e.cost)) + (found(e.layout, e.cost).pipeline ? kStages : 0);
+    constexpr int64_t kStages = 1000;  // more than any layout has rules
+    const FoundLayout layout = found(e.layout, e.cost);
+    return rule_count(layout) + (layout.pipeline ? kStages : 0);
   };
 };
 

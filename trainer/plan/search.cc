@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "engine/base/seconds_since.h"
+
 namespace mtf {
 namespace {
 
@@ -86,7 +88,7 @@ class Run {
     chosen.resize(search_.meshes[mesh].sizes.size());
     return chosen;
   }
-  double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  double elapsed() const { return seconds_since(begin_); }
   bool is_over() {
     if (!stopped_) stopped_ = elapsed() > limits_.seconds || (limits_.stop && limits_.stop());
     return stopped_;

@@ -26,8 +26,8 @@ using SplitChoice = std::vector<DimensionSet>;
 /// A mesh on which layouts are looked for.
 struct SearchMesh {
   std::vector<int64_t> sizes;
-  std::optional<size_t> stages =
-      {};          ///< the mesh dimension that has the stages of a pipeline, and splits nothing
+  /// The mesh dimension that has the stages of a pipeline, and splits nothing.
+  std::optional<size_t> stages = {};
   int rounds = 1;  ///< Pipeline::rounds
 
   friend bool operator==(const SearchMesh&, const SearchMesh&) = default;
@@ -38,7 +38,7 @@ struct SearchAxis {
   int64_t size = 1;
   DimensionSet chosen = {};    ///< split over it
   DimensionSet possible = {};  ///< `chosen`, and those that may still be added
-  int rounds = 0;              ///< of the pipeline whose stages it has; 0: it has none
+  int rounds = 0;              ///< rounds of the pipeline along this dimension; 0: no stages
 };
 
 /// A layout on one of the meshes.
@@ -72,9 +72,9 @@ bool is_better(const EvaluatedLayout& a, const EvaluatedLayout& b);
 
 struct LayoutSearchLimits {
   double seconds = std::numeric_limits<double>::infinity();
-  double enough =
-      std::numeric_limits<double>::infinity();  ///< layouts that take as many seconds are of no interest
-  std::function<bool()> stop = {};              ///< asked often; true ends the search with the best so far
+  /// Layouts that take as many seconds are of no interest.
+  double enough = std::numeric_limits<double>::infinity();
+  std::function<bool()> stop = {};  ///< asked often; true ends the search with the best so far
 };
 
 struct LayoutSearchResult {

@@ -333,8 +333,9 @@ void choose_attention(const Session& session, Diagnostics& diagnostics) {
   }
 }
 
-/// The processor has one memory.
+/// Warns if `offload.slots: host` has no effect: the processor has one memory.
 void warn_of_offload(const Session& session, Diagnostics& diagnostics) {
+  if (!has_training_step(session.config.run.mode)) return;
   if (session.config.offload.slots == MemoryPlace::kDevice || slots_on_host(session.config)) return;
   diagnostics.warning(
       session.config.mark("offload.slots"),

@@ -61,7 +61,14 @@ std::unique_ptr<DeviceMemory> CudaBackend::allocate(int64_t bytes) {
 }
 
 std::unique_ptr<DeviceMemory> CudaBackend::allocate_on_host(int64_t bytes) {
-  return std::make_unique<MappedAllocation>(device_, bytes);
+  try {
+    return std::make_unique<MappedAllocation>(device_, bytes);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kMemory) throw;
+    throw Error(
+        ErrorKind::kMemory, error.problems().front().message,
+        "`offload.slots: device`, `precision.slots: int8`, or an `optimizer_layout` that splits the slots");
+  }
 }
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const KernelContext& context) {

@@ -1,4 +1,4 @@
-// What to write in place of a mesh dimension that is none.
+// Hints for configurations that name a mesh dimension which does not exist.
 #pragma once
 
 #include <optional>

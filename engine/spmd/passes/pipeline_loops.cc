@@ -191,7 +191,7 @@ class PipelinedLoop {
   std::unordered_map<ValueId, size_t> makers_;  ///< instruction of the body, by root
   std::vector<ValueId> own_;                    ///< values that each microbatch has for itself, ascending
   std::vector<int> numbers_;                    ///< by value: its index in own_
-  ValueId first_ = kNoValue;                    ///< of the second microbatch
+  ValueId first_ = kNoValue;                    ///< the first value of the second microbatch
 };
 
 bool is_pipelined(const action::Loop& loop) {

@@ -184,8 +184,19 @@ TensorDifference compare_elements(const TensorInfo& tensor, std::span<const std:
       return compare_elements<int32_t>(tensor, a, b, tolerance);
     case DType::kInt64:
       return compare_elements<int64_t>(tensor, a, b, tolerance);
-    case DType::kInt8:
-      return compare_elements<int8_t>(tensor, a, b, tolerance);
+    case DType::kInt8: {  // sign and magnitude (engine/ops/slot_code.h)
+      const auto numbers = [](std::span<const std::byte> codes) {
+        std::vector<int32_t> result;
+        for (const std::byte code : codes) {
+          const auto magnitude = static_cast<int32_t>(code & std::byte{0x7f});
+          result.push_back((code & std::byte{0x80}) == std::byte{0} ? magnitude : -magnitude);
+        }
+        return result;
+      };
+      const std::vector<int32_t> numbers_a = numbers(a), numbers_b = numbers(b);
+      return compare_elements<int32_t>(tensor, std::as_bytes(std::span(numbers_a)),
+                                       std::as_bytes(std::span(numbers_b)), tolerance);
+    }
     case DType::kBool:
     case DType::kUInt8:
       return compare_elements<uint8_t>(tensor, a, b, tolerance);

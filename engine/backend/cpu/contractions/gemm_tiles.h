@@ -232,8 +232,9 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
   }
 }
 
-/// A panel's rows are copied as one vector, whose surplus is overwritten by the next depth; reading it is safe before the last
-/// depth, where the next one follows in memory.
+/// A panel's rows are copied as one vector, whose surplus is overwritten by the panel's next depth. A panel that others follow
+/// has at least kWidth / 2 rows (panels have about equal sizes), so that the surplus never reaches the next one. Reading it
+/// is safe before the last depth, where the next one follows in memory.
 template <int kWidth, class T>
 void pack_panels(const Strip<T>& strip, const Panels& panels, float* to) {
   const int64_t line = kLineElements * static_cast<int64_t>(sizeof(float) / sizeof(T));
@@ -275,6 +276,7 @@ constexpr void fill(GemmKernels::Multiply* by_rows, std::index_sequence<kRows...
 template <int kWidth, int kTileRows>
 constexpr GemmKernels make_kernels() {
   static_assert(kTileRows <= kMaximalTileRows && kTileRows <= kWidth);
+  static_assert((kTileRows + 2) / 2 * 2 >= kWidth, "pack_panels() relies on panels of half a vector");
   GemmKernels kernels{kTileRows,
                       kWidth,
                       {},
