@@ -33,8 +33,10 @@ class Pages final : public DeviceMemory {
 #ifdef __SANITIZE_ADDRESS__
   // AddressSanitizer knows the ends of what malloc() has returned.
   static void* allocate(size_t bytes) {
-    void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (memory) std::memset(memory, 0, bytes);
+    constexpr size_t kPage = 4096;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, kPage, bytes) != 0) return nullptr;
+    std::memset(memory, 0, bytes);
     return memory;
   }
   static void free(void* memory, size_t) { std::free(memory); }
