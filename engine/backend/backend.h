@@ -108,6 +108,9 @@ class Backend {
   virtual std::unique_ptr<BlockTransfer> make_block_transfer(std::byte* to, int64_t bytes) = 0;
   /// A transfer of `sources` to the host. On the host itself, HostCopy::begin() copies.
   virtual std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder order) = 0;
+  /// A transfer between the memory of the device and memory that allocate_on_host() gave. On the host itself, begin() copies.
+  virtual std::unique_ptr<MemoryTransfer> make_memory_transfer(std::vector<MemoryTransfer::Part> parts,
+                                                               TransferDirection direction);
   /// Waits for what was enqueued. Throws Error (kSystem) when the device has failed.
   virtual void wait() {}
   virtual Submission submission() const { return Submission::kEager; }

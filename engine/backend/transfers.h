@@ -27,6 +27,24 @@ class BlockTransfer {
   virtual void send(std::span<const BlockPart> parts) = 0;
 };
 
+enum class TransferDirection { kToHost, kToDevice };
+
+/// Copies between the memory of a device and page-locked memory of the host (Backend::allocate_on_host) while the device
+/// computes. Both calls may be recorded, if the same recording has both.
+class MemoryTransfer {
+ public:
+  struct Part {
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    int64_t bytes = 0;
+  };
+  virtual ~MemoryTransfer() = default;
+  /// Begins to copy, after the work that was enqueued before.
+  virtual void begin() = 0;
+  /// Makes work that is enqueued from now on begin after the copies.
+  virtual void hold_back() = 0;
+};
+
 /// Memory that is copied.
 using CopySources = std::vector<std::span<const std::byte>>;
 

@@ -78,6 +78,7 @@ class Executor::Implementation {
   void run(const KernelSteps& segment, int64_t iteration);
   void run(const CollectiveStep& step, int64_t iteration);
   void run(const StartStep& step, int64_t iteration);
+  void run(const TransferStep& step, int64_t iteration);
   void run(const WaitStep& step, int64_t iteration);
   void run(const LoopStep& step, int64_t iteration);
   /// Runs an instruction. If each is awaited on the device, waits for it; an error then names the instruction.
@@ -299,6 +300,11 @@ void Executor::Implementation::run(const StartStep& step, int64_t) {
   });
 }
 
+void Executor::Implementation::run(const TransferStep& step, int64_t) {
+  const ProgramProfile::Span span = profile_.span(*step.instruction);
+  run_located(step, [&] { step.transfer->begin(); });
+}
+
 void Executor::Implementation::run(const WaitStep& step, int64_t iteration) {
   const ProgramProfile::Span span = profile_.span(*step.instruction);
   run_located(step, [&] {
@@ -308,6 +314,7 @@ void Executor::Implementation::run(const WaitStep& step, int64_t iteration) {
       workers_[0].work.bytes += pending->bytes;
       workers_[0].work.bytes_to_processes += pending->collective->bytes_sent();
     }
+    for (MemoryTransfer* transfer : step.transfers) transfer->hold_back();
   });
   check(step, step.instruction->inputs, iteration);
 }

@@ -74,7 +74,8 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
   MemoryPlan plan;
   plan.differing = differing_axes(hosted);
   plan.offsets.assign(program.values.size(), -1);
-  std::map<Copies, std::vector<Region>> blocks;
+  using Blocks = std::map<Copies, std::vector<Region>>;
+  Blocks on_device, on_host;
   std::map<Copies, int64_t> counts;  ///< by stored copies: those in this process
   const auto count = [&](const Copies& stored) {
     const auto [known, is_new] = counts.try_emplace(stored);
@@ -84,8 +85,8 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
   for_each_region(program, [&](const Value& value, const Region& region) {
     const Copies stored = mesh.stored(value.copies(), replicate);
     if (count(stored) == 0) return;
-    blocks[plan.arena_of(stored)].push_back(region);
-    MemoryPlan::Arena& arena = plan.arenas[plan.arena_of(stored)];
+    (value.on_host ? on_host : on_device)[plan.arena_of(stored)].push_back(region);
+    MemoryPlan::Arena& arena = (value.on_host ? plan.host_arenas : plan.arenas)[plan.arena_of(stored)];
     arena.copies = std::max<int64_t>(arena.copies, count(stored));
   });
   int64_t inputs = 0;
@@ -93,12 +94,18 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
     inputs += bytes * count(mesh.stored(value.copies(), replicate));
   });
   plan.process.inputs = whole_pages(input_block_bytes(inputs));
-  for (auto& [copies, list] : blocks) {
-    MemoryPlan::Arena& arena = plan.arenas[copies];
-    arena.bytes = place(list);
-    for (const Region& block : list) plan.offsets[block.id] = block.offset;
-    plan.process.temporaries += whole_pages(arena.bytes * arena.copies);
-  }
+  const auto place_all = [&plan](Blocks& blocks, std::map<Copies, MemoryPlan::Arena>& arenas) {
+    int64_t bytes = 0;
+    for (auto& [copies, list] : blocks) {
+      MemoryPlan::Arena& arena = arenas[copies];
+      arena.bytes = place(list);
+      for (const Region& block : list) plan.offsets[block.id] = block.offset;
+      bytes += whole_pages(arena.bytes * arena.copies);
+    }
+    return bytes;
+  };
+  plan.process.temporaries = place_all(on_device, plan.arenas);
+  plan.process.temporaries_on_host = place_all(on_host, plan.host_arenas);
   std::map<Variable::Kind, int64_t> kinds;  ///< bytes of the variables in this process
   for (const ProgramVariable& variable : program.variables) {
     if (!variable.variable.on_host)
@@ -110,8 +117,9 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
 
 std::vector<MemoryPlan::Position> position_memory(const Program& program) {
   StageRegions alone;  // a position that shares nothing needs one arena
-  for_each_region(
-      program, [&](const Value& value, const Region& region) { alone.add(stage_of(value.layout), region); });
+  for_each_region(program, [&](const Value& value, const Region& region) {
+    if (!value.on_host) alone.add(stage_of(value.layout), region);
+  });
   int64_t inputs = 0;
   for_each_input(program, [&](const Value& /*value*/, int64_t bytes) { inputs += bytes; });
   size_t stages = alone.stages();

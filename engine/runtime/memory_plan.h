@@ -27,8 +27,9 @@ struct MemoryPlan {
   std::vector<int64_t>
       offsets;  ///< by value, within its arena; -1: it is no temporary, or not of this process
   std::map<Copies, Arena> arenas;
-  AxisMask differing = 0;  ///< mesh dimensions along which the positions of the process differ
-  /// The key in `arenas` for values that are stored so.
+  std::map<Copies, Arena> host_arenas;  ///< of values in the host's memory (Value::on_host)
+  AxisMask differing = 0;               ///< mesh dimensions along which the positions of the process differ
+  /// The key in `arenas` and `host_arenas` for values that are stored so.
   Copies arena_of(const Copies& stored) const {
     const bool has_pin = stored.pin && has_axis(differing, stored.pin->axis);
     return {stored.axes & differing, has_pin ? stored.pin : std::nullopt};
@@ -38,7 +39,7 @@ struct MemoryPlan {
   struct Position {
     int64_t variables = 0;  ///< at rest, without those in the host's memory (Variable::on_host)
     int64_t inputs = 0;
-    int64_t temporaries = 0;
+    int64_t temporaries = 0;  ///< without those in the host's memory
     int64_t total() const { return variables + inputs + temporaries; }
   };
   std::vector<Position> stages;  ///< by stage of the pipeline; a program without stages has one entry
@@ -53,6 +54,7 @@ struct MemoryPlan {
     int64_t variables = 0;  ///< without those in the host's memory
     int64_t inputs = 0;
     int64_t temporaries = 0;
+    int64_t temporaries_on_host = 0;  ///< of a GPU's machine; no part of total()
     int64_t total() const { return variables + inputs + temporaries; }
   } process;
 };

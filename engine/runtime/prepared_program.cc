@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "engine/base/check.h"
 #include "engine/comm/move_plan.h"
@@ -58,7 +59,8 @@ size_t largest_scratch(const Program& program, const std::vector<Instruction>& b
   for (const Instruction& instruction : block) {
     if (instruction.is<action::Loop>()) {
       bytes = std::max(bytes, largest_scratch(program, instruction.body(), backend));
-    } else if (!instruction.is<action::Done>() && !instruction.is_collective()) {
+    } else if (!instruction.is<action::Transfer>() && !instruction.is<action::Done>() &&
+               !instruction.is_collective()) {
       bytes = std::max(bytes, kernel_of(program, instruction, backend, 0)->scratch_bytes());
     }
   }
@@ -111,6 +113,8 @@ void PreparedProgram::allocate() {
   for (const auto& [copies, arena] : memory_.arenas) {
     arenas_[copies] = backend_.allocate(aligned(arena.bytes) * arena.copies);
   }
+  for (const auto& [copies, arena] : memory_.host_arenas)
+    host_arenas_[copies] = backend_.allocate_on_host(aligned(arena.bytes) * arena.copies);
   std::vector<int64_t> bytes;
   for (const auto& [name, id] : program_.inputs)
     bytes.push_back(aligned(program_.local_bytes(id)) * copies(stored(id)).size());
@@ -137,7 +141,9 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
   const int64_t copy = *copies(stored(root)).find(position);
   MTF_CHECK(memory_.offsets[root] >= 0, "%{} has no memory", value.name);
   const Copies arena = memory_.arena_of(stored(root));
-  return arenas_.at(arena)->data() + copy * aligned(memory_.arenas.at(arena).bytes) + memory_.offsets[root] +
+  const auto& [memory, plan] =
+      value.on_host ? std::tie(host_arenas_, memory_.host_arenas) : std::tie(arenas_, memory_.arenas);
+  return memory.at(arena)->data() + copy * aligned(plan.at(arena).bytes) + memory_.offsets[root] +
          program_.offset(id);
 }
 
@@ -161,7 +167,10 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
       segments.push_back({LoopStep{{&instruction}, loop->count, prepare(loop->body)}});
     } else if (instruction.is<action::Done>()) {
       WaitStep wait = prepare_wait(instruction);
-      if (!wait.awaited.empty()) segments.push_back({std::move(wait)});
+      if (!wait.awaited.empty() || !wait.transfers.empty()) segments.push_back({std::move(wait)});
+    } else if (instruction.is<action::Transfer>()) {
+      if (copies(stored(instruction.inputs[0])).size() > 0)
+        segments.push_back({prepare_transfer(instruction)});
     } else if (!instruction.is_collective()) {
       const Copies computed = computed_over(instruction);
       if (copies(computed).size() == 0) continue;  // another process has this stage
@@ -312,12 +321,28 @@ StartStep PreparedProgram::prepare_start(const Instruction& instruction) {
   return step;
 }
 
+TransferStep PreparedProgram::prepare_transfer(const Instruction& instruction) {
+  const ValueId from = instruction.inputs[0], to = instruction.outputs[0];
+  const HostedCopies& held = copies(stored(from));
+  std::vector<MemoryTransfer::Part> parts;
+  for (int64_t copy = 0; copy < held.size(); ++copy) {
+    const int64_t position = held.position(copy);
+    parts.push_back({address(to, position), address(from, position), program_.local_bytes(from)});
+  }
+  const auto direction =
+      instruction.as<action::Transfer>()->to_host ? TransferDirection::kToHost : TransferDirection::kToDevice;
+  transfers_[to] = backend_.make_memory_transfer(std::move(parts), direction);
+  return {{&instruction}, transfers_[to].get()};
+}
+
 WaitStep PreparedProgram::prepare_wait(const Instruction& instruction) const {
   WaitStep step{{&instruction}};
   for (ValueId id : instruction.inputs) {
     const auto found = pending_of_.find(id);
     if (found != pending_of_.end() && std::ranges::find(step.awaited, found->second) == step.awaited.end())
       step.awaited.push_back(found->second);
+    if (const auto transfer = transfers_.find(id); transfer != transfers_.end())
+      step.transfers.push_back(transfer->second.get());
   }
   return step;
 }

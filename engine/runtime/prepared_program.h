@@ -80,9 +80,15 @@ struct StartStep : PreparedStep {
   PendingCollective* pending = nullptr;
 };
 
-/// Waits for collectives between processes.
+/// Begins to copy between the memory of a GPU and that of its machine.
+struct TransferStep : PreparedStep {
+  MemoryTransfer* transfer = nullptr;
+};
+
+/// Waits for collectives between processes, or for transfers.
 struct WaitStep : PreparedStep {
   std::vector<PendingCollective*> awaited = {};
+  std::vector<MemoryTransfer*> transfers = {};
 };
 
 struct PreparedSegment;
@@ -95,7 +101,7 @@ struct LoopStep : PreparedStep {
 
 /// What runs between two points at which all workers wait for each other.
 struct PreparedSegment {
-  std::variant<KernelSteps, CollectiveStep, StartStep, WaitStep, LoopStep> steps;
+  std::variant<KernelSteps, CollectiveStep, StartStep, TransferStep, WaitStep, LoopStep> steps;
 };
 
 class PreparedProgram {
@@ -133,6 +139,7 @@ class PreparedProgram {
   bool has_at_rest(const Instruction& instruction, int64_t position) const;
   int64_t receiving_member(const Instruction& instruction, int64_t member) const;
   StartStep prepare_start(const Instruction& instruction);
+  TransferStep prepare_transfer(const Instruction& instruction);
   WaitStep prepare_wait(const Instruction& instruction) const;
   /// The instruction with the addresses of its guard, and whether it writes variables.
   PreparedStep prepare_step(const Instruction& instruction) const;
@@ -152,14 +159,15 @@ class PreparedProgram {
   RemoteGroupPlans groups_;
   mutable std::map<Copies, HostedCopies> copies_;
   MemoryPlan memory_;
-  std::map<Copies, std::unique_ptr<DeviceMemory>> arenas_;
+  std::map<Copies, std::unique_ptr<DeviceMemory>> arenas_, host_arenas_;
   std::unique_ptr<ProgramInputs> inputs_;
   std::deque<std::vector<int64_t>> begins_;
   std::map<std::pair<ValueId, int64_t>, const std::vector<int64_t>*> begin_of_;
   std::deque<PendingCollective> pending_;
   std::map<ValueId, PendingCollective*>
-      pending_of_;        ///< by result value; those in which this process takes part
-  StartStep last_start_;  ///< the last one that was prepared
+      pending_of_;  ///< by result value; those in which this process takes part
+  std::map<ValueId, std::unique_ptr<MemoryTransfer>> transfers_;  ///< by result value
+  StartStep last_start_;                                          ///< the last one that was prepared
   std::vector<PreparedSegment> segments_;
   size_t scratch_bytes_ = 0;
 };

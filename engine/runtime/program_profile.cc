@@ -8,7 +8,8 @@ namespace mtf {
 
 const ProfileLabel* ProgramProfile::label_of(Profile& profile, const Program& program,
                                              const Instruction& instruction) {
-  const bool communicates = instruction.is_collective() || instruction.is<action::Done>();
+  const bool communicates =
+      instruction.is_collective() || instruction.is<action::Transfer>() || instruction.is<action::Done>();
   std::string name = name_of(instruction);
   if (!instruction.provenance.path.empty()) name += " " + instruction.provenance.path;
   std::string line = to_string(program, instruction);

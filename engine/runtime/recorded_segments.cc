@@ -11,8 +11,14 @@ namespace {
 bool is_alone(const PreparedSegment& segment) {
   if (const auto* loop = std::get_if<LoopStep>(&segment.steps))
     return std::ranges::all_of(loop->body, is_alone);
-  return !std::holds_alternative<StartStep>(segment.steps) &&
-         !std::holds_alternative<WaitStep>(segment.steps);
+  const auto* wait = std::get_if<WaitStep>(&segment.steps);
+  return !std::holds_alternative<StartStep>(segment.steps) && (wait == nullptr || wait->awaited.empty());
+}
+
+/// True if the segment begins a transfer, or awaits one. A recording holds both or neither of them.
+bool is_transfer(const PreparedSegment& segment) {
+  const auto* wait = std::get_if<WaitStep>(&segment.steps);
+  return std::holds_alternative<TransferStep>(segment.steps) || (wait != nullptr && !wait->transfers.empty());
 }
 
 }  // namespace
@@ -21,8 +27,9 @@ RecordedSegments::RecordedSegments(Backend& backend, Communicator& communicator,
                                    std::span<const PreparedSegment> segments)
     : backend_(backend), communicator_(communicator) {
   const bool records = is_everywhere(backend.submission() == Submission::kRecorded);
+  const bool is_whole = communicator.is_on_device() || std::ranges::all_of(segments, is_alone);
   const auto is_recordable = [&](const PreparedSegment& segment) {
-    return records && (communicator.is_on_device() || is_alone(segment));
+    return records && (is_whole || (is_alone(segment) && !is_transfer(segment)));
   };
   for (size_t begin = 0, end = 0; begin < segments.size(); begin = end) {
     const bool recordable = is_recordable(segments[begin]);

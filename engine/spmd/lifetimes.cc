@@ -77,8 +77,8 @@ std::vector<int64_t> bytes_in_use(const Program& program, const std::vector<Life
   };
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
-    if (value.storage != Value::Storage::kTemporary || value.alias != kNoValue || lifetimes[id].begin < 0)
-      continue;
+    const bool is_apart = value.storage != Value::Storage::kTemporary || value.on_host;
+    if (is_apart || value.alias != kNoValue || lifetimes[id].begin < 0) continue;
     const int64_t of_value = aligned(program.local_bytes(id));
     change(lifetimes[id].begin, of_value);
     change(lifetimes[id].end + 1, -of_value);

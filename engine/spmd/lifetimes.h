@@ -23,7 +23,7 @@ struct Lifetime {
 /// beyond an iteration of a loop lives during the whole loop.
 std::vector<Lifetime> lifetimes(const Program& program);
 
-/// The bytes of temporaries in use on one position, by moment. `lifetimes` are those of the program.
+/// The bytes of temporaries in use on one position, by moment, without those in the host's memory. `lifetimes` are those of the program.
 std::vector<int64_t> bytes_in_use(const Program& program, const std::vector<Lifetime>& lifetimes);
 
 /// `bytes` rounded up to whole cache lines, at which values are aligned.

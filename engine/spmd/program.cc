@@ -111,6 +111,7 @@ std::string name_of(const Instruction& instruction) {
           [](const action::Place&) { return std::string("place"); },
           [](const action::Loop&) { return std::string("repeat"); },
           [&](const action::Communicate& a) { return std::string(std::visit(collective, a.collective)); },
+          [](const action::Transfer& a) { return std::string(a.to_host ? "to_host" : "from_host"); },
           [](const action::Done&) { return std::string("done"); },
       },
       instruction.action);

@@ -35,8 +35,9 @@ struct Value {
   Storage storage = Storage::kTemporary;
   int index = -1;  ///< into Program::variables or Program::inputs
   ValueId alias =
-      kNoValue;        ///< value whose memory this one shares (views, in-place results, parts of stacks)
-  int64_t offset = 0;  ///< bytes of one position's slice of `alias` that precede this value
+      kNoValue;          ///< value whose memory this one shares (views, in-place results, parts of stacks)
+  int64_t offset = 0;    ///< bytes of one position's slice of `alias` that precede this value
+  bool on_host = false;  ///< a temporary in page-locked memory of a GPU's machine
 };
 
 struct Instruction;
@@ -105,7 +106,11 @@ struct Communicate {
   std::shared_ptr<const Operation> required_by = nullptr;  ///< operation that needs the result; may be null
   bool started = false;                                    ///< a Done awaits the result
 };
-/// Waits for the collectives that make the inputs. They read `kept` until then.
+/// Begins to copy the input between the memory of a GPU and that of its machine (Value::on_host). A Done awaits the result.
+struct Transfer {
+  bool to_host = false;
+};
+/// Waits for the collectives or transfers that make the inputs. They read `kept` until then.
 struct Done {
   std::vector<ValueId> kept;
 };
@@ -113,7 +118,7 @@ struct Done {
 }  // namespace action
 
 using Action = std::variant<action::Run, action::Slice, action::Copy, action::Accumulate, action::Place,
-                            action::Loop, action::Communicate, action::Done>;
+                            action::Loop, action::Communicate, action::Transfer, action::Done>;
 
 struct Instruction {
   Action action;

@@ -255,6 +255,7 @@ void Explainer::count_views() {
   for (ValueId id = 0; id < static_cast<ValueId>(program_.values.size()); ++id) {
     if (program_.values[id].alias == kNoValue || makers_.contains(id)) continue;
     const Maker* made = maker(id);
+    if (made && made->instruction->is<action::Transfer>()) continue;  // a view of what came back was counted
     count_output("reshape", id, made ? made->times : 1);
   }
 }

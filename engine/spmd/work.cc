@@ -173,7 +173,8 @@ std::string_view name_of(WorkKind kind) {
 }
 
 std::optional<Work> work_of(const Program& program, const Instruction& instruction) {
-  if (instruction.is<action::Loop>() || instruction.is<action::Done>()) return std::nullopt;
+  if (instruction.is<action::Loop>() || instruction.is<action::Transfer>() || instruction.is<action::Done>())
+    return std::nullopt;
   if (instruction.is_collective()) return Work{WorkKind::kCollective, 0, bytes_sent(program, instruction)};
   const bool updates = instruction.provenance.phase == Phase::kUpdate;
   Work work;

@@ -53,7 +53,7 @@ struct Work {
   double logits = 0;            ///< logits of attention
 };
 
-/// Returns the work of an instruction; nothing for a loop, whose body has the work, and for a wait.
+/// Returns the work of an instruction; nothing for a loop, whose body has the work, for a transfer and for a wait.
 std::optional<Work> work_of(const Program& program, const Instruction& instruction);
 
 }  // namespace mtf

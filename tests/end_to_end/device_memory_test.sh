@@ -61,6 +61,7 @@ expect_planned eight mesh=all:8 layout=batch:all "optimizer_layout=io:all;h2:all
 expect_planned evaluation devices=cuda "evaluate.datasets={a: $set}" evaluate.every=1 evaluate.batch_size=32
 expect_planned microbatches devices=cuda train.batch_size=64 train.microbatches=4
 expect_planned offload devices=cuda offload.slots=host
+expect_planned activations devices=cuda offload.activations=host offload.least_bytes=1KB
 # A process with a GPU of its own for each position, which mtf-train starts.
 export MTF_EMULATED_DEVICES=2
 expect_planned processes mesh=all:2 layout=batch:all parameter_layout=io:all devices=cuda

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests offload.slots: host on an emulated GPU: the same bits as without, after a kill, on meshes and in processes as well; the
-# plan has less memory of the GPU, more of the machine and the time of the link; train.recompute: auto counts on it.
+# Tests offload.slots: host and offload.activations: host on an emulated GPU: the same bits as without, after a kill, on meshes
+# and in processes as well; the plan has less memory of the GPU, more of the machine and the time of the link;
+# train.recompute: auto counts on it.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 use_emulated_gpu
@@ -94,8 +95,62 @@ limit=$("$mtf_train" blocks.yaml devices=cuda run.mode=explain explain.format=js
 [ "$(chosen offload.slots=host)" = none ] || fail "recomputes what fits"
 [ "$(chosen offload.slots=device)" != none ] || fail "recomputes nothing where the slots do not fit"
 
-# On the processor the key changes nothing, and a line says so.
-expect_exit 0 "${run[@]}" devices=cpu optimizer=adamw offload.slots=host run.model_dir=processor
+# kept NAME ARGUMENT...: runs with activations on the GPU and on the host must have the same bits.
+kept() {
+  local name=$1 place
+  shift
+  for place in device host; do
+    expect_exit 0 "$mtf_train" blocks.yaml train.batch_size=24 train.steps=4 train.log_every=1 devices=cuda "$@" \
+      offload.activations=$place offload.least_bytes=1KB "run.model_dir=kept.$name.$place"
+  done
+  grep -q "results kept for the backward pass" "kept.$name.host/log.txt" || fail "$name: nothing is moved"
+  expect_exit 0 "$mtf_compare" "kept.$name.device" "kept.$name.host"
+  expect_text "same: 4 steps"
+}
+kept alone
+MTF_EMULATED_STREAMS=early kept early
+MTF_CUDA_GRAPHS=0 kept enqueued
+MTF_CUDA_CHECK=1 kept awaited
+kept microbatches train.microbatches=3
+kept recomputed "train.recompute={residual: 3}"
+kept checked run.check_replicas=true mesh=all:2 layout=batch:all "devices=cuda:0*2"
+kept positions mesh=all:4 layout=batch:all parameter_layout=hidden:all "devices=cuda:0*4"
+kept split "mesh=rows:2;cols:2" "layout=batch:rows;hidden:cols" "devices=cuda:0*4"
+MTF_EMULATED_DEVICES=2 kept gpus mesh=all:2 layout=batch:all parameter_layout=hidden:all
+MTF_EMULATED_DEVICES=2 kept gloo mesh=all:2 layout=batch:all cluster.collectives=gloo
+kept stages mesh=stages:2 layout=layers:stages train.microbatches=4 "devices=cuda:0*2"
+kept slots offload.slots=host precision.slots=int8
+
+# kept_plan KEY ARGUMENT...: prints a number of the plan of the large model.
+kept_plan() {
+  local key=$1
+  shift
+  "$mtf_train" blocks.yaml devices=cuda "$@" run.mode=explain explain.format=json > explained.json || fail "cannot explain $*"
+  python3 -c "import json; plan = json.load(open('explained.json')); print($key)"
+}
+temporaries='plan["memory"]["device"]["parts"]["temporaries"]'
+on_host='plan["memory"]["process"]["parts"].get("results kept for the backward pass", 0)'
+without=$(kept_plan "$temporaries") with=$(kept_plan "$temporaries" offload.activations=host)
+moved=$(kept_plan "$on_host" offload.activations=host)
+echo "temporaries of $without bytes: $with on the GPU with $moved on the machine"
+[ $((3 * with)) -lt $((2 * without)) ] || fail "the GPU keeps what was moved"
+[ "$moved" -ge $((without - with)) ] || fail "the machine has $moved bytes"
+[ "$(kept_plan "$on_host")" -eq 0 ] && [ "$(kept_plan "$on_host" offload.activations=host offload.least_bytes=2MB)" -eq 0 ] || fail "small results move"
+
+# A fast link hides the copies; with a slow one the step takes as long as it.
+fast="{device: {kind: cuda, flops: 1e12, bandwidth: 1e12, host_link: 1e15}}"
+slow="{device: {kind: cuda, flops: 1e15, bandwidth: 1e15, host_link: 1e9}}"
+python3 - "$(kept_plan "$seconds" "hardware=$fast")" "$(kept_plan "$seconds" "hardware=$fast" offload.activations=host)" \
+  "$(kept_plan "$seconds" "hardware=$slow" offload.activations=host)" "$moved" << 'END' || fail "the times of transfers"
+import sys
+without, hidden, by_link, moved = map(float, sys.argv[1:])
+assert hidden < 1.01 * without, (hidden, without)
+assert by_link > 1.9 * moved / 1e9, (by_link, moved)
+END
+
+# On the processor the keys change nothing, and a line says so.
+expect_exit 0 "${run[@]}" devices=cpu optimizer=adamw offload.slots=host offload.activations=host run.model_dir=processor
 expect_text "\`offload.slots: host\` is for GPUs"
+expect_text "\`offload.activations: host\` is for GPUs"
 expect_exit 2 "${run[@]}" offload.slots=disk
 expect_text "offload.slots"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 
 #include "engine/graph/gradients.h"
@@ -53,6 +55,7 @@ void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std
       ASSERT_GE(plan.offsets[result], 0) << what;
       for (ValueId other : kept) {
         if (other == result || plan.offsets[other] < 0) continue;
+        if (program.values[other].on_host != program.values[result].on_host) continue;
         if (plan.arena_of(program.values[other].varies) != plan.arena_of(program.values[result].varies))
           continue;
         const bool apart = plan.offsets[result] + program.local_bytes(result) <= plan.offsets[other] ||
@@ -77,6 +80,7 @@ void expect_no_overlap(const Program& program, const MemoryPlan& plan, const std
 
 TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
   int planned = 0;
+  int64_t moved = 0;
   for (uint32_t seed = 0; planned < tries(400); ++seed) {
     const RandomGraph random = random_graph(seed);
     for (const char* mesh : {"x:1", "x:2;y:2", "x:2;y:3"}) {
@@ -84,7 +88,10 @@ TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
       if (!layouts) continue;
       // Every other case is distributed, with one process for each position.
       const bool is_distributed = planned % 2 == 1;
-      const Program program = partition(*random.graph, *layouts, {.asynchronous = is_distributed});
+      const auto offloaded = planned % 3 == 2 ? std::optional<int64_t>(1) : std::nullopt;
+      const Program program =
+          partition(*random.graph, *layouts, {.asynchronous = is_distributed, .offloaded_bytes = offloaded});
+      moved += std::ranges::count_if(program.values, &Value::on_host);
       const int processes = is_distributed ? static_cast<int>(layouts->mesh.size()) : 1;
       const MemoryPlan plan = plan_memory(program, false, {processes, processes / 2});
       expect_no_overlap(program, plan, "seed " + std::to_string(seed) + " on " + mesh);
@@ -92,12 +99,14 @@ TEST(MemoryPlan, NoResultOverwritesAValueThatIsReadLater) {
       for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
         if (plan.offsets[id] < 0) continue;
         EXPECT_EQ(plan.offsets[id] % 64, 0);
+        const auto& arenas = program.values[id].on_host ? plan.host_arenas : plan.arenas;
         EXPECT_LE(plan.offsets[id] + program.local_bytes(id),
-                  plan.arenas.at(plan.arena_of(program.values[id].varies)).bytes);
+                  arenas.at(plan.arena_of(program.values[id].varies)).bytes);
       }
       ++planned;
     }
   }
+  EXPECT_GT(moved, 0);
 }
 
 TEST(MemoryPlan, ReusesTheMemoryOfValuesThatAreDead) {

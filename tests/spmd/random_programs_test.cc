@@ -95,6 +95,23 @@ TEST(RandomPrograms, AnyNumberOfProcessesGivesTheBitsOfOne) {
   });
 }
 
+/// Results wait for the backward pass in memory of their own, between copies.
+TEST(RandomPrograms, OffloadingKeepsTheBits) {
+  int64_t moved = 0;
+  for_random_programs(150, [&](const RandomGraph& random, const Layouts& layouts, const std::string& what) {
+    MeshRunOptions options = options_for(random);
+    const MeshRun before = run_on_mesh(*random.graph, layouts, random.feeds, options);
+    options.partition.offloaded_bytes = 1;
+    const MeshRun after = run_on_mesh(*random.graph, layouts, random.feeds, options);
+    expect_equal(after, before, what);
+    moved += std::ranges::count_if(after.program.values, &Value::on_host);
+    const auto processes = static_cast<int>(layouts.mesh.size());
+    for (const MeshRun& run : run_on_processes(processes, *random.graph, layouts, random.feeds, options))
+      expect_equal(run, before, what + " in processes");
+  });
+  EXPECT_GT(moved, 0);
+}
+
 struct Pass {
   const char* name;
   std::function<Program(Program)> run;
@@ -110,6 +127,7 @@ const Pass kPasses[] = {
     {"reuse_memory", reuse_memory},
     {"land_collectives",
      [](Program p) { return land_collectives(reuse_memory(split_collectives(std::move(p)))); }},
+    {"offload_activations", [](Program p) { return offload_activations(std::move(p), 1); }},
 };
 
 TEST(RandomPrograms, EachPassAloneKeepsTheResults) {

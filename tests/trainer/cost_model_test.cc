@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "engine/ops/attention.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
@@ -66,6 +68,26 @@ TEST(CostModel, BytesInTheMemoryOfTheHostCrossTheLink) {
   update.host_bytes = 50;
   EXPECT_DOUBLE_EQ(model.seconds(update), 5);
   EXPECT_DOUBLE_EQ(model.least_seconds(update), 5);
+}
+
+TEST(CostModel, TransfersToTheHostRunWhileTheDeviceComputes) {
+  HardwareOptions hardware = machine(DeviceKind::kCuda);
+  hardware.device.host_link = 64;
+  const CostModel model(hardware, alone());
+  Program program;
+  const auto add = [&](bool on_host) {
+    Value value{.name = {}, .shape = {{"a", 32}}, .layout = Layout::replicated(1)};
+    value.on_host = on_host;
+    return program.add_value(std::move(value));
+  };
+  const ValueId kept = add(false), on_host = add(true), other = add(false), copy = add(false);
+  program.instructions.push_back({action::Transfer{true}, {kept}, {on_host}});
+  program.instructions.push_back({action::Copy{}, {other}, {copy}});
+  program.instructions.push_back({action::Done{{kept}}, {on_host}});
+  EXPECT_DOUBLE_EQ(model.transfer(program, program.instructions[0]), 2);
+  const StepPrediction prediction = predict_step(schedule_of(program, model));
+  EXPECT_DOUBLE_EQ(prediction.computing, 2.56);
+  EXPECT_DOUBLE_EQ(prediction.seconds, 2.56);
 }
 
 TEST(CostModel, RatesDependOnTypeAndShape) {

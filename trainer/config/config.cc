@@ -308,9 +308,22 @@ DType slot_type_of(const Config& config) {
   MTF_CHECK(false, "slot type {}", static_cast<int>(config.precision.slots));
 }
 
+namespace {
+
+bool is_on_gpus(const Config& config) {
+  return !config.devices.empty() && config.devices.front().starts_with("cuda");
+}
+
+}  // namespace
+
 bool slots_on_host(const Config& config) {
-  const bool is_cuda = !config.devices.empty() && config.devices.front().starts_with("cuda");
-  return config.offload.slots == MemoryPlace::kHost && is_cuda && parameter_servers(config) == nullptr;
+  return config.offload.slots == MemoryPlace::kHost && is_on_gpus(config) &&
+         parameter_servers(config) == nullptr;
+}
+
+std::optional<int64_t> offloaded_bytes(const Config& config) {
+  if (config.offload.activations == MemoryPlace::kDevice || !is_on_gpus(config)) return std::nullopt;
+  return config.offload.least_bytes.value;
 }
 
 Config resolved(const Config& config) {

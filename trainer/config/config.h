@@ -214,6 +214,8 @@ enum class MemoryPlace { kDevice, kHost };
 /// What a GPU does not keep in its own memory.
 struct OffloadOptions {
   MemoryPlace slots = MemoryPlace::kDevice;
+  MemoryPlace activations = MemoryPlace::kDevice;
+  config::Bytes least_bytes{1'000'000};  ///< of a result on one position
 };
 
 /// By mesh dimension and stage: names of layers.
@@ -423,6 +425,8 @@ Precision precision_of(const Config& config);
 DType slot_type_of(const Config& config);
 /// True if optimizer slots lie in the host's memory: offload.slots on GPUs. Parameter servers compute on the processor.
 bool slots_on_host(const Config& config);
+/// The bytes from which on results wait for the backward pass in the host's memory: offload.activations on GPUs.
+std::optional<int64_t> offloaded_bytes(const Config& config);
 
 /// The configuration with sizes resolved and paths absolute.
 Config resolved(const Config& config);

@@ -274,6 +274,11 @@ void describe(config::Visitor& visit, OffloadOptions& options) {
   visit("slots", options.slots,
         "where optimizer slots lie: device; host: in page-locked memory of the machine, which updates on the "
         "GPU read and write over its link. The processor has one memory");
+  visit("activations", options.activations,
+        "where results of the forward pass lie until the backward pass reads them: device; host: in "
+        "page-locked memory of the machine, to which and from which they are copied while the GPU computes");
+  visit("least_bytes", options.least_bytes,
+        "activations: results of at least so many bytes on one position are copied");
 }
 
 void describe(config::Visitor& visit, TraceOptions& options) {

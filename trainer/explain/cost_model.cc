@@ -123,6 +123,11 @@ double CostModel::least_seconds(const Work& work) const {
   return crowding() * std::max({flops, work.bytes / rate, link_seconds(work)}) / threads;
 }
 
+double CostModel::transfer(const Program& program, const Instruction& instruction) const {
+  const auto copies = static_cast<double>(count(computed_over(program, instruction, placement_.replicates)));
+  return local_bytes(program, instruction.inputs) * copies / hardware_.device.host_link;
+}
+
 double CostModel::crowding() const {
   if (is_gpu()) return 1;
   return std::max(

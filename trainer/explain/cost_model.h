@@ -6,7 +6,7 @@
 //
 // A local instruction takes an overhead and the longer one of its products, at a rate by type and shape, and of its
 // bytes, at a rate by kind and by whether its working set fits into the cache, or of those in the host's memory over a
-// GPU's link to it. A process runs it once for each of its
+// GPU's link to it. What is copied over that link while the GPU computes (action::Transfer) takes its bytes. A process runs it once for each of its
 // positions with a result of their own, as Executor does: with at least as many of these as threads, each thread runs
 // whole segments for one after the other; otherwise the threads share each instruction. Threads of several processes on
 // a machine share its cores.
@@ -63,6 +63,9 @@ class CostModel {
   /// The time of a stretch of local instructions that a process runs once for each of `coordinates`. The work of each
   /// is in `works`, its time is written to `times`.
   void segment(const std::vector<Work>& works, int64_t coordinates, std::vector<double>& times) const;
+
+  /// The seconds that a transfer (action::Transfer) takes of a GPU's link to its machine.
+  double transfer(const Program& program, const Instruction& instruction) const;
 
   /// The number of these copies in the first process that has any.
   int64_t count(const Copies& copies) const {

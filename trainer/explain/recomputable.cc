@@ -55,7 +55,7 @@ class ScopeTable {
   void read(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
       read(instruction.body());
-      if (instruction.is<action::Loop>()) continue;
+      if (instruction.is<action::Loop>() || instruction.is<action::Transfer>()) continue;
       const bool is_forward = instruction.provenance.phase == Phase::kForward;
       for (const ValueId id : instruction.inputs) {
         const auto scope = scopes_.find(program_.root(id));

@@ -20,6 +20,8 @@ class Scheduler {
       const Instruction& instruction = instructions[i];
       if (instruction.is_collective()) {
         start(instruction, items);
+      } else if (instruction.is<action::Transfer>()) {
+        transfer(instruction, items);
       } else if (instruction.is<action::Done>()) {
         wait(instruction, items);
       } else if (instruction.is<action::Loop>()) {
@@ -36,7 +38,8 @@ class Scheduler {
     return computed_over(program_, instruction, model_.placement().replicates);
   }
   static bool is_local(const Instruction& instruction) {
-    return !instruction.is_collective() && !instruction.is<action::Done>() && !instruction.is<action::Loop>();
+    return !instruction.is_collective() && !instruction.is<action::Transfer>() &&
+           !instruction.is<action::Done>() && !instruction.is<action::Loop>();
   }
 
   /// Adds the local instructions from `begin` on that run over the same mesh dimensions; returns where they end.
@@ -95,6 +98,18 @@ class Scheduler {
     if (!communicate.started || !model_.placement().overlaps) items.push_back(ScheduledWait{{message}});
   }
 
+  void transfer(const Instruction& instruction, std::vector<ScheduleItem>& items) {
+    const Provenance& from = instruction.provenance;
+    const int64_t message = next_transfer_--;
+    messages_[instruction.outputs[0]] = message;
+    items.push_back(ScheduledStart{.message = message,
+                                   .kind = name_of(instruction),
+                                   .layer = from.path,
+                                   .phase = from.phase,
+                                   .seconds = model_.transfer(program_, instruction),
+                                   .lane = lanes_.of(computed(instruction).pin)});
+  }
+
   void wait(const Instruction& instruction, std::vector<ScheduleItem>& items) {
     ScheduledWait wait;
     for (ValueId id : instruction.inputs) {
@@ -112,6 +127,7 @@ class Scheduler {
   std::vector<double> times_;
   std::map<CollectiveRequest, CollectiveTime> known_;
   int64_t next_message_ = 0;  ///< counts as program_facts.h does
+  int64_t next_transfer_ = -1;
   std::unordered_map<ValueId, int64_t> messages_;
 };
 

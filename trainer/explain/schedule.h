@@ -44,9 +44,10 @@ struct ScheduledWork {
   std::optional<int64_t> message = {};  ///< the message of a collective: CollectiveFact::message
   std::optional<int> lane = {};         ///< Lanes: the one that does it; nothing: each
 };
-/// A collective between processes begins; others follow without waiting for its result.
+/// A collective between processes begins, or a transfer between a GPU and its machine; others follow without waiting for its
+/// result. Both are taken to share the network, one after the other.
 struct ScheduledStart {
-  int64_t message = 0;  ///< CollectiveFact::message
+  int64_t message = 0;  ///< CollectiveFact::message; negative: the number of a transfer
   std::string kind;
   AxisMask axes = 0;
   std::string layer;

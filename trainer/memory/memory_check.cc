@@ -35,8 +35,8 @@ void add_temporaries(const Program& program, const std::vector<Instruction>& blo
   for (const Instruction& instruction : block) {
     add_temporaries(program, instruction.body(), plan, replicate, mesh, tensors);
     for (const ValueId id : instruction.outputs) {
-      if (plan.offsets[id] < 0) continue;
       const Value& value = program.values[id];
+      if (plan.offsets[id] < 0 || value.on_host) continue;
       const Copies stored = program.mesh.stored(value.copies(), replicate);
       const std::string& layer = instruction.provenance.path;
       tensors.push_back({program.local_bytes(id) * mesh.size_of(stored),

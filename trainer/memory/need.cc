@@ -223,6 +223,7 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
       host.add("inputs that are sent to the GPU" + of, 2 * plan.process.inputs);
     }
     memory.add("temporaries" + of, plan.process.temporaries);
+    host.add("results kept for the backward pass", plan.process.temporaries_on_host);
     memory.add("kernel scratch" + of, scratch);
     host.add("batches read ahead" + of, batch_bytes(session, *program, use));
     itself += own_bytes(*program, thread_count(session.config), replicate, hosting);

@@ -333,9 +333,13 @@ void choose_attention(const Session& session, Diagnostics& diagnostics) {
   }
 }
 
-/// Warns if `offload.slots: host` has no effect: the processor has one memory.
+/// Warns if `offload` has no effect: the processor has one memory.
 void warn_of_offload(const Session& session, Diagnostics& diagnostics) {
   if (!has_training_step(session.config.run.mode)) return;
+  if (session.config.offload.activations == MemoryPlace::kHost && !offloaded_bytes(session.config)) {
+    diagnostics.warning(session.config.mark("offload.activations"),
+                        "`offload.activations: host` is for GPUs: the processor has one memory");
+  }
   if (session.config.offload.slots == MemoryPlace::kDevice || slots_on_host(session.config)) return;
   diagnostics.warning(
       session.config.mark("offload.slots"),
@@ -520,6 +524,7 @@ PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, 
           .fuse_elementwise = session.backend->fuses_elementwise(),
           .group_variables = !session.backend->is_host(),
           .stack_products = !session.backend->is_host(),
+          .offloaded_bytes = offloaded_bytes(session.config),
           .costs = session.backend->is_host() ? PipelineCosts{}
                                               : PipelineCosts{.read_byte = 250, .sent_byte = 2000}};
 }

@@ -65,9 +65,9 @@ std::unique_ptr<DeviceMemory> CudaBackend::allocate_on_host(int64_t bytes) {
     return std::make_unique<MappedAllocation>(device_, bytes);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kMemory) throw;
-    throw Error(
-        ErrorKind::kMemory, error.problems().front().message,
-        "`offload.slots: device`, `precision.slots: int8`, or an `optimizer_layout` that splits the slots");
+    throw Error(ErrorKind::kMemory, error.problems().front().message,
+                "`offload.slots: device` or `offload.activations: device`, `precision.slots: int8`, an "
+                "`optimizer_layout` that splits the slots, or a larger `offload.least_bytes`");
   }
 }
 
@@ -92,6 +92,12 @@ std::unique_ptr<HostCopy> CudaBackend::make_host_copy(CopySources sources, CopyO
     order == CopyOrder::kInLine ? watched(call) : call();
   };
   return cuda::make_host_copy(*device_, to_host_, std::move(sources), order, wait_for);
+}
+
+std::unique_ptr<MemoryTransfer> CudaBackend::make_memory_transfer(std::vector<MemoryTransfer::Part> parts,
+                                                                  TransferDirection direction) {
+  const Stream copies = direction == TransferDirection::kToHost ? to_host_ : to_device_;
+  return cuda::make_memory_transfer(*device_, copies, std::move(parts));
 }
 
 std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& enqueue) {

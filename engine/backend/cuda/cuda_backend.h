@@ -51,6 +51,8 @@ class CudaBackend final : public Backend {
   }
   std::unique_ptr<BlockTransfer> make_block_transfer(std::byte* to, int64_t bytes) override;
   std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder order) override;
+  std::unique_ptr<MemoryTransfer> make_memory_transfer(std::vector<MemoryTransfer::Part> parts,
+                                                       TransferDirection direction) override;
   void wait() override {
     watched([&] { device_->wait(device_->compute()); });
   }

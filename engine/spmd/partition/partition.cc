@@ -38,6 +38,7 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   if (options.asynchronous) program = land_collectives(std::move(program), options.flights);
   if (options.group_variables) program = group_casts(group_updates(std::move(program)));
   if (options.stack_products) program = stack_products(std::move(program));
+  if (options.offloaded_bytes) program = offload_activations(std::move(program), *options.offloaded_bytes);
   return program;
 }
 

@@ -64,6 +64,9 @@ struct PartitionOptions {
   bool fuse_elementwise = false;  ///< for devices that generate kernels for elementwise operations
   bool group_variables = false;   ///< for devices that cast and update many variables with one kernel each
   bool stack_products = false;    ///< for devices that gain by fewer and larger products
+  /// For GPUs: results of at least so many bytes on a position lie in the memory of the machine between the forward and the
+  /// backward pass. Null: none do.
+  std::optional<int64_t> offloaded_bytes = {};
   PipelineCosts costs = {};
   /// Outputs whose names begin with this prefix stay partial sums, to be reduced elsewhere. Empty: none do.
   std::string partial_outputs = {};

@@ -152,4 +152,15 @@ Program group_casts(Program program);
 /// so that hardly more memory is in use. Memory is already assigned.
 Program stack_products(Program program);
 
+/// Copies results that the backward pass reads again to the memory of a GPU's machine after their last use in the forward
+/// pass, and back before their first use in the backward pass. Those of at least `least_bytes` on a position, which depend on
+/// the inputs of the program, move:
+///   %1 = f(%x), %2 = g(%1), .. %9 = g_gradient(%1, ..)
+///   into  %1 = f(%x), %2 = g(%1), %1_host = to_host(%1), .. done(%1_host), ..
+///         %1_back = from_host(%1_host), .. done(%1_back), %9 = g_gradient(%1_back, ..)
+/// Both copies are in flight while other instructions run. At any time at most a window of bytes is in flight to the host,
+/// and another is on the GPU ahead of its first use: a sixteenth of all that is kept, or the largest value. What would come
+/// back before a window of others has been read stays. Memory is already assigned.
+Program offload_activations(Program program, int64_t least_bytes);
+
 }  // namespace mtf

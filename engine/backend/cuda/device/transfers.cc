@@ -120,7 +120,38 @@ class PinnedCopy final : public HostCopy {
   const std::unique_ptr<Event> copied_;  ///< the copies are complete
 };
 
+/// Its memory outlives it, and is freed when the device has done all work.
+class ConcurrentTransfer final : public MemoryTransfer {
+ public:
+  ConcurrentTransfer(Device& device, Stream copies, std::vector<Part> parts)
+      : device_(device),
+        copies_(copies),
+        parts_(std::move(parts)),
+        ready_(device.make_event()),
+        copied_(device.make_event()) {}
+
+  void begin() override {
+    ready_->record(device_.compute());
+    ready_->wait_in(copies_);
+    for (const Part& part : parts_) device_.copy(copies_, part.to, part.from, part.bytes);
+    copied_->record(copies_);
+  }
+  void hold_back() override { copied_->wait_in(device_.compute()); }
+
+ private:
+  Device& device_;
+  const Stream copies_;
+  const std::vector<Part> parts_;
+  const std::unique_ptr<Event> ready_;   ///< the sources are computed, and the targets are free
+  const std::unique_ptr<Event> copied_;  ///< the copies are complete
+};
+
 }  // namespace
+
+std::unique_ptr<MemoryTransfer> make_memory_transfer(Device& device, Stream copies,
+                                                     std::vector<MemoryTransfer::Part> parts) {
+  return std::make_unique<ConcurrentTransfer>(device, copies, std::move(parts));
+}
 
 std::unique_ptr<BlockTransfer> make_block_transfer(Device& device, Stream copies, std::byte* to,
                                                    int64_t bytes, std::unique_ptr<DeviceMemory> landing,

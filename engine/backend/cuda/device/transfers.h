@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/device.h"
@@ -21,6 +22,11 @@ using WaitFor = std::function<void(const std::function<void()>& call)>;
 std::unique_ptr<BlockTransfer> make_block_transfer(Device& device, Stream copies, std::byte* to,
                                                    int64_t bytes, std::unique_ptr<DeviceMemory> landing,
                                                    WaitFor wait_for);
+
+/// Copies on the stream `copies`, which waits for the compute stream where they begin; the compute stream waits for them
+/// where they are awaited.
+std::unique_ptr<MemoryTransfer> make_memory_transfer(Device& device, Stream copies,
+                                                     std::vector<MemoryTransfer::Part> parts);
 
 /// Copies to pinned memory: on the compute stream (CopyOrder::kInLine) or on `copies`.
 std::unique_ptr<HostCopy> make_host_copy(Device& device, Stream copies, CopySources sources, CopyOrder order,
