@@ -6,6 +6,7 @@
 //   Program program = partition(graph, layouts);
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
