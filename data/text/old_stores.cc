@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kKeyDigits = 32;
 
-/// True for names of the form KIND-KEY.safetensors and images-KEY.pixels, and for what a process that was killed has left
-/// of the latter and of tokens.
+/// True for names of the form KIND-KEY.safetensors and images-KEY.pixels, and for what a process that was killed has
+/// left of the latter and of tokens.
 bool is_store(std::string_view name) {
   if (name.starts_with("tokens.partial-")) return true;
   struct Kind {

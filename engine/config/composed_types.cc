@@ -4,19 +4,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "engine/base/join_words.h"
 #include "engine/base/nearest.h"
 #include "engine/config/schema.h"
 
 namespace mtf::config::internal {
 namespace {
-
-/// Returns "a, b or c".
-std::string alternatives_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-  return text;
-}
 
 std::vector<std::string> in_backquotes(const std::vector<std::string>& words) {
   std::vector<std::string> result;
@@ -28,7 +21,7 @@ std::vector<std::string> in_backquotes(const std::vector<std::string>& words) {
 /// `per_replica`".
 std::string in_words(const Type& type) {
   if (const auto* words = dynamic_cast<const EnumBase*>(&type))
-    return alternatives_text(in_backquotes(words->words()));
+    return join_words(in_backquotes(words->words()), " or ");
   if (const auto* options = dynamic_cast<const StructBase*>(&type)) {
     constexpr size_t kShown = 3;
     std::vector<std::string> names;
@@ -36,7 +29,7 @@ std::string in_words(const Type& type) {
     for (const Field& field : sections.front().fields) {
       if (names.size() < kShown) names.push_back(field.name);
     }
-    if (!names.empty()) return "a map with " + alternatives_text(in_backquotes(names));
+    if (!names.empty()) return "a map with " + join_words(in_backquotes(names), " or ");
   }
   const std::string name = type.name();
   return (std::string_view("aeiou").find(name.front()) == std::string_view::npos ? "a " : "an ") + name;
@@ -347,7 +340,7 @@ void VariantBase::parse(const Node& node, void* value, const Place& place) const
       known.push_back(alternative.type_name.empty() ? in_words(*alternative.type)
                                                     : fmt::format("`{}`", alternative.type_name));
     }
-    place.wrong_type(node, alternatives_text(known));
+    place.wrong_type(node, join_words(known, " or "));
   }
 }
 

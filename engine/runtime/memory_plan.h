@@ -27,7 +27,7 @@ struct MemoryPlan {
   std::vector<int64_t>
       offsets;  ///< by value, within its arena; -1: it is no temporary, or not of this process
   std::map<Copies, Arena> arenas;
-  std::map<Copies, Arena> host_arenas;  ///< of values in the host's memory (Value::on_host)
+  std::map<Copies, Arena> host_arenas;  ///< arenas of values in the host's memory (Value::on_host)
   AxisMask differing = 0;               ///< mesh dimensions along which the positions of the process differ
   /// The key in `arenas` and `host_arenas` for values that are stored so.
   Copies arena_of(const Copies& stored) const {
@@ -43,18 +43,19 @@ struct MemoryPlan {
     int64_t total() const { return variables + inputs + temporaries; }
   };
   std::vector<Position> stages;  ///< by stage of the pipeline; a program without stages has one entry
-  size_t largest_stage() const {
+  /// The index of the stage that takes most.
+  static size_t largest(const std::vector<Position>& stages) {
     return static_cast<size_t>(std::ranges::max_element(stages, {}, &Position::total) - stages.begin());
   }
   /// That of the largest stage.
-  const Position& position() const { return stages[largest_stage()]; }
+  const Position& position() const { return stages[largest(stages)]; }
 
   /// Bytes that this process allocates; memory shared by positions counts once.
   struct Process {
     int64_t variables = 0;  ///< without those in the host's memory
     int64_t inputs = 0;
     int64_t temporaries = 0;
-    int64_t temporaries_on_host = 0;  ///< of a GPU's machine; no part of total()
+    int64_t temporaries_on_host = 0;  ///< in the memory of a GPU's machine; no part of total()
     int64_t total() const { return variables + inputs + temporaries; }
   } process;
 };
@@ -70,6 +71,11 @@ MemoryPlan plan_memory(const Program& program, bool replicate = false, Hosting h
 MemoryPlan plan_arenas(const Program& program, bool replicate = false, Hosting hosting = {});
 /// MemoryPlan::stages alone.
 std::vector<MemoryPlan::Position> position_memory(const Program& program);
+/// The bytes of the stage that takes most.
+inline int64_t largest_position_bytes(const Program& program) {
+  const std::vector<MemoryPlan::Position> stages = position_memory(program);
+  return stages[MemoryPlan::largest(stages)].total();
+}
 
 /// `bytes` rounded up to the unit at which variables begin in the arena of their kind; kernels may rely on it.
 constexpr int64_t variable_aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }

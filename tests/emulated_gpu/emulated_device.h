@@ -60,7 +60,7 @@ class EmulatedDevice final : public Device {
   DeviceInfo info_;
   FaultInjection faults_;
   std::map<std::byte*, std::unique_ptr<Memory>> memory_;
-  std::map<std::byte*, std::unique_ptr<Memory>> mapped_;  ///< of the host; the device uses it as its own
+  std::map<std::byte*, std::unique_ptr<Memory>> mapped_;  ///< the host's; the device uses it as its own
   std::vector<std::unique_ptr<EmulatedStream>> streams_;
   bool recording_ = false;
   uint64_t launches_ = 0;

@@ -20,8 +20,8 @@ namespace mtf {
 /// The steps that were measured.
 struct MeasuredSteps {
   int64_t steps = 1;    ///< in the profile
-  double seconds = 0;   ///< of a step: the median of steps without a profile
-  double examples = 0;  ///< of a step
+  double seconds = 0;   ///< time of a step: the median of steps without a profile
+  double examples = 0;  ///< examples of a step
   double tokens = 0;    ///< predicted tokens of a step; 0 for models that read no texts
   int threads = 1;      ///< that compute; 1 on a GPU
 };
@@ -30,7 +30,7 @@ struct MeasuredSteps {
 struct PartCost {
   int64_t instructions = 0;
   double seconds = 0;
-  double flops = 0;  ///< of contractions and attention, without logits that a mask hides
+  double flops = 0;  ///< contractions and attention, without logits that a mask hides
   double bytes = 0;  ///< Work::bytes
   /// Seconds by the cost model. Nothing without `hardware`, and where collectives are among the instructions.
   std::optional<double> predicted = {};

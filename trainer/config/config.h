@@ -215,7 +215,7 @@ enum class MemoryPlace { kDevice, kHost };
 struct OffloadOptions {
   MemoryPlace slots = MemoryPlace::kDevice;
   MemoryPlace activations = MemoryPlace::kDevice;
-  config::Bytes least_bytes{1'000'000};  ///< of a result on one position
+  config::Bytes least_bytes{1'000'000};  ///< smaller results on a position stay
 };
 
 /// By mesh dimension and stage: names of layers.

@@ -6,10 +6,10 @@
 //
 // A local instruction takes an overhead and the longer one of its products, at a rate by type and shape, and of its
 // bytes, at a rate by kind and by whether its working set fits into the cache, or of those in the host's memory over a
-// GPU's link to it. What is copied over that link while the GPU computes (action::Transfer) takes its bytes. A process runs it once for each of its
-// positions with a result of their own, as Executor does: with at least as many of these as threads, each thread runs
-// whole segments for one after the other; otherwise the threads share each instruction. Threads of several processes on
-// a machine share its cores.
+// GPU's link to it. What is copied over that link while the GPU computes (action::Transfer) takes the time of its bytes.
+// A process runs an instruction once for each of its positions with a result of their own, as Executor does: with at least
+// as many of these as threads, each thread runs whole segments for one after the other; otherwise the threads share each
+// instruction. Threads of several processes on a machine share its cores.
 //
 // A collective within a process is a sum or a copy in memory. Between processes it takes the latency of its phases and
 // its bytes over each link. Gloo sends directly: each process its share to each other one, in one phase or, for

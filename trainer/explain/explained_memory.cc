@@ -31,8 +31,7 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     memory.position_bytes += bytes;
   };
   const std::vector<MemoryPlan::Position> step = position_memory(*programs[0]);
-  const auto stage =
-      static_cast<size_t>(std::ranges::max_element(step, {}, &MemoryPlan::Position::total) - step.begin());
+  const size_t stage = MemoryPlan::largest(step);
   for (const MemoryPlan::Position& position : step) memory.stages.push_back(position.total());
   const std::array<int64_t, 4> variables = variable_bytes(*programs[0], static_cast<int64_t>(stage));
   add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);

@@ -58,8 +58,8 @@ std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, c
     const Program other = compile(session, graph, layouts);
     const ProgramFacts found = explain(other);
     if (found.flops > 0.999 * facts.flops) continue;
-    trials.push_back({rule.dimension, rule.mesh_dimensions, found.flops, found.bytes_sent,
-                      std::ranges::max(position_memory(other), {}, &MemoryPlan::Position::total).total()});
+    trials.push_back(
+        {rule.dimension, rule.mesh_dimensions, found.flops, found.bytes_sent, largest_position_bytes(other)});
   }
   std::stable_sort(trials.begin(), trials.end(), [](const SplitTrial& a, const SplitTrial& b) {
     return a.flops != b.flops ? a.flops < b.flops : a.bytes_sent < b.bytes_sent;

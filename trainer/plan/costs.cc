@@ -227,7 +227,7 @@ LayoutCosts::StepCost LayoutCosts::compiled(Part& part, const Layouts& layouts, 
   result.cost.is_legal = true;
   result.cost.seconds = time.seconds;
   result.cost.computing = time.computing;
-  result.cost.bytes = std::ranges::max(position_memory(program), {}, &MemoryPlan::Position::total).total();
+  result.cost.bytes = largest_position_bytes(program);
   result.cost.bytes_sent = all_bytes_sent(program, program.instructions);
   if (memory_.process) {
     const std::lock_guard lock(memory_mutex_);

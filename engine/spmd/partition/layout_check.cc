@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/join_words.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/sharding_rule.h"
 #include "engine/graph/structural.h"
@@ -41,13 +42,6 @@ struct SplitSizes {
   std::vector<std::string> indivisible;
 };
 
-std::string join(const std::vector<std::string>& words, std::string_view last = ", ") {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? std::string(last) : ", ") + words[i];
-  return text;
-}
-
 /// The text "1, 2 or 4" of the numbers of parts into which `entries` entries can be cut; the smallest ones only
 /// where there are many.
 std::string divisors_text(int64_t entries) {
@@ -57,7 +51,7 @@ std::string divisors_text(int64_t entries) {
   for (int64_t n = 1; n <= std::min(entries, kLargest) && divisors.size() < kMost; ++n) {
     if (entries % n == 0) divisors.push_back(std::to_string(n));
   }
-  return join(divisors, " or ");
+  return join_words(divisors, " or ");
 }
 
 /// "used by a, b and 3 more", wrapped into lines. Tensors of the same name are listed once.
@@ -247,13 +241,13 @@ void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& sha
       const bool overlap = std::ranges::any_of(
           after, [&](const std::string& name) { return std::ranges::find(before, name) != before.end(); });
       find("L1 " + all[i].dimension, all[i],
-           before == after
-               ? fmt::format("{} splits `{}` over `{}` twice", section(all[i]), all[i].dimension, join(after))
-               : fmt::format("{} splits `{}` twice, over `{}` and over `{}`", section(all[i]),
-                             all[i].dimension, join(before), join(after)),
+           before == after ? fmt::format("{} splits `{}` over `{}` twice", section(all[i]), all[i].dimension,
+                                         join_words(after))
+                           : fmt::format("{} splits `{}` twice, over `{}` and over `{}`", section(all[i]),
+                                         all[i].dimension, join_words(before), join_words(after)),
            overlap ? "leave one of the two rules out"
                    : fmt::format("leave one, or write {}: [{}, {}] to split it over both", all[i].dimension,
-                                 join(before), join(after)),
+                                 join_words(before), join_words(after)),
            name + " " + shape.to_string());
     }
   }
@@ -308,8 +302,8 @@ void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, D
   for (const Dimension& d : shape) {
     const LayoutRule* rule = rules(domain).find(d.name);
     if (!rule) continue;
-    SplitSizes& known =
-        split_sizes_[fmt::format("{} {}{}", d.name, join(rule->mesh_dimensions), in_part_ ? " part" : "")];
+    SplitSizes& known = split_sizes_[fmt::format("{} {}{}", d.name, join_words(rule->mesh_dimensions),
+                                                 in_part_ ? " part" : "")];
     if (!known.rule) known.rule = rule;
     if (std::ranges::find(known.sizes, d.size, &SplitSize::entries) == known.sizes.end()) {
       const int64_t microbatches = d.name == microbatching_.dimension ? microbatching_.count : 1;
@@ -334,7 +328,7 @@ void LayoutCheck::report_indivisible(const std::string& key, const SplitSizes& k
   for (const std::string& axis : rule.mesh_dimensions) axes.push_back("`" + axis + "`");
   const bool several = axes.size() > 1;
   const std::string over = fmt::format("mesh dimension{} {} ({}), which {} not divide", several ? "s" : "",
-                                       join(axes, " and "), n, several ? "do" : "does");
+                                       join_words(axes, " and "), n, several ? "do" : "does");
   const std::string subject = several ? "their product" : axes[0];
   std::string message, hint;
   if (wrong->microbatches > 1) {
@@ -349,7 +343,7 @@ void LayoutCheck::report_indivisible(const std::string& key, const SplitSizes& k
     message = fmt::format("{} splits `{}` over {} its {} entries in {}", section(rule), rule.dimension, over,
                           wrong->entries, wrong->where);
     hint =
-        fmt::format("`{}` has {} entries in this model, and {}", rule.dimension, join(entries, " and "),
+        fmt::format("`{}` has {} entries in this model, and {}", rule.dimension, join_words(entries, " and "),
                     common == 1 ? fmt::format("only 1 divides them all: leave `{}` unsplit", rule.dimension)
                                 : fmt::format("{} could be {}", subject, divisors_text(common)));
     if (wrong != known.sizes.begin())
@@ -372,7 +366,7 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
     if (advises_ && !findings_.contains(key)) {
       const std::vector<std::string> others = splittable_instead(operation, *rule);
       if (!others.empty())
-        hint = fmt::format("split {} over `{}` instead, or {}", join(others, " or "),
+        hint = fmt::format("split {} over `{}` instead, or {}", join_words(others, " or "),
                            fmt::join(rule->mesh_dimensions, "`, `"), hint);
     }
     find(key, *rule,

@@ -1,10 +1,10 @@
 #include "engine/spmd/partition/mesh_advice.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <vector>
 
+#include "engine/base/join_words.h"
 #include "engine/base/nearest.h"
 
 namespace mtf {
@@ -28,10 +28,7 @@ std::string advise_mesh_dimension(const Mesh& mesh, const std::string& name) {
     return fmt::format("did you mean `{}`?", *close);
   std::vector<std::string> quoted;
   for (const std::string& known : names_of(mesh)) quoted.push_back("`" + known + "`");
-  const std::string last = quoted.back();
-  quoted.pop_back();
-  return quoted.empty() ? "the mesh has " + last
-                        : fmt::format("the mesh has {} and {}", fmt::join(quoted, ", "), last);
+  return "the mesh has " + join_words(quoted, " and ");
 }
 
 }  // namespace mtf

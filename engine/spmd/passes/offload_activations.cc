@@ -139,7 +139,7 @@ class Offloading {
   void insert(std::vector<Instruction>& block, int64_t window, std::vector<Kept>& kept) {
     add_values(kept);
     struct Event {
-      size_t place;  ///< of the instruction that follows
+      size_t place;  ///< place of the instruction that follows
       bool is_back;
       size_t value;
     };

@@ -36,7 +36,7 @@ template <class Code>
 struct Encode {
   static constexpr bool kBatched = true;
 
-  SlotRounding<BFloat16> rounding;  ///< of which the random bits are used
+  SlotRounding<BFloat16> rounding;  ///< its random bits are used
   RowScales scales;
   const float* x;
   Code* codes;
