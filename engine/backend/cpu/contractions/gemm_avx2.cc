@@ -11,12 +11,12 @@
 
 #pragma GCC target("arch=x86-64-v3")
 
-#include "engine/backend/cpu/contractions/gemm_tiles.h"
+#include "engine/backend/cpu/contractions/gemm_thin.h"
 
 namespace mtf {
 
 const GemmKernels* avx2_gemm_kernels() {
-  static constexpr GemmKernels kKernels = make_kernels<8, 6>();
+  static constexpr GemmKernels kKernels = make_all_kernels<8, 6>();
   return &kKernels;
 }
 

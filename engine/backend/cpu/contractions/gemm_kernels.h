@@ -51,7 +51,23 @@ struct Products {
   int64_t depth = 0, size = 0;
 };
 
+/// c [rows x columns] = (adds ? c : 0) + a [rows x depth] * b [depth x columns], with the sums over blocks of the depth of
+/// gemm.h. There are whole vectors of columns; the depths of each row of a, and the columns of c, are contiguous.
+template <class T>
+struct ThinProduct {
+  int64_t columns = 0, depth = 0, block = 0;
+  const float* a = nullptr;
+  int64_t a_row_stride = 0;
+  const T* b = nullptr;
+  int64_t b_column_stride = 0, b_depth_stride = 0;  ///< one of them is 1
+  float* c = nullptr;
+  int64_t c_row_stride = 0;
+  bool adds = false;
+};
+
 inline constexpr int kMaximalTileRows = 16;
+/// The most rows of a thin product.
+inline constexpr int kMostThinRows = 8;
 
 /// Panels of neighbouring rows of A: the first `longer` ones have size + 1 rows, the others `size`.
 struct Panels {
@@ -80,6 +96,9 @@ struct GemmKernels {
   /// add_products of gemm.h: adds entry by entry with the same multiply-adds as a tile.
   void (*add_products)(const Products<float>&, float* sums);
   void (*add_products_bf16)(const Products<BFloat16>&, float* sums);
+  /// Thin products, by rows - 1.
+  void (*thin[kMostThinRows])(const ThinProduct<float>&);
+  void (*thin_bf16[kMostThinRows])(const ThinProduct<BFloat16>&);
 };
 
 /// `set` must be available.

@@ -1,5 +1,5 @@
 // The source of the kernels in gemm_kernels.h, as templates of the vector width. Each gemm_INSTRUCTIONSET.cc
-// includes it last, after the pragma for its instruction set; the unnamed namespace keeps code compiled for
+// includes it (by gemm_thin.h) last, after the pragma for its instruction set; the unnamed namespace keeps code compiled for
 // one instruction set apart from the others.
 #pragma once
 
@@ -286,7 +286,9 @@ constexpr GemmKernels make_kernels() {
                       pack_panels<kWidth, float>,
                       pack_panels<kWidth, BFloat16>,
                       add_products<float>,
-                      add_products<BFloat16>};
+                      add_products<BFloat16>,
+                      {},
+                      {}};
   const auto rows = std::make_index_sequence<kTileRows>();
   fill<kWidth, 1, true>(kernels.packed[0], rows);
   fill<kWidth, 2, true>(kernels.packed[1], rows);

@@ -1,0 +1,192 @@
+// Kernels of thin products, whose A has a few rows (texts that are decoded one token at a time): they are bound by reading B,
+// so B is read once, in place and in long runs. As in gemm_tiles.h, the unnamed namespace keeps instruction sets apart.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/backend/cpu/contractions/gemm_kernels.h"
+#include "engine/backend/cpu/contractions/gemm_tiles.h"
+#include "engine/base/dispatch.h"
+
+namespace mtf {
+namespace {
+
+/// c (+)= sums for one vector of columns.
+template <int kWidth>
+MTF_INLINE void save_sums(Vector<kWidth> sums, float* c, bool adds) {
+  if (adds) {
+    Vector<kWidth> before;
+    load<kWidth>(c, before);
+    sums = before + sums;
+  }
+  store<kWidth>(sums, c);
+}
+
+/// Columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1.
+constexpr int64_t kThinColumns = 1024;
+/// The distance between rows of sums, which fall into different sets of L1.
+constexpr int64_t kSumsStride = kThinColumns + 32;
+
+/// sums[r][j] += sum over depths k ... k + kDepths - 1 of a[r][k] * b[k][column + j], for whole vectors of columns.
+template <int kWidth, int kRows, int kDepths, class T>
+MTF_INLINE void add_depths(const ThinProduct<T>& product, int64_t k, int64_t column, int64_t columns, float* sums) {
+  const float* a = product.a + k;
+  const T* b = product.b + k * product.b_depth_stride + column;
+  const int64_t b_depth_stride = product.b_depth_stride;
+  float factors[kRows][kDepths];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) std::memcpy(factors[r], a + r * product.a_row_stride, sizeof factors[r]);
+  for (int64_t j = 0; j < columns; j += kWidth) {
+    Vector<kWidth> sum[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) load<kWidth>(sums + r * kSumsStride + j, sum[r]);
+#pragma GCC unroll 8
+    for (int i = 0; i < kDepths; ++i) {
+      Vector<kWidth> row;
+      load<kWidth>(b + i * b_depth_stride + j, row);
+      __builtin_prefetch(b + (i + kDepths) * b_depth_stride + j);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sum[r] += factors[r][i] * row;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) store<kWidth>(sum[r], sums + r * kSumsStride + j);
+  }
+}
+
+/// The columns of each depth of B are contiguous: several depths are read side by side.
+template <int kWidth, int kRows, class T>
+MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
+  constexpr int kDepths = kRows == 1 ? 8 : kRows <= 4 ? 4 : 2;
+  float sums[kRows * kSumsStride];
+  for (int64_t column = 0; column < product.columns; column += kThinColumns) {
+    const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
+    for (int64_t block = 0; block < product.depth; block += product.block) {
+      const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) std::memset(sums + r * kSumsStride, 0, columns * sizeof(float));
+      int64_t k = block;
+      for (; k + kDepths <= end; k += kDepths)
+        add_depths<kWidth, kRows, kDepths>(product, k, column, columns, sums);
+      for (; k < end; ++k) add_depths<kWidth, kRows, 1>(product, k, column, columns, sums);
+      for (int r = 0; r < kRows; ++r) {
+        float* c = product.c + r * product.c_row_stride + column;
+        for (int64_t j = 0; j < columns; j += kWidth) {
+          Vector<kWidth> sum;
+          load<kWidth>(sums + r * kSumsStride + j, sum);
+          save_sums<kWidth>(sum, c + j, block > 0 || product.adds);
+        }
+      }
+    }
+  }
+}
+
+/// Loads four neighbours from each of kWidth / 4 places that are `distance` apart.
+template <int kWidth, class T>
+MTF_INLINE Vector<kWidth> load_fours(const T* from, int64_t distance) {
+  Vector<kWidth> fours;
+  if constexpr (kWidth == 4) {
+    load<4>(from, fours);
+  } else {
+    const auto low = load_fours<kWidth / 2>(from, distance);
+    const auto high = load_fours<kWidth / 2>(from + kWidth / 8 * distance, distance);
+    fours = [&]<size_t... kLanes>(std::index_sequence<kLanes...>) {
+      return __builtin_shufflevector(low, high, kLanes...);
+    }(std::make_index_sequence<kWidth>());
+  }
+  return fours;
+}
+
+/// entries[k] [kWidth] = depth k of the columns that begin at `from`, for four depths that are contiguous.
+template <int kWidth, class T>
+MTF_INLINE void load_four_depths(const T* from, int64_t column_stride, Vector<kWidth> (&entries)[4]) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) entries[i] = load_fours<kWidth>(from + i * column_stride, 4 * column_stride);
+  const auto lanes = std::make_index_sequence<kWidth>();
+  exchange<kWidth, 2>(entries[0], entries[2], lanes);
+  exchange<kWidth, 2>(entries[1], entries[3], lanes);
+  exchange<kWidth, 1>(entries[0], entries[1], lanes);
+  exchange<kWidth, 1>(entries[2], entries[3], lanes);
+}
+
+/// How far ahead columns are prefetched, in entries.
+constexpr int64_t kDepthAhead = 128;
+
+/// Multiplies kGroups vectors of columns from `column` on, whose sums do not wait for each other.
+template <int kWidth, int kRows, int kGroups, class T>
+MTF_INLINE void multiply_groups(const ThinProduct<T>& product, int64_t column) {
+  const int64_t stride = product.b_column_stride, a_row_stride = product.a_row_stride;
+  for (int64_t block = 0; block < product.depth; block += product.block) {
+    const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
+    Vector<kWidth> sums[kGroups][kRows] = {};
+    const float* a = product.a + block;
+    const T* b = product.b + column * stride + block;
+    int64_t k = block;
+    for (; k + 4 <= end; k += 4, a += 4, b += 4) {
+#pragma GCC unroll 4
+      for (int g = 0; g < kGroups; ++g) {
+        Vector<kWidth> entries[4];
+        load_four_depths<kWidth>(b + g * kWidth * stride, stride, entries);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+#pragma GCC unroll 8
+          for (int r = 0; r < kRows; ++r) sums[g][r] += a[r * a_row_stride + i] * entries[i];
+        }
+      }
+      // A quarter of the columns' lines, for each quarter of a line of depths.
+      const int64_t ahead = k + kDepthAhead < product.depth ? kDepthAhead : kGroups * kWidth * stride + kDepthAhead - product.depth;
+      const T* next = b + ahead + k / 4 % 4 * (kGroups * kWidth / 4) * stride;
+#pragma GCC unroll 16
+      for (int j = 0; j < kGroups * kWidth / 4; ++j) __builtin_prefetch(next + j * stride);
+    }
+    for (int g = 0; g < kGroups; ++g) {
+      for (int64_t i = 0; i < end - k; ++i) {
+        Vector<kWidth> entries;
+        for (int j = 0; j < kWidth; ++j) entries[j] = widen(b[(g * kWidth + j) * stride + i]);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) sums[g][r] += a[r * a_row_stride + i] * entries;
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        save_sums<kWidth>(sums[g][r], product.c + r * product.c_row_stride + column + g * kWidth,
+                          block > 0 || product.adds);
+      }
+    }
+  }
+}
+
+/// The depths of each column of B are contiguous: blocks are transposed in registers.
+template <int kWidth, int kRows, class T>
+MTF_INLINE void multiply_along_depth(const ThinProduct<T>& product) {
+  constexpr int kGroups = kRows <= 4 ? 2 : 1;
+  int64_t column = 0;
+  for (; column + kGroups * kWidth <= product.columns; column += kGroups * kWidth)
+    multiply_groups<kWidth, kRows, kGroups>(product, column);
+  for (; column < product.columns; column += kWidth) multiply_groups<kWidth, kRows, 1>(product, column);
+}
+
+template <int kWidth, int kRows, class T>
+void multiply_thin(const ThinProduct<T>& product) {
+  if (product.b_column_stride == 1) {
+    multiply_along_columns<kWidth, kRows, T>(product);
+  } else {
+    multiply_along_depth<kWidth, kRows, T>(product);
+  }
+}
+
+template <int kWidth, size_t... kRows>
+constexpr void fill_thin(GemmKernels& kernels, std::index_sequence<kRows...>) {
+  ((kernels.thin[kRows] = multiply_thin<kWidth, kRows + 1, float>), ...);
+  ((kernels.thin_bf16[kRows] = multiply_thin<kWidth, kRows + 1, BFloat16>), ...);
+}
+
+/// All kernels of an instruction set.
+template <int kWidth, int kTileRows>
+constexpr GemmKernels make_all_kernels() {
+  GemmKernels kernels = make_kernels<kWidth, kTileRows>();
+  fill_thin<kWidth>(kernels, std::make_index_sequence<kMostThinRows>());
+  return kernels;
+}
+
+}  // namespace
+}  // namespace mtf
