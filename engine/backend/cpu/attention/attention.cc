@@ -26,9 +26,9 @@ constexpr int64_t kMostTasks = 32, kRowsPerTask = 128;
 
 /// logits[i][m] = queries[i] . keys[m].
 template <class T>
-MTF_INLINE void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t depth,
-                                  const Computed<T>* queries, int64_t rows, Computed<T>* logits,
-                                  int64_t logits_stride) {
+MTF_INLINE void multiply_one_by_one(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t depth,
+                                    const Computed<T>* queries, int64_t rows, Computed<T>* logits,
+                                    int64_t logits_stride) {
   for (int64_t m = begin; m < end; ++m) {
     const T* key = keys + m * stride;
     for (int64_t i = 0; i < rows; ++i) {
@@ -42,9 +42,9 @@ MTF_INLINE void multiply_in_place(const T* keys, int64_t stride, int64_t begin, 
 
 /// results[i] = sum over m of weights[i][m] * values[m]. Each pass over the result adds four terms.
 template <class T>
-MTF_INLINE void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
-                             const Computed<T>* weights, int64_t weights_stride, int64_t rows,
-                             Computed<T>* results) {
+MTF_INLINE void sum_one_by_one(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
+                               const Computed<T>* weights, int64_t weights_stride, int64_t rows,
+                               Computed<T>* results) {
   const int64_t width = padded(columns);
   std::fill(results, results + rows * width, Computed<T>(0));
   int64_t m = begin;
@@ -65,6 +65,76 @@ MTF_INLINE void sum_in_place(const T* values, int64_t stride, int64_t begin, int
       for (int64_t j = 0; j < columns; ++j) results[i * width + j] += weight * widen(values[m * stride + j]);
     }
   }
+}
+
+template <class T>
+void multiply_thin(const GemmKernels& kernels, ThinProduct<T> product, int64_t rows) {
+  for (int64_t row = 0; row < rows; row += kMostThinRows) {
+    const auto last = static_cast<size_t>(std::min<int64_t>(kMostThinRows, rows - row)) - 1;
+    if constexpr (std::is_same_v<T, float>) {
+      kernels.thin[last](product);
+    } else {
+      kernels.thin_bf16[last](product);
+    }
+    product.a += kMostThinRows * product.a_row_stride;
+    product.c += kMostThinRows * product.c_row_stride;
+  }
+}
+
+/// logits[i][m] = queries[i] . keys[m], by thin products where there is a whole vector of entries: the last ones are
+/// computed twice if they do not fill one. The bits are those of a product of many queries.
+template <class T>
+void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t depth,
+                       const Computed<T>* queries, int64_t rows, Computed<T>* logits, int64_t logits_stride) {
+  if constexpr (!std::is_same_v<T, double>) {
+    const GemmKernels& kernels = gemm_kernels(instruction_set());
+    const int64_t width = kernels.vector_width, whole = (end - begin) / width * width;
+    const auto multiply = [&](int64_t first, int64_t columns) {
+      multiply_thin(kernels,
+                    ThinProduct<T>{.columns = columns,
+                                   .depth = depth,
+                                   .block = depth,
+                                   .a = queries,
+                                   .a_row_stride = padded(depth),
+                                   .b = keys + first * stride,
+                                   .b_column_stride = stride,
+                                   .b_depth_stride = 1,
+                                   .c = logits + first,
+                                   .c_row_stride = logits_stride},
+                    rows);
+    };
+    if (whole > 0) {
+      multiply(begin, whole);
+      if (begin + whole < end) multiply(end - width, width);
+      return;
+    }
+  }
+  dispatched<multiply_one_by_one<T>>(keys, stride, begin, end, depth, queries, rows, logits, logits_stride);
+}
+
+/// results[i] = sum over m of weights[i][m] * values[m], by thin products where values are whole vectors.
+template <class T>
+void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
+                  const Computed<T>* weights, int64_t weights_stride, int64_t rows, Computed<T>* results) {
+  if constexpr (!std::is_same_v<T, double>) {
+    const GemmKernels& kernels = gemm_kernels(instruction_set());
+    if (columns % kernels.vector_width == 0 && begin < end) {
+      multiply_thin(kernels,
+                    ThinProduct<T>{.columns = columns,
+                                   .depth = end - begin,
+                                   .block = end - begin,
+                                   .a = weights + begin,
+                                   .a_row_stride = weights_stride,
+                                   .b = values + begin * stride,
+                                   .b_column_stride = 1,
+                                   .b_depth_stride = stride,
+                                   .c = results,
+                                   .c_row_stride = padded(columns)},
+                    rows);
+      return;
+    }
+  }
+  dispatched<sum_one_by_one<T>>(values, stride, begin, end, columns, weights, weights_stride, rows, results);
 }
 
 template <class T>
@@ -177,8 +247,8 @@ class AttentionKernel final : public Kernel {
     const auto count = static_cast<int64_t>(rows.size());
     if (in_place_) {
       load_rows(plan_, work.entry, rows, Operand::kQ, queries, plan_.key, buffers.queries);
-      dispatched<multiply_in_place<T>>(work.keys, plan_.key_stride, first, last, plan_.key, buffers.queries,
-                                       count, buffers.logits, logits_stride());
+      multiply_in_place(work.keys, plan_.key_stride, first, last, plan_.key, buffers.queries, count,
+                        buffers.logits, logits_stride());
       return;
     }
     pack(work, first, last);
@@ -196,8 +266,8 @@ class AttentionKernel final : public Kernel {
   void sum_values(const Work& work, int64_t rows, int64_t first, int64_t last) const {
     const Buffers& buffers = work.buffers;
     if (in_place_) {
-      dispatched<sum_in_place<T>>(work.values, plan_.value_stride, first, last, plan_.value, buffers.logits,
-                                  logits_stride(), rows, buffers.results);
+      sum_in_place(work.values, plan_.value_stride, first, last, plan_.value, buffers.logits, logits_stride(),
+                   rows, buffers.results);
       return;
     }
     const int64_t width = padded(plan_.value);

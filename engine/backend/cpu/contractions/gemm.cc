@@ -375,7 +375,8 @@ constexpr int64_t kThinRowsAlongColumns = 8, kThinRowsAlongDepth = kMostThinRows
 
 template <class T>
 bool is_thin(const Product<T>& product, const GemmKernels& kernels) {
-  if (product.summed.size() != 1 || product.a_rows || product.c_rows || product.columns < kernels.vector_width)
+  if (product.summed.size() != 1 || product.a_rows || product.c_rows ||
+      product.columns < kernels.vector_width)
     return false;
   const SummedAxis& axis = product.summed[0];
   const bool along_columns = product.b_column_stride == 1;

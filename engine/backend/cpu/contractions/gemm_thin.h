@@ -30,7 +30,8 @@ constexpr int64_t kSumsStride = kThinColumns + 32;
 
 /// sums[r][j] += sum over depths k ... k + kDepths - 1 of a[r][k] * b[k][column + j], for whole vectors of columns.
 template <int kWidth, int kRows, int kDepths, class T>
-MTF_INLINE void add_depths(const ThinProduct<T>& product, int64_t k, int64_t column, int64_t columns, float* sums) {
+MTF_INLINE void add_depths(const ThinProduct<T>& product, int64_t k, int64_t column, int64_t columns,
+                           float* sums) {
   const float* a = product.a + k;
   const T* b = product.b + k * product.b_depth_stride + column;
   const int64_t b_depth_stride = product.b_depth_stride;
@@ -92,7 +93,8 @@ MTF_INLINE Vector<kWidth> load_fours(const T* from, int64_t distance) {
     const auto high = load_fours<kWidth / 2>(from + kWidth / 8 * distance, distance);
     fours = [&]<size_t... kLanes>(std::index_sequence<kLanes...>) {
       return __builtin_shufflevector(low, high, kLanes...);
-    }(std::make_index_sequence<kWidth>());
+    }
+    (std::make_index_sequence<kWidth>());
   }
   return fours;
 }
@@ -134,7 +136,9 @@ MTF_INLINE void multiply_groups(const ThinProduct<T>& product, int64_t column) {
         }
       }
       // A quarter of the columns' lines, for each quarter of a line of depths.
-      const int64_t ahead = k + kDepthAhead < product.depth ? kDepthAhead : kGroups * kWidth * stride + kDepthAhead - product.depth;
+      const int64_t ahead = k + kDepthAhead < product.depth
+                                ? kDepthAhead
+                                : kGroups * kWidth * stride + kDepthAhead - product.depth;
       const T* next = b + ahead + k / 4 % 4 * (kGroups * kWidth / 4) * stride;
 #pragma GCC unroll 16
       for (int j = 0; j < kGroups * kWidth / 4; ++j) __builtin_prefetch(next + j * stride);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/strided.h"
@@ -39,7 +40,10 @@ class UpdateKvCacheKernel final : public Kernel {
   }
 
   int64_t tasks() const override { return size_of(places_); }
-  size_t scratch_bytes() const override { return static_cast<size_t>(rows_ * memory_ * run_ * bytes_); }
+  /// The parents, and one row.
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(rows_) * sizeof(int64_t) + static_cast<size_t>(memory_ * run_ * bytes_);
+  }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
     for_each_offset(places_, begin, end, [&](const Offsets<4>& at) {
@@ -87,20 +91,41 @@ class UpdateKvCacheKernel final : public Kernel {
                   static_cast<size_t>(run_ * bytes_));
   }
 
-  /// Replaces the first `count` entries of each row of y by those of its parent.
+  /// Replaces the first `count` entries of each row of y by those of its parent. A row is overwritten when no other one needs
+  /// it any more; what remains are rows that continue each other in a circle.
   void reorder(std::byte* y, const int32_t* parents, int64_t count, std::byte* scratch) const {
-    const auto parent_of = [&](int64_t row) -> int64_t {
-      const int64_t parent = parents[row * parent_stride_];
-      return parent >= 0 && parent < rows_ ? parent : row;
-    };
-    const int64_t kept = count * run_ * bytes_;
+    auto* parent = reinterpret_cast<int64_t*>(scratch);
+    std::byte* saved = scratch + rows_ * static_cast<int64_t>(sizeof(int64_t));
     for (int64_t row = 0; row < rows_; ++row) {
-      if (const int64_t parent = parent_of(row); parent != row)
-        copy_row(y + parent * row_stride_ * bytes_, memory_stride_, scratch + row * kept, run_, count);
+      const int64_t given = parents[row * parent_stride_];
+      parent[row] = given >= 0 && given < rows_ ? given : row;
     }
-    for (int64_t row = 0; row < rows_; ++row) {
-      if (parent_of(row) != row)
-        copy_row(scratch + row * kept, run_, y + row * row_stride_ * bytes_, memory_stride_, count);
+    const auto place = [&](int64_t row) { return y + row * row_stride_ * bytes_; };
+    const auto move_to = [&](int64_t row) {
+      copy_row(place(parent[row]), memory_stride_, place(row), memory_stride_, count);
+      return std::exchange(parent[row], row);
+    };
+    const auto is_needed = [&](int64_t row) {
+      for (int64_t other = 0; other < rows_; ++other) {
+        if (other != row && parent[other] == row) return true;
+      }
+      return false;
+    };
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int64_t row = 0; row < rows_; ++row) {
+        if (parent[row] == row || is_needed(row)) continue;
+        move_to(row);
+        moved = true;
+      }
+    }
+    for (int64_t first = 0; first < rows_; ++first) {
+      if (parent[first] == first) continue;
+      copy_row(place(first), memory_stride_, saved, run_, count);
+      int64_t row = first;
+      while (parent[row] != first) row = move_to(row);
+      copy_row(saved, run_, place(row), memory_stride_, count);
+      parent[row] = row;
     }
   }
 

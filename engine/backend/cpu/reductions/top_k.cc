@@ -53,12 +53,26 @@ int64_t largest(const T* x, int64_t n) {
   return std::find_if(x, x + n, [maximum](T value) { return widen(value) == maximum; }) - x;
 }
 
-/// Sets `best` to the indices of the k largest entries, in order, by insertion: most entries fail the first
-/// comparison.
+/// True if one of x[0] ... x[kGroup - 1] ranks before `value`.
+template <int kGroup, class T>
+MTF_INLINE bool any_larger(const T* x, Computed<T> value) {
+  int32_t any = 0;
+  for (int i = 0; i < kGroup; ++i) any |= larger(widen(x[i]), value);
+  return any != 0;
+}
+
+/// Sets `best` to the indices of the k largest entries, in order, by insertion. Groups of entries none of which is among
+/// them so far are skipped.
 template <class T>
-void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) {
+MTF_INLINE void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) {
+  constexpr int kGroup = 64;
   int64_t held = 0;
   for (int64_t i = 0; i < n; ++i) {
+    if (held == k && i % kGroup == 0) {
+      const Computed<T> least = widen(x[best[k - 1]]);
+      while (i + kGroup <= n && !any_larger<kGroup>(x + i, least)) i += kGroup;
+      if (i == n) return;
+    }
     const Computed<T> value = widen(x[i]);
     if (held == k && !larger(value, widen(x[best[k - 1]]))) continue;
     int64_t rank = held < k ? held++ : k - 1;
@@ -130,7 +144,7 @@ class TopKKernel final : public Kernel {
     if (k_ == 1) {
       indices[0] = static_cast<int32_t>(largest(x, n_));
     } else if (k_ <= kInsertionLimit) {
-      insert_largest(x, n_, k_, indices);
+      dispatched<insert_largest<T>>(x, n_, k_, indices);
     } else {
       select_largest(x, n_, k_, indices);
     }
