@@ -95,6 +95,30 @@ TEST(Gemm, ABlockHasTheBitsOfTheWhole) {
   }
 }
 
+TEST(Gemm, FewRowsHaveTheBitsOfMany) {
+  constexpr int64_t kRows = 40;
+  const auto expect_same = [&]<class T>(T, int64_t columns, int64_t depth, int transposed,
+                                        const GemmKernels& kernels) {
+    const Matrix<T> a(kRows, depth, transposed & 1), b(depth, columns, transposed & 2);
+    const std::vector<float> whole = product_block(a, b, 0, kRows, 0, columns, kernels);
+    for (int64_t height = 1; height <= kMostThinRows + 1; ++height) {
+      const int64_t row = random_size(0, kRows - height);
+      const std::vector<float> block = product_block(a, b, row, height, 0, columns, kernels);
+      ASSERT_EQ(std::memcmp(block.data(), &whole[row * columns], block.size() * sizeof(float)), 0)
+          << kernels.vector_width << " wide, " << height << "x" << columns << "x" << depth << " "
+          << transposed;
+    }
+  };
+  for (const InstructionSet set : available_instruction_sets()) {
+    for (const auto& [columns, depth] : {std::array{16, 4}, {37, 385}, {1100, 50}, {130, 1031}, {64, 1}}) {
+      for (const int transposed : {0, 1, 2, 3}) {
+        expect_same(float(), columns, depth, transposed, gemm_kernels(set));
+        expect_same(BFloat16(), columns, depth, transposed, gemm_kernels(set));
+      }
+    }
+  }
+}
+
 TEST(Gemm, TransposedOperandsGiveTheSameBits) {
   for (const InstructionSet set : available_instruction_sets()) {
     const GemmKernels& kernels = gemm_kernels(set);
