@@ -28,11 +28,12 @@ run=("$mtf_train" run/config.yaml run.mode=infer)
 resident() {
   python3 "$source_dir/tests/end_to_end/resident.py" "$@" || { cat out >&2; fail "$*"; }
 }
-# expect_most PLAN BYTES NAME: BYTES must be at most PLAN, and not much less.
+# expect_most PLAN BYTES NAME: BYTES must be at most PLAN, and not much less; the plan has room in caches that short texts do
+# not touch.
 expect_most() {
   awk -v plan="$1" -v bytes="$2" -v name="$3" 'BEGIN {
     printf "%-34s planned %.1f MB, resident %.1f MB (%.3f)\n", name, plan / 1e6, bytes / 1e6, bytes / plan
-    exit !(bytes > 0.7 * plan && bytes < 1.03 * plan) }' || fail "$3: the plan is not what was used"
+    exit !(bytes > 0.5 * plan && bytes < 1.03 * plan) }' || fail "$3: the plan is not what was used"
 }
 # An untrained model ends few texts early: nearly all have 60 tokens.
 for arguments in "infer.method=greedy infer.batch_size=128" "infer.method={type:\ sample} infer.batch_size=64" \

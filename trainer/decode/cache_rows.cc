@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "models/text_decoder.h"
@@ -60,18 +61,21 @@ bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const H
 }
 
 /// Copies a row of a slice to a row of a slice with the same columns, whose memory_length, if there is one, may be
-/// longer.
-void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, int64_t to_row,
+/// longer; for hypotheses the first `filled` entries along it.
+void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, int64_t to_row, int64_t filled,
               size_t element) {
-  const int axis = from.shape.find(kMemoryLength).value_or(from.shape.rank() - 1);
+  const std::optional<int> memory = from.shape.find(kMemoryLength);
+  const int axis = memory.value_or(from.shape.rank() - 1);
   int64_t outer = 1, entry = static_cast<int64_t>(element);
   for (int a = 1; a < axis; ++a) outer *= from.shape[a].size;
   for (int a = axis + 1; a < from.shape.rank(); ++a) entry *= from.shape[a].size;
   const int64_t kept = from.shape[axis].size * entry, room = to.shape[axis].size * entry;
+  const bool fills = memory && from.shape.contains(kBeam);
+  const int64_t copied = fills ? std::min(kept, filled * entry) : kept;
   const std::byte* block = from.data + (from_row - from.begin[0]) * outer * kept;
   std::byte* next = to.data + (to_row - to.begin[0]) * outer * room;
   for (int64_t i = 0; i < outer; ++i, block += kept, next += room)
-    std::memcpy(next, block, static_cast<size_t>(kept));
+    std::memcpy(next, block, static_cast<size_t>(copied));
 }
 
 /// Returns this process's slices of a cache. `memory` receives copies of those in a device's memory.
@@ -87,16 +91,15 @@ std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string&
 }
 
 void copy_rows(const std::vector<CacheSlice>& from, const std::vector<CacheSlice>& to,
-               std::span<const int64_t> rows, size_t element) {
+               std::span<const int64_t> rows, int64_t filled, size_t element) {
   std::vector<std::vector<int64_t>> begins;
   for (const CacheSlice& slice : from) begins.push_back(slice.begin);
   for (const CacheSlice& slice : to) {
-    std::memset(slice.data, 0, static_cast<size_t>(slice.shape.size()) * element);
     const int64_t end = std::min(slice.begin[0] + slice.shape[0].size, std::ssize(rows));
     for (int64_t row = slice.begin[0]; row < end; ++row) {
       const int64_t source = rows[static_cast<size_t>(row)];
       const int at = find_slice(begins, from[0].shape[0].size, source, slice.begin);
-      copy_row(from[static_cast<size_t>(at)], source, slice, row, element);
+      copy_row(from[static_cast<size_t>(at)], source, slice, row, filled, element);
     }
   }
 }
@@ -104,13 +107,14 @@ void copy_rows(const std::vector<CacheSlice>& from, const std::vector<CacheSlice
 }  // namespace
 
 void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::string& name,
-                     std::span<const int64_t> rows, const VariableStore& from, VariableStore& to) {
+                     std::span<const int64_t> rows, int64_t filled, const VariableStore& from,
+                     VariableStore& to) {
   const Variable& old = from.variable(name);
   const Variable& variable = to.variable(name);
   const size_t element = size_of(variable.dtype);
   if (rows_stay(old.shape, variable.shape, layout, mesh, rows)) {
     std::vector<std::vector<std::byte>> old_memory, memory;
-    copy_rows(slices_of(from, name, old_memory), slices_of(to, name, memory), rows, element);
+    copy_rows(slices_of(from, name, old_memory), slices_of(to, name, memory), rows, filled, element);
     for (size_t i = 0; i < memory.size(); ++i)
       to.slices(name)[i].fill([&](std::byte* values) { std::ranges::copy(memory[i], values); });
     return;
@@ -118,7 +122,7 @@ void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::st
   HostTensor all = from.get(name), result(variable.shape, variable.dtype);
   const std::vector<int64_t> zero(static_cast<size_t>(variable.shape.rank()));
   copy_rows({{zero, old.shape, all.bytes.data()}}, {{zero, variable.shape, result.bytes.data()}}, rows,
-            element);
+            filled, element);
   to.set(name, result);
 }
 

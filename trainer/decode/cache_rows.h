@@ -12,12 +12,14 @@
 
 namespace mtf {
 
-/// Copies rows `rows` of the cache `name` in `from` to the first rows of `name` in `to`; the other elements
-/// become zero. Both caches are [batch, ..., memory_length, ...], or without memory_length, with the same `layout`, in which
-/// memory_length is not split; `to` may have another batch size and a longer memory_length. Each process
+/// Copies rows `rows` of the cache `name` in `from` to the first rows of `name` in `to`. The other elements, which no text
+/// reads, stay as they are. Both caches are [batch, ..., memory_length, ...], or without memory_length, with the same `layout`, in which
+/// memory_length is not split; `to` may have another batch size and a longer memory_length. Of a cache of
+/// hypotheses (with the dimension beam) the first `filled` entries along memory_length are copied. Each process
 /// copies its own slices. If a row is in another process the cache is gathered first, so the call is
 /// collective.
 void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::string& name,
-                     std::span<const int64_t> rows, const VariableStore& from, VariableStore& to);
+                     std::span<const int64_t> rows, int64_t filled, const VariableStore& from,
+                     VariableStore& to);
 
 }  // namespace mtf

@@ -1,6 +1,7 @@
 #include "trainer/decode/decode_plan.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace mtf {
 namespace {
@@ -9,6 +10,8 @@ namespace {
 constexpr size_t kLongText = 512;
 /// The number of tokens after the prefix for which the first caches have room.
 constexpr int64_t kFirstSteps = 8;
+/// The length of the shortest caches, and up to which lengths are powers of two.
+constexpr int64_t kLeastMemory = 32, kShortMemory = 128;
 
 }  // namespace
 
@@ -29,6 +32,12 @@ int64_t DecodePlanner::limit(const GivenText& given) const {
   return std::max<int64_t>(1, std::min(given.limit, *longest() - std::ssize(given.prefix)));
 }
 
+int64_t DecodePlanner::memory(int64_t tokens) const {
+  if (tokens <= kShortMemory)
+    tokens = std::max(kLeastMemory, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(tokens))));
+  return length_bucket(tokens, longest());
+}
+
 DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
   int64_t inputs = 0, prefix = 0, memory = 0;
   for (const GivenText& given : texts) {
@@ -42,7 +51,7 @@ DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
   sizes.beam = options_.hypotheses();
   sizes.inputs = environment_.decoder.has_encoder() ? length_bucket(inputs, longest()) : 0;
   sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest());
-  sizes.memory = std::max(sizes.prefix, length_bucket(memory, longest()));
+  sizes.memory = std::max(sizes.prefix, this->memory(memory));
   plan.answer = options_.sampling() ? DecodeAnswer::kLogProbs : DecodeAnswer::kCandidates;
   plan.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary_) : 1;
   plan.reorders = options_.is_beam() && options_.beam_size > 1;

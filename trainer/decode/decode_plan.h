@@ -38,8 +38,9 @@ class DecodePlanner {
   int64_t limit(const GivenText& given) const;
   /// Returns the plan of the programs that read the prefixes and write the first tokens.
   DecodePlan first(std::span<const GivenText> texts) const;
-  /// Returns the length of caches, in tokens, that can hold `tokens` tokens.
-  int64_t memory(int64_t tokens) const { return length_bucket(tokens, longest()); }
+  /// Returns the length of caches, in tokens, that can hold `tokens` tokens. Short ones double in length as a text grows: caches
+  /// of another length are made for copies, and attention reads only what is filled.
+  int64_t memory(int64_t tokens) const;
   std::optional<int64_t> longest() const { return environment_.decoder.longest_text(); }
 
  private:

@@ -160,7 +160,7 @@ class Decoder::Batch {
       row.place = static_cast<int64_t>(places.size()) - 1;
     }
     DecodeStage& stage = decoder_.stage(next);
-    stage.take(*stage_, places);
+    stage.take(*stage_, places, needed - 1);
     stage_ = &stage;
     plan_ = next;
   }

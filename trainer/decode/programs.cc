@@ -255,12 +255,12 @@ Executor& DecodeStage::prefill() {
   return *prefill_;
 }
 
-void DecodeStage::take(const DecodeStage& other, std::span<const int64_t> texts) {
+void DecodeStage::take(const DecodeStage& other, std::span<const int64_t> texts, int64_t filled) {
   const Program& program = step_->program();
   const HostedMesh mesh(program.mesh, hosting_of(programs_.environment().session.config));
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind == Variable::Kind::kSession)
-      take_cache_rows(v.layout, mesh, v.variable.name, texts, *other.variables_, *variables_);
+      take_cache_rows(v.layout, mesh, v.variable.name, texts, filled, *other.variables_, *variables_);
   }
 }
 

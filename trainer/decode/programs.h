@@ -121,9 +121,9 @@ class DecodeStage {
   Executor& prefill();
   /// The program with the inputs `token`, `position`, and `parent` if the plan reorders.
   Executor& step() { return *step_; }
-  /// Copies the cache rows `texts` of another stage. It must have the same beam and inputs, and caches that
-  /// are not longer.
-  void take(const DecodeStage& other, std::span<const int64_t> texts);
+  /// Copies the cache rows `texts` of another stage, and of hypotheses their first `filled` tokens. It must have the same
+  /// beam and inputs, and caches that are not longer.
+  void take(const DecodeStage& other, std::span<const int64_t> texts, int64_t filled);
 
  private:
   DecodePrograms& programs_;

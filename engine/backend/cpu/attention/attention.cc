@@ -12,6 +12,7 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/scratch_parts.h"
 #include "engine/base/dispatch.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf {
 namespace {
@@ -81,14 +82,15 @@ void multiply_thin(const GemmKernels& kernels, ThinProduct<T> product, int64_t r
   }
 }
 
-/// logits[i][m] = queries[i] . keys[m], by thin products where there is a whole vector of entries: the last ones are
-/// computed twice if they do not fill one. The bits are those of a product of many queries.
+/// logits[i][m] = queries[i] . keys[m] for m from `begin` on, by thin products. Whole vectors are computed: logits from `end`
+/// on are of no use, and near the end of the memory some are computed twice. The bits are those of a product of many queries.
 template <class T>
-void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t depth,
-                       const Computed<T>* queries, int64_t rows, Computed<T>* logits, int64_t logits_stride) {
+void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t memory,
+                       int64_t depth, const Computed<T>* queries, int64_t rows, Computed<T>* logits,
+                       int64_t logits_stride) {
   if constexpr (!std::is_same_v<T, double>) {
     const GemmKernels& kernels = gemm_kernels(instruction_set());
-    const int64_t width = kernels.vector_width, whole = (end - begin) / width * width;
+    const int64_t width = kernels.vector_width;
     const auto multiply = [&](int64_t first, int64_t columns) {
       multiply_thin(kernels,
                     ThinProduct<T>{.columns = columns,
@@ -103,10 +105,11 @@ void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end
                                    .c_row_stride = logits_stride},
                     rows);
     };
-    if (whole > 0) {
-      multiply(begin, whole);
-      if (begin + whole < end) multiply(end - width, width);
-      return;
+    const int64_t columns = round_up(end - begin, width);
+    if (begin + columns <= memory) return multiply(begin, columns);
+    if (memory >= width) {
+      if (columns > width) multiply(begin, columns - width);
+      return multiply(memory - width, width);
     }
   }
   dispatched<multiply_one_by_one<T>>(keys, stride, begin, end, depth, queries, rows, logits, logits_stride);
@@ -247,8 +250,8 @@ class AttentionKernel final : public Kernel {
     const auto count = static_cast<int64_t>(rows.size());
     if (in_place_) {
       load_rows(plan_, work.entry, rows, Operand::kQ, queries, plan_.key, buffers.queries);
-      multiply_in_place(work.keys, plan_.key_stride, first, last, plan_.key, buffers.queries, count,
-                        buffers.logits, logits_stride());
+      multiply_in_place(work.keys, plan_.key_stride, first, last, plan_.memory, plan_.key, buffers.queries,
+                        count, buffers.logits, logits_stride());
       return;
     }
     pack(work, first, last);

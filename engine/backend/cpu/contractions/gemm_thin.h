@@ -55,6 +55,34 @@ MTF_INLINE void add_depths(const ThinProduct<T>& product, int64_t k, int64_t col
   }
 }
 
+/// The same for kVectors vectors of columns, whose sums stay in registers.
+template <int kWidth, int kRows, int kVectors, class T>
+MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
+  for (int64_t block = 0; block < product.depth; block += product.block) {
+    const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
+    Vector<kWidth> sums[kRows][kVectors] = {};
+    const T* b = product.b + block * product.b_depth_stride;
+    for (int64_t k = block; k < end; ++k, b += product.b_depth_stride) {
+      Vector<kWidth> row[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) load<kWidth>(b + v * kWidth, row[v]);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const float factor = product.a[r * product.a_row_stride + k];
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sums[r][v] += factor * row[v];
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        save_sums<kWidth>(sums[r][v], product.c + r * product.c_row_stride + v * kWidth,
+                          block > 0 || product.adds);
+    }
+  }
+}
+
 /// The columns of each depth of B are contiguous: several depths are read side by side.
 template <int kWidth, int kRows, class T>
 MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
@@ -171,7 +199,11 @@ MTF_INLINE void multiply_along_depth(const ThinProduct<T>& product) {
 
 template <int kWidth, int kRows, class T>
 void multiply_thin(const ThinProduct<T>& product) {
-  if (product.b_column_stride == 1) {
+  if (product.b_column_stride == 1 && product.columns == 2 * kWidth) {
+    multiply_narrow<kWidth, kRows, 2, T>(product);
+  } else if (product.b_column_stride == 1 && product.columns == 4 * kWidth) {
+    multiply_narrow<kWidth, kRows, 4, T>(product);
+  } else if (product.b_column_stride == 1) {
     multiply_along_columns<kWidth, kRows, T>(product);
   } else {
     multiply_along_depth<kWidth, kRows, T>(product);

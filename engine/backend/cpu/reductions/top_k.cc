@@ -4,6 +4,7 @@
 #include "engine/ops/top_k.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
@@ -53,32 +54,44 @@ int64_t largest(const T* x, int64_t n) {
   return std::find_if(x, x + n, [maximum](T value) { return widen(value) == maximum; }) - x;
 }
 
-/// True if one of x[0] ... x[kGroup - 1] ranks before `value`.
+/// True if one of x[0] ... x[kGroup - 1] is at least `value`, or NaN.
 template <int kGroup, class T>
-MTF_INLINE bool any_larger(const T* x, Computed<T> value) {
+MTF_INLINE bool any_from(const T* x, Computed<T> value) {
   int32_t any = 0;
-  for (int i = 0; i < kGroup; ++i) any |= larger(widen(x[i]), value);
+  for (int i = 0; i < kGroup; ++i) any |= !(widen(x[i]) < value);
   return any != 0;
 }
 
-/// Sets `best` to the indices of the k largest entries, in order, by insertion. Groups of entries none of which is among
-/// them so far are skipped.
+/// The most entries that insert_largest() finds.
+constexpr int64_t kInsertionLimit = 32;
+
+/// Sets `best` to the indices of the k largest entries, in order, by insertion. The maxima of interleaved sequences tell
+/// which size k entries have at least; groups of smaller ones are skipped.
 template <class T>
 MTF_INLINE void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) {
-  constexpr int kGroup = 64;
+  constexpr int kGroup = 64, kPart = 16;
+  Computed<T> maxima[kInsertionLimit];
+  const bool has_least = n >= kGroup && !lane_maxima(x, n, maxima);
+  if (has_least) std::nth_element(maxima, maxima + (k - 1), maxima + kInsertionLimit, std::greater<>());
+  const Computed<T> least = has_least ? maxima[k - 1] : Computed<T>();
   int64_t held = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (held == k && i % kGroup == 0) {
-      const Computed<T> least = widen(x[best[k - 1]]);
-      while (i + kGroup <= n && !any_larger<kGroup>(x + i, least)) i += kGroup;
-      if (i == n) return;
+  const auto insert = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Computed<T> value = widen(x[i]);
+      if (held == k && !larger(value, widen(x[best[k - 1]]))) continue;
+      int64_t rank = held < k ? held++ : k - 1;
+      for (; rank > 0 && larger(value, widen(x[best[rank - 1]])); --rank) best[rank] = best[rank - 1];
+      best[rank] = static_cast<int32_t>(i);
     }
-    const Computed<T> value = widen(x[i]);
-    if (held == k && !larger(value, widen(x[best[k - 1]]))) continue;
-    int64_t rank = held < k ? held++ : k - 1;
-    for (; rank > 0 && larger(value, widen(x[best[rank - 1]])); --rank) best[rank] = best[rank - 1];
-    best[rank] = static_cast<int32_t>(i);
+  };
+  int64_t i = 0;
+  for (; has_least && i + kGroup <= n; i += kGroup) {
+    if (!any_from<kGroup>(x + i, least)) continue;
+    for (int64_t part = i; part < i + kGroup; part += kPart) {
+      if (any_from<kPart>(x + part, least)) insert(part, part + kPart);
+    }
   }
+  insert(i, n);
 }
 
 /// Orders all indices far enough that the first k are those of the k largest entries.
@@ -92,8 +105,6 @@ void select_largest(const T* x, int64_t n, int64_t k, int32_t* indices) {
   if (k < n) std::nth_element(indices, indices + k, indices + n, before);
   std::sort(indices, indices + k, before);
 }
-
-constexpr int64_t kInsertionLimit = 32;
 
 /// The strides of x (or of its gradient) along all dimensions except the one searched.
 StridedAxes<1> rows_of(const Shape& shape, int axis) {
