@@ -6,7 +6,6 @@
 
 #include "engine/comm/device/block_pool.h"
 #include "engine/comm/device/device_plan.h"
-#include "engine/runtime/collective_of.h"
 
 namespace mtf {
 namespace {
@@ -69,12 +68,9 @@ class ScratchCounter {
 
 int64_t CollectiveScratch::bytes(const Program& program, const Instruction& instruction) {
   const auto [known, is_new] = known_.try_emplace(request_of(program, instruction, replicate_), 0);
-  const HostedMesh& mesh = groups_.hosted();
-  if (is_new && crosses_processes(program, instruction, mesh, replicate_)) {
-    known->second = plan_on_device(planned_parts(program, instruction, groups_, replicate_), mesh.process(),
-                                   mesh.processes())
-                        .scratch_bytes;
-  }
+  if (!is_new) return known->second;
+  if (const auto planned = collectives_.of(program, instruction))
+    known->second = plan_on_device(planned->parts, planned->process, planned->processes).scratch_bytes;
   return known->second;
 }
 

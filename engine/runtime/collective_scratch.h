@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/core/hosted_mesh.h"
-#include "engine/runtime/collective_of.h"
+#include "engine/runtime/planned_collectives.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -23,13 +23,14 @@ struct CollectiveScratchOptions {
 /// distinct request is planned only once.
 class CollectiveScratch {
  public:
-  CollectiveScratch(HostedMesh mesh, bool replicate) : groups_(std::move(mesh)), replicate_(replicate) {}
+  CollectiveScratch(HostedMesh mesh, bool replicate)
+      : collectives_(std::move(mesh), replicate), replicate_(replicate) {}
 
   /// `instruction` is a collective of `program`, which runs on this mesh.
   int64_t bytes(const Program& program, const Instruction& instruction);
 
  private:
-  RemoteGroupPlans groups_;
+  PlannedCollectives collectives_;
   const bool replicate_;
   std::map<CollectiveRequest, int64_t> known_;
 };

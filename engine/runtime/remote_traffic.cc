@@ -4,7 +4,7 @@
 
 #include "engine/comm/device/device_plan.h"
 #include "engine/comm/process/sent_bytes.h"
-#include "engine/runtime/collective_of.h"
+#include "engine/runtime/planned_collectives.h"
 
 namespace mtf {
 namespace {
@@ -12,7 +12,10 @@ namespace {
 class TrafficCounter {
  public:
   TrafficCounter(const Program& program, Hosting hosting, bool replicate, bool on_device)
-      : program_(program), groups_({program.mesh, hosting}), replicate_(replicate), on_device_(on_device) {}
+      : program_(program),
+        collectives_({program.mesh, hosting}, replicate),
+        replicate_(replicate),
+        on_device_(on_device) {}
 
   double sent(const std::vector<Instruction>& block) {
     double bytes = 0;
@@ -27,17 +30,17 @@ class TrafficCounter {
   /// Layers repeat the same collectives, so each distinct request is examined only once.
   int64_t sent_by(const Instruction& instruction) {
     const auto [known, is_new] = known_.try_emplace(request_of(program_, instruction, replicate_), 0);
-    const HostedMesh& mesh = groups_.hosted();
-    if (is_new && crosses_processes(program_, instruction, mesh, replicate_)) {
-      const std::vector<RemotePart> parts = planned_parts(program_, instruction, groups_, replicate_);
-      known->second = on_device_ ? plan_on_device(parts, mesh.process(), mesh.processes()).bytes_sent
-                                 : sent_bytes(parts, mesh.process(), mesh.processes());
+    if (!is_new) return known->second;
+    if (const auto planned = collectives_.of(program_, instruction)) {
+      const auto& [parts, process, processes] = *planned;
+      known->second = on_device_ ? plan_on_device(parts, process, processes).bytes_sent
+                                 : sent_bytes(parts, process, processes);
     }
     return known->second;
   }
 
   const Program& program_;
-  RemoteGroupPlans groups_;
+  PlannedCollectives collectives_;
   const bool replicate_, on_device_;
   std::map<CollectiveRequest, int64_t> known_;
 };
