@@ -1,10 +1,9 @@
 // Tests train.microbatches: auto: the fewest microbatches that fit, and what a run that continues keeps.
-#include "trainer/memory/microbatches.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/support/failure.h"
+#include "trainer/explain/choose_microbatches.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/memory/memory_check.h"
 
@@ -40,7 +39,7 @@ MicrobatchChoice chosen(Session& session, int64_t limit, const std::optional<int
   if (number_before) before = EarlierRecompute{.microbatches = *number_before};
   session.config.run.memory_limit.value = config::Bytes{limit};
   return choose_microbatches(session, train_step_options(session.config, session.layouts, 3), nullptr,
-                             memory_use(session, true, {}, {}), before, step_time(session));
+                             memory_use(session, true, {}, {}), before);
 }
 
 const std::vector<std::vector<std::string>> kMicrobatchLayouts = {

@@ -7,6 +7,8 @@
 #include <functional>
 #include <limits>
 
+#include "trainer/explain/choose_microbatches.h"
+#include "trainer/explain/measure_step.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/plan/choose_layout.h"
@@ -164,11 +166,15 @@ TEST(StagesSearch, StagesOfADeepModelCostAboutWhatTwoBlocksSay) {
 TEST(StagesSearch, MicrobatchesOfStagesAreTheFastest) {
   const Session session =
       open(4, 4, kFastLinks, {"mesh={stages: 4}", "layout={layers: stages}", "train.microbatches=auto"});
-  const TrainStepOptions options = train_step_options(session.config, session.layouts, 3);
-  const MicrobatchChoice choice = choose_microbatches(
-      session, options, nullptr, memory_use(session, true, {}, {}), {}, step_time(session));
+  TrainStepOptions options = train_step_options(session.config, session.layouts, 3);
+  const MemoryUse use = memory_use(session, true, {}, {});
+  const MicrobatchChoice choice = choose_microbatches(session, options, nullptr, use, {});
   EXPECT_GT(choice.count, 1) << choice.reason;
   EXPECT_THAT(choice.reason, HasSubstr("the stages take the shortest time"));
+  StepMeasure measure(session, options, nullptr, use, memory_limits(session));
+  const double seconds = measure(RecomputeWord::kNone, choice.count).step.trial.seconds;
+  for (const int64_t count : microbatch_counts(session.layouts, options.batch_size))
+    EXPECT_LE(seconds, measure(RecomputeWord::kNone, count).step.trial.seconds) << count;
 }
 
 }  // namespace

@@ -11,11 +11,11 @@
 #include "engine/runtime/remote_traffic.h"
 #include "engine/spmd/passes/pipeline_order.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/explain/choose_microbatches.h"
 #include "trainer/explain/explanation_html.h"
 #include "trainer/explain/explanation_json.h"
 #include "trainer/explain/explanation_text.h"
 #include "trainer/memory/memory_check.h"
-#include "trainer/memory/microbatches.h"
 #include "trainer/session/evaluation_sets.h"
 
 namespace mtf {
@@ -211,13 +211,13 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
                                                     .use = use,
                                                     .limits = memory_limits(session),
                                                     .before = session.found_recompute,
-                                                    .compares_block = true});
+                                                    .compares_block = !session.found_recompute});
       add_unique(result.recompute->reason, result.notes);
       options.recompute = result.recompute->recompute;
       options.microbatches = result.recompute->microbatches;
     } else {
       const MicrobatchChoice choice =
-          choose_microbatches(session, options, evaluated, use, session.found_recompute, step_time(session));
+          choose_microbatches(session, options, evaluated, use, session.found_recompute);
       add_unique(choice.reason, result.notes);
       options.microbatches = choice.count;
     }

@@ -128,15 +128,6 @@ std::string predicted_time_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.4g} s", seconds) : fmt::format("{:.4g} ms", seconds * 1e3);
 }
 
-std::function<double(const Program& program)> step_time(const Session& session) {
-  return [&session](const Program& program) {
-    Diagnostics reported;  // by explain
-    const CostModel model =
-        cost_model_of(session.config, program.mesh, !session.backend->is_host(), reported);
-    return predict_step(schedule_of(program, model), model.hardware().device.step).seconds;
-  };
-}
-
 CostModel cost_model_of(const Config& config, const Mesh& mesh, bool is_cuda, Diagnostics& diagnostics) {
   HardwareOptions hardware = config.machine.value_or(HardwareOptions());
   if (!config.machine && is_cuda) hardware.device.kind = DeviceKind::kCuda;

@@ -37,9 +37,6 @@ std::string predicted_time_text(double seconds);
 /// `step`: DeviceOptions::step.
 StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step = 0);
 
-/// predict_step() for programs of the training step of `session`, which must outlive it.
-std::function<double(const Program& program)> step_time(const Session& session);
-
 /// The first process of the run on the hardware of section `hardware`, or on what is assumed without it. Reports hardware
 /// whose links do not join all processes.
 CostModel cost_model_of(const Config& config, const Mesh& mesh, bool is_cuda, Diagnostics& diagnostics);

@@ -6,18 +6,13 @@
 #include <limits>
 #include <utility>
 
+#include "trainer/explain/measure_step.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/report/progress.h"
 
 namespace mtf {
 namespace {
-
-/// The memory in which the results of layers are.
-TightMemory activation_memory(const RunMemory& need, const MemoryLimits& limits) {
-  if (limits.device) return {need.device.total(), *limits.device};
-  return {need.host.total(), limits.host};
-}
 
 std::string memory_text(const TightMemory& memory) {
   return fmt::format("{} of {} ({})", bytes_text(static_cast<double>(memory.need)),
@@ -27,16 +22,14 @@ std::string memory_text(const TightMemory& memory) {
 class Choice {
  public:
   Choice(const Session& session, const RecomputeRequest& request)
-      : session_(session),
-        request_(request),
-        options_(request.options),
-        model_(cost_model_of(session.config, session.layouts.mesh, !session.backend->is_host(), reported_)),
+      : request_(request),
+        measure_(session, request.options, request.evaluation, request.use, request.limits),
         search_({.counts = request.chooses_microbatches
                                ? microbatch_counts(session.layouts, request.options.batch_size)
                                : std::vector<int64_t>{request.options.microbatches},
                  .is_pipelined = session.layouts.pipeline.has_value(),
                  .measure = [this](const Recompute& recompute, int64_t microbatches) {
-                   return compiled(recompute, microbatches);
+                   return measure_(recompute, microbatches).step;
                  }}) {}
 
   RecomputeChoice run() {
@@ -59,33 +52,6 @@ class Choice {
     RecomputeChoice choice = result(chosen, why);
     choice.trials = curve(chosen);
     return choice;
-  }
-
-  MeasuredStep compiled(const Recompute& recompute, int64_t microbatches) {
-    MeasuredStep result;
-    options_.microbatches = microbatches;
-    options_.recompute = recompute;
-    try {
-      const TrainStep step = build_train_step(*session_.model, session_.train_data->features(), options_);
-      result.has_batch_statistics = !step.batch_statistics.empty();
-      Diagnostics problems;
-      check_layouts(*step.graph, session_.layouts, problems);
-      if (problems.has_errors()) return result;
-      const Program program = compile(session_, *step.graph);
-      std::vector<const Program*> programs{&program};
-      if (request_.evaluation != nullptr) programs.push_back(request_.evaluation);
-      const RunMemory need = memory_need(session_, programs, request_.use);
-      const std::vector<ScheduleItem> schedule = schedule_of(program, model_);
-      result.is_legal = true;
-      result.trial.memory = activation_memory(need, request_.limits);
-      result.trial.fits = mtf::fits(need, request_.limits);
-      result.trial.seconds = predict_step(schedule, model_.hardware().device.step).seconds;
-      if (recompute == Recompute(RecomputeWord::kNone))
-        result.layers = recomputable_layers(step.layers, program, schedule);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kConfig) throw;
-    }
-    return result;
   }
 
   /// RecomputeChoice::trials.
@@ -123,11 +89,8 @@ class Choice {
     return {trial.recompute, trial.microbatches, fmt::format("{}: {}", reason, why), {}};
   }
 
-  const Session& session_;
   const RecomputeRequest& request_;
-  TrainStepOptions options_;
-  Diagnostics reported_;  ///< by explain
-  const CostModel model_;
+  StepMeasure measure_;
   RecomputeSearch search_;
 };
 

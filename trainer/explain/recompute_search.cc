@@ -73,13 +73,27 @@ bool is_faster(const MeasuredStep& a, const MeasuredStep& b) {
 
 const MeasuredStep* RecomputeSearch::run(double enough) {
   enough_ = enough;
-  if (options_.is_pipelined) return run_pipelined();
   std::vector<int64_t>& counts = options_.counts;
+  if (counts.empty()) return nullptr;
+  if (measure(counts.front(), options_.base).has_batch_statistics) counts.resize(1);
+  return options_.is_pipelined ? run_pipelined() : run_in_turn();
+}
+
+const MeasuredStep* RecomputeSearch::run_in_turn() {
+  const std::vector<int64_t>& counts = options_.counts;
+  const auto is_slow = [&](const MeasuredStep& step) {
+    return step.is_legal && step.trial.seconds >= enough_;
+  };
   const MeasuredStep* best = nullptr;
   size_t fewest = 0;
+  // Layers may not work on a batch of every size, so that all are tried unless the most microbatches show that none fits.
+  if (const MeasuredStep& one = measure(counts.front(), options_.base); !one.trial.fits && !is_slow(one)) {
+    const MeasuredStep& most = measure(counts.back(), options_.base);
+    if (most.is_legal && !most.trial.fits) fewest = counts.size();
+  }
   for (; fewest < counts.size() && best == nullptr; ++fewest) {
     const MeasuredStep& none = measure(counts[fewest], options_.base);
-    if (none.has_batch_statistics) counts.resize(1);
+    if (is_slow(none)) break;  // and so are more of them
     if (none.trial.fits) best = &none;
   }
   if (!options_.chooses_layers) return best;
@@ -94,18 +108,27 @@ const MeasuredStep* RecomputeSearch::run(double enough) {
   return best;
 }
 
+/// Goes up, since a program grows with the microbatches that its stages pass on.
 const MeasuredStep* RecomputeSearch::run_pipelined() {
-  const MeasuredStep* best = nullptr;
-  for (auto count = options_.counts.rbegin(); count != options_.counts.rend(); ++count) {
-    const MeasuredStep& none = measure(*count, options_.base);
-    if (!none.is_legal || (none.has_batch_statistics && *count > options_.counts.front())) continue;
-    const bool may_win = none.trial.seconds < bound(best);
-    const MeasuredStep* found = none.trial.fits                      ? &none
-                                : options_.chooses_layers && may_win ? choose_layers(none, best)
-                                                                     : nullptr;
-    if (found == nullptr && best == nullptr && !may_win) continue;  // fewer may be faster
-    if (found == nullptr || (best != nullptr && !is_faster(*found, *best))) break;
-    best = found;
+  const MeasuredStep *best = nullptr, *last = nullptr;
+  std::vector<const MeasuredStep*> steps;  // with `base`, among which nothing has been chosen
+  for (const int64_t count : options_.counts) {
+    const MeasuredStep& step = measure(count, options_.base);
+    const bool may_be_faster =
+        step.least_seconds < enough_ && (last == nullptr || is_less(step.trial.seconds, last->trial.seconds));
+    if (step.is_legal) steps.push_back(last = &step);
+    if (count != options_.counts.back() && (!step.is_legal || may_be_faster)) continue;
+    std::ranges::stable_sort(steps, {}, [](const MeasuredStep* s) { return s->trial.seconds; });
+    for (const MeasuredStep* none : steps) {
+      if (none->trial.seconds >= bound(best)) break;
+      const MeasuredStep* found = none->trial.fits          ? none
+                                  : options_.chooses_layers ? choose_layers(*none, best)
+                                                            : nullptr;
+      if (found != nullptr && (best == nullptr || is_faster(*found, *best))) best = found;
+    }
+    if (best != nullptr || step.least_seconds >= enough_) break;
+    if (!steps.empty() && steps.front()->trial.seconds >= enough_) break;
+    steps.clear();  // more microbatches may need less memory
   }
   return best;
 }

@@ -33,6 +33,7 @@ struct RecomputeTrial {
 struct MeasuredStep {
   RecomputeTrial trial = {};
   bool is_legal = false;
+  double least_seconds = 0;                     ///< with this many microbatches or more, if that is known
   bool has_batch_statistics = false;            ///< which more microbatches would change
   std::vector<RecomputableLayers> layers = {};  ///< without recomputation: what could be computed again
 
@@ -46,8 +47,8 @@ struct RecomputeSearchOptions {
   std::vector<int64_t> counts;  ///< numbers of microbatches, in ascending order
   bool chooses_layers = true;   ///< false: `base` is not changed, only the number of microbatches
   Recompute base = RecomputeWord::kNone;
-  /// The stages of a pipeline wait less with more microbatches: the largest number comes first, and fewer are tried while
-  /// they are faster.
+  /// The stages of a pipeline wait less with more microbatches: these are tried while they are faster, and while nothing
+  /// fits.
   bool is_pipelined = false;
   std::function<MeasuredStep(const Recompute& recompute, int64_t microbatches)> measure;
 };
@@ -71,6 +72,7 @@ class RecomputeSearch {
   /// How many of the layers of each kind or name are computed again.
   using Numbers = config::Named<int64_t>;
 
+  const MeasuredStep* run_in_turn();
   const MeasuredStep* run_pipelined();
   const MeasuredStep* choose_layers(const MeasuredStep& none, const MeasuredStep* best);
   const MeasuredStep* join(const MeasuredStep& none, const std::set<std::string>& enough,

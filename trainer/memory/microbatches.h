@@ -1,42 +1,16 @@
-// Decides `train.microbatches: auto`: the fewest microbatches with which a run fits into the memory; with stages of a
-// pipeline, which wait less with more of them, those with which a step takes the shortest time.
-//
-//   const MicrobatchChoice choice = choose_microbatches(session, options, evaluation, use, {}, step_time(session));
-//   options.microbatches = choice.count;
-//   log(choice.reason);   // "train.microbatches: auto is 4: with 2 the run would need 1.2 GB, ..."
+// The numbers of microbatches that `train.microbatches: auto` chooses from.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "trainer/memory/need.h"
+#include "engine/spmd/partition/partition.h"
 
 namespace mtf {
-
-struct MicrobatchChoice {
-  int64_t count = 1;
-  std::string reason;  ///< one line for the log
-};
 
 /// Returns the numbers of microbatches that divide the batch and leave each microbatch divisible by the number of parts
 /// into which the layout splits it, in ascending order. With stages of a pipeline, no more than 16 for each stage; in several
 /// rounds multiples of the stages, if there are any.
 std::vector<int64_t> microbatch_counts(const Layouts& layouts, int64_t batch_size);
-
-/// Predicts the seconds of a training step.
-using StepTime = std::function<double(const Program& program)>;
-
-/// Returns the least number of microbatches, among those that divide the batch as it is laid out, with which
-/// the training step of `options` and `evaluation` (null: none) fit into the memory of this process; where
-/// none does, the largest number. With layers whose batch statistics microbatches would change it is one,
-/// whether it fits or not. With stages of a pipeline it is the number that fits and takes the shortest `time`. If the number
-/// of `before` fits, it is returned.
-/// The step of `options` must be legal without microbatches.
-MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
-                                     const Program* evaluation, const MemoryUse& use,
-                                     const std::optional<EarlierRecompute>& before, const StepTime& time);
 
 }  // namespace mtf

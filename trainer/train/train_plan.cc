@@ -10,10 +10,10 @@
 #include "engine/base/nearest.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/explain/choose_microbatches.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/recompute.h"
 #include "trainer/memory/memory_check.h"
-#include "trainer/memory/microbatches.h"
 #include "trainer/session/vocabulary_check.h"
 #include "trainer/train/utilization.h"
 
@@ -261,7 +261,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
     set_recompute(session, {{options, decides, evaluated, use, {}, earlier}, before}, plan, step);
   } else {
     session.processes->exchange("memory", "");
-    if (decides) choice = choose_microbatches(session, options, evaluated, use, earlier, step_time(session));
+    if (decides) choice = choose_microbatches(session, options, evaluated, use, earlier);
   }
   const std::vector<std::string> chosen =
       session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
