@@ -177,5 +177,40 @@ TEST(StagesSearch, MicrobatchesOfStagesAreTheFastest) {
     EXPECT_LE(seconds, measure(RecomputeWord::kNone, count).step.trial.seconds) << count;
 }
 
+/// When the time is over only one layout is computed with all blocks, and what is evaluated ends before it is complete.
+TEST(StagesSearch, ADeepModelsSearchEndsWithinItsTime) {
+  const std::vector<std::string> found = {"mesh=auto",
+                                          "layout=auto",
+                                          "parameter_layout=auto",
+                                          "train.microbatches=auto",
+                                          "train.recompute=auto",
+                                          "layout_search.memory_limit=400000"};
+  const Session session = open(16, 16, kSlowLinks, found);
+  const LayoutPlan none = plan_layout(session, {.seconds = 0});
+  ASSERT_FALSE(none.layouts.empty());
+  EXPECT_EQ(none.exact, 1);
+  EXPECT_GT(none.search.gap, 0);
+  EXPECT_FALSE(has_stages(none.layouts.front()));
+  int asked = 0;
+  const LayoutPlan stopped = plan_layout(session, {.stop = [&] { return ++asked > 200; }});
+  EXPECT_TRUE(stopped.is_stopped);
+  EXPECT_EQ(stopped.exact, 1);
+  EXPECT_LT(asked, 2000) << "it has gone on";
+}
+
+TEST(StagesSearch, OneLayoutHasACostWhenTheTimeIsOver) {
+  const Session session = open(16, 4, kFastLinks, {"mesh={data: 4}", "layout=auto", "train.recompute=auto"});
+  LayoutCosts costs(session, {});
+  costs.stop_when([] { return true; });
+  const Layouts first = Layouts::make(session.layouts.mesh, LayoutRules::parse("batch:data")),
+                second = Layouts::make(session.layouts.mesh, LayoutRules::parse("d_ff:data"));
+  EXPECT_EQ(costs.exact_seconds(first, {}), 0);
+  const LayoutCost cost = costs(first);
+  EXPECT_TRUE(cost.is_legal);
+  EXPECT_GT(costs.exact_seconds(first, cost), 0);
+  EXPECT_FALSE(costs(second).is_legal);
+  EXPECT_TRUE(costs.exactly(first, cost).is_legal);
+}
+
 }  // namespace
 }  // namespace mtf::testing

@@ -1,81 +1,62 @@
 #include "trainer/plan/costs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
-#include <unordered_set>
 #include <utility>
 
+#include "engine/base/seconds_since.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/spmd/partition/unit_places.h"
-#include "engine/spmd/passes/pipeline_order.h"
 #include "trainer/explain/cost_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/schedule.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/plan/depth.h"
+#include "trainer/plan/stage_costs.h"
 
 namespace mtf {
 namespace {
 
-double all_bytes_sent(const Program& program, const std::vector<Instruction>& block) {
-  double bytes = 0;
+/// Bytes that a position of each stage sends in a block of instructions; without stages there is one entry, of stage 0.
+void add_bytes_sent(const Program& program, const std::vector<Instruction>& block, double times,
+                    std::map<int64_t, double>& stages) {
   for (const Instruction& instruction : block) {
-    if (instruction.is_collective()) bytes += bytes_sent(program, instruction);
-    bytes += static_cast<double>(instruction.count()) * all_bytes_sent(program, instruction.body());
-  }
-  return bytes;
-}
-
-/// Adds the layers of a part of a model, by name. All parts but the last have fewer blocks of the same kinds.
-void add_layers(const std::vector<RecomputableLayers>& layers, double weight,
-                std::vector<RecomputableLayers>& sum) {
-  for (const RecomputableLayers& kind : layers) {
-    auto known = std::ranges::find(sum, kind.name, &RecomputableLayers::name);
-    if (known == sum.end()) known = sum.insert(sum.end(), RecomputableLayers{.name = kind.name});
-    known->count += std::llround(weight * static_cast<double>(kind.count));
-    known->saved += weight * kind.saved;
-    known->seconds += weight * kind.seconds;
-  }
-}
-
-/// Bytes that a position has of what one block makes and another one reads.
-double handed_between_blocks(const Graph& step, const Layouts& layouts) {
-  const LayoutMap layout_of(layouts.mesh, layouts.activation);
-  const auto block_of = [&](const Operation& operation) {
-    const int unit = operation.hints().unit;
-    return unit >= 0 && step.units()[static_cast<size_t>(unit)].is_block ? unit : -1;
-  };
-  std::unordered_set<Tensor, TensorHash> handed;
-  double bytes = 0;
-  for_each_live_operation(step, [&](const Operation& operation) {
-    const int block = block_of(operation);
-    if (block < 0 || operation.provenance().phase != Phase::kForward || operation.provenance().recomputed)
-      return;
-    for (const Tensor& input : operation.inputs()) {
-      const int maker = block_of(input.operation());
-      if (maker < 0 || maker == block || !handed.insert(input).second) continue;
-      const Shape local = slice_shape(input.shape(), layout_of.of(input.shape()), layouts.mesh);
-      bytes += static_cast<double>(local.size()) * static_cast<double>(size_of(input.dtype()));
+    add_bytes_sent(program, instruction.body(), times * static_cast<double>(instruction.count()), stages);
+    if (!instruction.is_collective()) continue;
+    const std::optional<Pin>& pin = program.values[program.root(instruction.inputs[0])].layout.pin;
+    const double bytes = times * bytes_sent(program, instruction);
+    if (pin) {
+      stages[pin->coordinate] += bytes;
+    } else {
+      for (auto& [stage, sum] : stages) sum += bytes;
     }
-  });
-  return bytes;
+  }
 }
 
-/// Microbatches whose results the first stage keeps at most, all of its chunks taken together.
-double most_in_flight(const Pipeline& pipeline, int64_t stages, int64_t microbatches) {
-  const int64_t rounds = pipeline.rounds, passes = rounds * microbatches;
-  if (pipeline.schedule == PipelineSchedule::kGPipe) return static_cast<double>(microbatches);
-  const int64_t chunks = rounds == 1 ? stages : 2 * (stages - 1) + (rounds - 1) * stages + 1;
-  return static_cast<double>(std::min(passes, chunks)) / static_cast<double>(rounds);
+/// Bytes that a position of the stage sends that sends most.
+double most_bytes_sent(const Program& program, int64_t stages) {
+  std::map<int64_t, double> sums;
+  for (int64_t stage = 0; stage < stages; ++stage) sums[stage] = 0;
+  add_bytes_sent(program, program.instructions, 1, sums);
+  return std::ranges::max_element(sums, {}, &std::pair<const int64_t, double>::second)->second;
 }
 
-CostModel cost_model_for(const Session& session, const Mesh& mesh) {
-  Diagnostics reported;  // by explain
-  return cost_model_of(session.config, mesh, !session.backend->is_host(), reported);
+/// A key for a mesh with rules.
+std::string layouts_text(const Layouts& layouts) {
+  std::string text;
+  for (const Dimension& d : layouts.mesh.shape()) text += fmt::format("{}:{};", d.name, d.size);
+  for (const LayoutRules* rules : {&layouts.activation, &layouts.parameter, &layouts.optimizer}) {
+    text += ' ';
+    for (const LayoutRule& rule : rules->rules())
+      text += fmt::format("{}:{};", rule.dimension, fmt::join(rule.mesh_dimensions, ","));
+  }
+  return text + ' ';
 }
 
 }  // namespace
@@ -91,6 +72,11 @@ LayoutCosts::LayoutCosts(const Session& session, StepMemory memory)
   if (session.config.evaluate.datasets.empty()) return;
   Diagnostics of_evaluation;  // its problems are reported when it is built for the run
   evaluation_ = build_evaluation(session, of_evaluation);
+}
+
+CostModel LayoutCosts::model_for(const Mesh& mesh) const {
+  Diagnostics reported;  // by explain
+  return cost_model_of(session_.config, mesh, !session_.backend->is_host(), reported);
 }
 
 std::string LayoutCosts::Variation::text() const {
@@ -118,7 +104,8 @@ void LayoutCosts::add_shallow() {
                 .depth = blocks,
                 .own = make_model(with_depth(session_.config.model, blocks), known),
                 .step = nullptr,
-                .free = {}};
+                .free = {},
+                .known = {}};
       if (known.has_errors()) throw Error(known.errors());
       part.step = build(part, plain()).graph;
       shallow_.push_back(std::move(part));
@@ -178,7 +165,7 @@ LayoutBounds LayoutCosts::bounds(const SplittableDimensions& dimensions, const O
 }
 
 BoundRates LayoutCosts::rates(const Mesh& mesh) const {
-  const CostModel model = cost_model_for(session_, mesh);
+  const CostModel model = model_for(mesh);
   BoundRates result{.seconds = [model](const Work& work) { return model.least_seconds(work); },
                     .hosted = model.placement().mesh.positions(),
                     .step = model.hardware().device.step,
@@ -199,7 +186,7 @@ std::optional<int64_t> LayoutCosts::most_bytes() const {
 }
 
 bool LayoutCosts::are_dimensions_alike() const {
-  const CostModel model = cost_model_for(session_, session_.layouts.mesh);
+  const CostModel model = model_for(session_.layouts.mesh);
   const HostedMesh& mesh = model.placement().mesh;
   return mesh.processes() == 1 || (mesh.positions() == 1 && model.hardware().links.size() == 1);
 }
@@ -215,20 +202,25 @@ bool LayoutCosts::is_legal(const Graph& step, const Layouts& layouts, bool with_
 
 LayoutCosts::StepCost LayoutCosts::compiled(Part& part, const Layouts& layouts, const Variation& variation) {
   StepCost result;
+  const auto begin = std::chrono::steady_clock::now();
   TrainStep step = take(part, variation);
   if (!is_legal(*step.graph, layouts, &part == &whole_)) {
     give_back(part, variation, std::move(step));
     return result;
   }
   const Program program = compile(session_, *step.graph, layouts);
-  const CostModel model = cost_model_for(session_, layouts.mesh);
+  const CostModel model = model_for(layouts.mesh);
   const std::vector<ScheduleItem> schedule = schedule_of(program, model);
   const StepPrediction time = predict_step(schedule, model.hardware().device.step);
   result.cost.is_legal = true;
   result.cost.seconds = time.seconds;
   result.cost.computing = time.computing;
-  result.cost.bytes = largest_position_bytes(program);
-  result.cost.bytes_sent = all_bytes_sent(program, program.instructions);
+  const std::vector<MemoryPlan::Position> memory = position_memory(program);
+  const MemoryPlan::Position& largest = memory[MemoryPlan::largest(memory)];
+  result.cost.bytes = largest.total();
+  result.variable_bytes = static_cast<double>(largest.variables);
+  const int64_t stages = layouts.pipeline ? layouts.pipeline->stages(layouts.mesh) : 1;
+  result.cost.bytes_sent = most_bytes_sent(program, stages);
   if (memory_.process) {
     const std::lock_guard lock(memory_mutex_);
     const RunMemory need = memory_need(session_, {&program}, memory_use(session_, true, {}, {}));
@@ -238,17 +230,46 @@ LayoutCosts::StepCost LayoutCosts::compiled(Part& part, const Layouts& layouts, 
   result.has_batch_statistics = !step.batch_statistics.empty();
   if (chooses_recompute() && variation.recompute == Recompute(RecomputeWord::kNone))
     result.layers = recomputable_layers(step.layers, program, schedule);
-  if (part.depth > 0) result.handed_bytes = handed_between_blocks(*step.graph, layouts);
+  if (part.depth > 0) {
+    result.handed_bytes = handed_between_blocks(*step.graph, layouts);
+    result.kept_bytes = kept_of_microbatch(program);
+  }
   give_back(part, variation, std::move(step));
+  if (part.depth > 0) {
+    seconds_of_blocks_ += seconds_since(begin);
+    compiled_blocks_ += static_cast<double>(part.depth);
+  }
   return result;
 }
 
 LayoutCosts::StepCost LayoutCosts::of_part(Part& part, const Layouts& layouts, const Variation& variation) {
+  const bool is_kept = part.depth > 0;
+  const std::string key = is_kept ? layouts_text(layouts) + variation.text() : "";
+  if (is_kept) {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = part.known.find(key); known != part.known.end()) return known->second;
+  }
+  StepCost result;
   try {
-    return compiled(part, layouts, variation);
+    result = compiled(part, layouts, variation);
   } catch (const Error& error) {  // a layer does not work on so few examples
     if (error.kind() != ErrorKind::kConfig) throw;
-    return {};
+  }
+  if (is_kept) {
+    const std::lock_guard lock(mutex_);
+    part.known.emplace(key, result);
+  }
+  return result;
+}
+
+void LayoutCosts::add_layers(const std::vector<RecomputableLayers>& layers, double weight,
+                             std::vector<RecomputableLayers>& sum) {
+  for (const RecomputableLayers& kind : layers) {
+    auto known = std::ranges::find(sum, kind.name, &RecomputableLayers::name);
+    if (known == sum.end()) known = sum.insert(sum.end(), RecomputableLayers{.name = kind.name});
+    known->count += std::llround(weight * static_cast<double>(kind.count));
+    known->saved += weight * kind.saved;
+    known->seconds += weight * kind.seconds;
   }
 }
 
@@ -259,11 +280,12 @@ void LayoutCosts::add(const StepCost& part, double weight, StepCost& sum) {
   sum.cost.bytes_sent += weight * part.cost.bytes_sent;
   sum.host_need += weight * part.host_need;
   sum.device_need += weight * part.device_need;
+  sum.variable_bytes += weight * part.variable_bytes;
   sum.has_batch_statistics |= part.has_batch_statistics;
   add_layers(part.layers, weight, sum.layers);
 }
 
-void LayoutCosts::complete(StepCost& sum, const Variation& variation) const {
+void LayoutCosts::complete(StepCost& sum, const Variation& variation) {
   std::erase_if(sum.layers,
                 [](const RecomputableLayers& kind) { return kind.count <= 0 || kind.saved <= 0; });
   sum.cost.is_legal = true;
@@ -271,6 +293,7 @@ void LayoutCosts::complete(StepCost& sum, const Variation& variation) const {
   sum.cost.fits = fits(sum);
   sum.cost.recompute = variation.recompute;
   sum.cost.microbatches = variation.microbatches;
+  has_cost_ = true;
 }
 
 LayoutCosts::StepCost LayoutCosts::sum_of(const std::vector<Part*>& parts, const Layouts& layouts,
@@ -284,72 +307,6 @@ LayoutCosts::StepCost LayoutCosts::sum_of(const std::vector<Part*>& parts, const
   }
   complete(sum, variation);
   return sum;
-}
-
-LayoutCosts::StepCost LayoutCosts::about_stages(const Layouts& layouts, const Variation& variation) {
-  Layouts in_a_row = layouts;
-  in_a_row.pipeline.reset();
-  const StepCost few = of_part(shallow_.front(), in_a_row, variation),
-                 more = of_part(shallow_.back(), in_a_row, variation);
-  if (!few.cost.is_legal || !more.cost.is_legal) return {};
-  const Pipeline& pipeline = *layouts.pipeline;
-  const int64_t stages = pipeline.stages(layouts.mesh), chunks = stages * pipeline.rounds;
-  const auto microbatches = static_cast<double>(variation.microbatches);
-  const double even = depth_ / static_cast<double>(stages);  // blocks of each stack on a stage
-  const int64_t in_chunk = (blocks() + chunks - 1) / chunks;
-  const double most = even * static_cast<double>(in_chunk * chunks) / static_cast<double>(blocks());
-  StepCost stage;
-  const double more_blocks = most - static_cast<double>(shallow_.front().depth);
-  add(few, 1 - more_blocks, stage);
-  add(more, more_blocks, stage);
-  if (!stage.layers.empty()) {  // those of all stages are computed again, or none
-    stage.layers.clear();
-    add_layers(few.layers, 1 - more_blocks, stage.layers);
-    add_layers(more.layers, more_blocks, stage.layers);
-    for (RecomputableLayers& kind : stage.layers) kind.count = std::min<int64_t>(kind.count, 1);
-  }
-
-  std::vector<int64_t> in_turn;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) in_turn.push_back(chunk % stages);
-  const double bubble = pipeline_bubble(in_turn, variation.microbatches, pipeline.schedule);
-  const double block = more.cost.seconds - few.cost.seconds;
-  const double send = send_seconds(layouts, few.handed_bytes), links = static_cast<double>(stages - 1);
-  stage.cost.seconds += even * block * bubble / (1 - bubble) + 2 * links * send;
-  stage.cost.seconds = std::max(stage.cost.seconds, 4 * pipeline.rounds * microbatches * send);
-
-  // The first stage keeps what its blocks have saved of the most microbatches. A step with other microbatches tells how
-  // much that is, as all else is the same.
-  const double kept = most_in_flight(pipeline, stages, variation.microbatches) - 1;
-  if (kept > 0) {
-    Variation other = variation;
-    other.microbatches = variation.microbatches % 2 == 0 ? variation.microbatches / 2 : 1;
-    const StepCost other_few = of_part(shallow_.front(), in_a_row, other),
-                   other_more = of_part(shallow_.back(), in_a_row, other);
-    const auto of_block = [](const StepCost& a, const StepCost& b) {
-      return static_cast<double>(b.cost.bytes - a.cost.bytes);
-    };
-    const double larger = of_block(other_few, other_more) - of_block(few, more);
-    const double ratio = microbatches / static_cast<double>(other.microbatches) - 1;
-    const double saved = other_more.cost.is_legal ? kept * most * std::max(0.0, larger) / ratio : 0;
-    stage.cost.bytes += std::llround(saved);
-    (session_.backend->is_host() ? stage.host_need : stage.device_need) += saved;
-  }
-  complete(stage, variation);
-  return stage;
-}
-
-/// The time of a message from one stage to the next.
-double LayoutCosts::send_seconds(const Layouts& layouts, double bytes) const {
-  const CostModel model = cost_model_for(session_, layouts.mesh);
-  const HostedMesh& hosted = model.placement().mesh;
-  const int receiver =
-      hosted.host(layouts.mesh.first_position(1, axis_bit(layouts.pipeline->axis(layouts.mesh))));
-  if (receiver == 0) return 0;
-  for (const LinkOptions& link : model.hardware().links) {
-    if (link.processes && receiver >= *link.processes) continue;
-    return link.latency + bytes * static_cast<double>(hosted.positions()) / link.bandwidth;
-  }
-  return 0;
 }
 
 /// Some of the layers of a kind cost as much more as their share of all of them, which are measured: a model with few
@@ -416,14 +373,18 @@ LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& 
   const auto measured = [&](const Recompute& recompute) -> const StepCost& {
     variation.recompute = recompute;
     const auto [found, added] = costs.try_emplace(variation.text());
-    if (added) found->second = sum_of(parts, layouts, variation);
+    if (added && !is_over()) found->second = sum_of(parts, layouts, variation);
     return found->second;
   };
   if (!chooses_recompute() && !chooses_microbatches()) return measured(options_.recompute).cost;
 
+  std::vector<int64_t> counts = {options_.microbatches};
+  if (chooses_microbatches()) counts = microbatch_counts(layouts, options_.batch_size);
+  if (counts.empty()) return {};
+  variation.microbatches = counts.front();
+  if (const StepCost& first = measured(options_.recompute); is_hopeless(first)) return first.cost;
   RecomputeSearch search(
-      {.counts = chooses_microbatches() ? microbatch_counts(layouts, options_.batch_size)
-                                        : std::vector<int64_t>{options_.microbatches},
+      {.counts = std::move(counts),
        .chooses_layers = chooses_recompute(),
        .base = options_.recompute,
        .is_pipelined = layouts.pipeline.has_value(),
@@ -439,6 +400,7 @@ LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& 
          return MeasuredStep{
              .trial = {.seconds = cost.cost.seconds, .memory = memory_of(cost), .fits = cost.cost.fits},
              .is_legal = cost.cost.is_legal,
+             .least_seconds = cost.least_seconds,
              .has_batch_statistics = cost.has_batch_statistics,
              .layers = cost.layers};
        }});
@@ -447,6 +409,19 @@ LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& 
   if (best == nullptr) return {};
   variation.microbatches = best->trial.microbatches;
   return measured(best->trial.recompute).cost;
+}
+
+bool LayoutCosts::is_hopeless(const StepCost& cost) const {
+  const std::optional<int64_t> most = most_bytes();
+  return cost.cost.is_legal && most && cost.variable_bytes > static_cast<double>(*most);
+}
+
+double LayoutCosts::exact_seconds(const Layouts& layouts, const LayoutCost& about) const {
+  if (compiled_blocks_ == 0) return 0;
+  constexpr double kBuilt = 2;            // graphs of few blocks are used again
+  constexpr double kOfMicrobatch = 0.09;  // each one has instructions of its own in a program with stages
+  const auto microbatches = static_cast<double>(layouts.pipeline ? about.microbatches : 0);
+  return kBuilt * seconds_of_blocks_ / compiled_blocks_ * depth_ * (1 + kOfMicrobatch * microbatches);
 }
 
 LayoutCost LayoutCosts::exactly(const Layouts& layouts, const LayoutCost& about) {

@@ -6,6 +6,7 @@
 // stages, the blocks of one stage wait for those of the others, and keep the results of several microbatches.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/explain/cost_model.h"
 #include "trainer/explain/recompute_search.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/plan/bounds.h"
@@ -38,12 +40,19 @@ class LayoutCosts {
 
   /// The cost of a layout; of a model with many equal blocks what two models with few of them say, with one block more
   /// in the second. An illegal layout costs nothing but LayoutCost::is_legal. A layout that takes `enough` seconds without
-  /// recomputation is not made to fit by it. Both may be called by several threads at a time.
+  /// recomputation is not made to fit by it, nor is one whose variables alone do not fit. Both may be called by several
+  /// threads at a time.
   LayoutCost operator()(const Layouts& layouts, double enough = std::numeric_limits<double>::infinity());
   /// The same with all blocks, for what `about` recomputes, or a few layers more if that does not fit.
   LayoutCost exactly(const Layouts& layouts, const LayoutCost& about);
   /// True if the two differ.
   bool extrapolates() const { return !shallow_.empty(); }
+  /// About the seconds that exactly() takes, as far as the models with few blocks tell; 0 before a layout has cost
+  /// anything.
+  double exact_seconds(const Layouts& layouts, const LayoutCost& about) const;
+  /// From now on the cost of a layout is that of what has been compiled when `is_over`, which several threads may call.
+  /// Where nothing has been, the layout counts as illegal, but the first one has a cost in any case.
+  void stop_when(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
 
   /// The training step, and the evaluation if there is one, where nothing depends on the layout.
   std::vector<const Graph*> graphs() const;
@@ -64,15 +73,6 @@ class LayoutCosts {
   bool chooses_microbatches() const { return !session_.config.train.microbatches.value; }
 
  private:
-  /// A model whose cost counts `weight` times.
-  struct Part {
-    double weight = 1;
-    int64_t depth = 0;  ///< blocks of each stack of a model with few of them
-    std::unique_ptr<Model> own;
-    std::unique_ptr<Graph> step;  ///< with one expert part
-    /// Steps that no thread has in hand, by Variation::text(): partition() adds to a graph for a while.
-    std::map<std::string, std::vector<TrainStep>> free;
-  };
   /// What a layout and its search for recomputation change in a step.
   struct Variation {
     int64_t expert_parts = 1;
@@ -84,10 +84,24 @@ class LayoutCosts {
   struct StepCost {
     LayoutCost cost;
     double host_need = 0, device_need = 0;  ///< bytes of the process, where these are limited
+    double variable_bytes = 0;              ///< of a position
+    double least_seconds = 0;               ///< MeasuredStep::least_seconds
     bool has_batch_statistics = false;
     std::vector<RecomputableLayers> layers = {};
-    double handed_bytes = 0;  ///< that a block hands to the next one, of a microbatch on a position
+    double handed_bytes = 0;  ///< handed_between_blocks()
+    double kept_bytes = 0;    ///< kept_of_microbatch()
   };
+  /// A model whose cost counts `weight` times.
+  struct Part {
+    double weight = 1;
+    int64_t depth = 0;  ///< blocks of each stack of a model with few of them
+    std::unique_ptr<Model> own;
+    std::unique_ptr<Graph> step;  ///< with one expert part
+    /// Steps that no thread has in hand, by Variation::text(): partition() adds to a graph for a while.
+    std::map<std::string, std::vector<TrainStep>> free;
+    std::map<std::string, StepCost> known;  ///< of a part with few blocks, which layouts with stages share
+  };
+  CostModel model_for(const Mesh& mesh) const;
   const Model& model_of(const Part& part) const { return part.own ? *part.own : *session_.model; }
   Variation plain() const { return {1, options_.recompute, options_.microbatches}; }
   TrainStep build(const Part& part, const Variation& variation) const;
@@ -100,7 +114,10 @@ class LayoutCosts {
   StepCost compiled(Part& part, const Layouts& layouts, const Variation& variation);
   StepCost sum_of(const std::vector<Part*>& parts, const Layouts& layouts, const Variation& variation);
   static void add(const StepCost& part, double weight, StepCost& sum);
-  void complete(StepCost& sum, const Variation& variation) const;
+  /// Adds the layers of a part of a model, by name. All parts but the last have fewer blocks of the same kinds.
+  static void add_layers(const std::vector<RecomputableLayers>& layers, double weight,
+                         std::vector<RecomputableLayers>& sum);
+  void complete(StepCost& sum, const Variation& variation);
   /// What the largest stage of a deep model costs about, and the time that it waits for the others.
   StepCost about_stages(const Layouts& layouts, const Variation& variation);
   double send_seconds(const Layouts& layouts, double bytes) const;
@@ -108,13 +125,21 @@ class LayoutCosts {
                         const config::Named<int64_t>& numbers) const;
   TightMemory memory_of(const StepCost& cost) const;
   bool fits(const StepCost& cost) const;
+  /// True if the variables alone take more than the memory.
+  bool is_hopeless(const StepCost& cost) const;
   /// The cost of a layout, with what makes it fit.
   LayoutCost cost_of(const std::vector<Part*>& parts, const Layouts& layouts, double enough);
+  bool is_over() const { return has_cost_ && is_over_ && is_over_(); }
 
   const Session& session_;
   const StepMemory memory_;
   TrainStepOptions options_;
-  std::mutex mutex_;         ///< guards Part::free and evaluation_
+  std::function<bool()> is_over_;
+  std::atomic<bool> has_cost_ = false;  ///< a legal layout has been measured
+  std::atomic<double> seconds_of_blocks_ =
+      0;  ///< that the parts with few blocks took to compile, and the number
+  std::atomic<double> compiled_blocks_ = 0;  ///< of blocks of each stack in all of them
+  std::mutex mutex_;                         ///< guards Part::free, Part::known and evaluation_
   std::mutex memory_mutex_;  ///< guards the backend, which is asked for the scratch of kernels
   Part whole_;
   std::vector<Part> shallow_;

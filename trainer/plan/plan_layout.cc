@@ -19,8 +19,9 @@ namespace {
 /// The layouts of variables at rest that are tried with each layout.
 enum Variant { kAsLaidOut, kOptimizerSplit, kParametersSplit };
 
-/// The part of the time in which layouts without stages are looked for, where stages are tried, too.
-constexpr double kPlainTime = 0.6;
+/// The part of the time in which layouts without stages are looked for, where stages are tried, too, and that in which the
+/// best layouts of a deep model are computed with all blocks.
+constexpr double kPlainTime = 0.6, kExactTime = 0.25;
 
 /// The bound of a layout that does not fit is not infinite, since one of these layouts may be the least evil.
 constexpr double kDoesNotFit = std::numeric_limits<double>::max();
@@ -58,6 +59,11 @@ class Planner {
   LayoutPlan plan(const LayoutSearchLimits& limits) {
     const auto begin = std::chrono::steady_clock::now();
     const auto elapsed = [begin] { return seconds_since(begin); };
+    const auto is_stopped = [&] { return limits.stop && limits.stop(); };
+    const double for_search = limits.seconds * (costs_.extrapolates() ? 1 - kExactTime : 1);
+    double until = for_search;  // seconds after `begin` at which evaluations are cut short
+    const auto is_over = [&] { return elapsed() > until || is_stopped(); };
+    costs_.stop_when(is_over);
     const std::vector<SearchMesh> staged = meshes_with_stages();
     meshes_.insert(meshes_.end(), staged.begin(), staged.end());
     LayoutSearch search{
@@ -73,8 +79,9 @@ class Planner {
     } else if (!costs_.are_dimensions_alike()) {
       for (int axis = 0; axis < config_.layout_search.mesh_dimensions; ++axis) search.kinds.push_back(axis);
     }
+    if (!staged.empty()) until *= kPlainTime;
     LayoutSearchLimits of_plain = limits;
-    if (!staged.empty()) of_plain.seconds *= kPlainTime;
+    of_plain.seconds = until;
     LayoutPlan plan{.layouts = {},
                     .meshes = mesh_count(),
                     .memory = costs_.memory(),
@@ -82,13 +89,15 @@ class Planner {
                     .is_stopped = false,
                     .search = search.run(of_plain)};
     if (!staged.empty()) {
+      until = for_search;
       LayoutSearchLimits left = limits;
-      left.seconds -= elapsed();
+      left.seconds = until - elapsed();
       search_stages(search, left, plan.search);
     }
-    make_plain(plan.search, [&] { return elapsed() > limits.seconds || (limits.stop && limits.stop()); });
-    plan.is_stopped = limits.stop && limits.stop();
-    plan.exact = costs_.extrapolates() ? make_exact(plan.search) : std::ssize(plan.search.evaluated);
+    make_plain(plan.search, is_over);
+    plan.is_stopped = is_stopped();
+    const auto left = [&] { return is_stopped() ? 0 : limits.seconds - elapsed(); };
+    plan.exact = costs_.extrapolates() ? make_exact(plan.search, left) : std::ssize(plan.search.evaluated);
     for (const EvaluatedLayout& evaluated : plan.search.evaluated)
       plan.layouts.push_back({found(evaluated.layout, evaluated.cost), evaluated.cost});
     plan.search.seconds = elapsed();
@@ -274,16 +283,18 @@ class Planner {
     std::stable_sort(all.begin() + 1, all.end(), is_better);
   }
 
-  /// Computes what the best layouts cost with all blocks, and puts them in order. Returns their number. Goes on until one
-  /// fits, as the first ones may not.
-  int64_t make_exact(LayoutSearchResult& result) {
+  /// Computes what the best layouts cost with all blocks, and puts them in order before the others. Returns their number.
+  /// Goes on until one fits, as the first ones may not. Those that would take more than the seconds that are left are
+  /// passed over; one is computed in any case.
+  int64_t make_exact(LayoutSearchResult& result, const std::function<double()>& left) {
     constexpr int64_t kAtOnce = 3, kMost = 9;
     std::vector<EvaluatedLayout>& all = result.evaluated;
     const bool has_fitting = !all.empty() && all.front().cost.fits;
     int64_t done = 0;
     bool is_found = false;
     while (done < std::min<int64_t>(kMost, std::ssize(all)) && !is_found) {
-      const int64_t more = std::min(kAtOnce, std::ssize(all) - done);
+      const int64_t more = bring_forward(all, done, std::min(kAtOnce, std::ssize(all) - done), left());
+      if (more == 0) break;
       pool_.run(more, [&](int64_t i, int /*worker*/) {
         EvaluatedLayout& evaluated = all[static_cast<size_t>(done + i)];
         const int variant = evaluated.cost.variant;
@@ -302,6 +313,24 @@ class Planner {
     const int64_t kept = legal - all.begin();
     all.erase(legal, all.begin() + done);
     return kept;
+  }
+
+  /// Moves at most `most` layouts that can be computed with all blocks in `seconds` to place `done`, and returns their
+  /// number. If `done` is 0, there is at least one: the first, or the first without stages, which take longer.
+  int64_t bring_forward(std::vector<EvaluatedLayout>& all, int64_t done, int64_t most, double seconds) const {
+    const auto needed = [&](const EvaluatedLayout& e) {
+      return costs_.exact_seconds(layouts_of(found(e.layout, e.cost.variant)), e.cost);
+    };
+    const auto begin = all.begin() + done;
+    auto end = begin;
+    for (auto next = begin; next != all.end() && end - begin < most; ++next) {
+      if (needed(*next) <= seconds) std::rotate(end++, next, next + 1);
+    }
+    if (end != begin || done > 0 || all.empty()) return end - begin;
+    const auto plain = std::ranges::find_if(
+        all, [&](const EvaluatedLayout& e) { return e.cost.fits && !meshes_[e.layout.mesh].stages; });
+    if (plain != all.end()) std::rotate(begin, plain, plain + 1);
+    return 1;
   }
 
   Mesh mesh_of(const LayoutCandidate& candidate) const {

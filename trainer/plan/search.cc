@@ -5,6 +5,7 @@
 #include <queue>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "engine/base/seconds_since.h"
 
@@ -198,17 +199,16 @@ class Run {
     leaves_.push_back(std::move(node));
   }
 
-  void evaluate_leaves() {
-    std::vector<LayoutCandidate> candidates;
-    for (Node& leaf : leaves_) candidates.push_back({leaf.mesh, std::move(leaf.chosen)});
-    leaves_.clear();
-    evaluate(std::move(candidates));
-  }
+  void evaluate_leaves() { evaluate(std::exchange(leaves_, {})); }
 
   void evaluate_first() {
-    std::vector<LayoutCandidate> candidates;
-    const Node bare{.axis = search_.meshes[0].sizes.size(), .chosen = given(0)};
-    if (search_.bound(axes_of(bare)) < limits_.enough) candidates.push_back({0, bare.chosen});
+    std::vector<Node> first;
+    const auto add = [&](Node node) {
+      node.axis = rank(node);
+      node.bound = search_.bound(axes_of(node));
+      if (node.bound < limits_.enough) first.push_back(std::move(node));
+    };
+    add({.chosen = given(0)});
     for (size_t mesh = 0; mesh < search_.meshes.size(); ++mesh) {
       for (const std::string& name : search_.first) {
         const std::optional<size_t> i = search_.dimensions.find(name);
@@ -222,13 +222,10 @@ class Run {
           all &= may_add(node, a, *i);
           if (all) node.chosen[a].set(*i);
         }
-        if (!all) continue;
-        node.axis = rank(node);
-        if (search_.bound(axes_of(node)) < limits_.enough)
-          candidates.push_back({mesh, std::move(node.chosen)});
+        if (all) add(std::move(node));
       }
     }
-    evaluate(std::move(candidates));
+    evaluate(std::move(first));
   }
 
   bool is_new(const LayoutCandidate& candidate) {
@@ -237,10 +234,14 @@ class Run {
     return seen_.insert(std::move(key)).second;
   }
 
-  void evaluate(std::vector<LayoutCandidate> candidates) {
+  void evaluate(std::vector<Node> leaves) {
     std::vector<EvaluatedLayout> results;
-    for (LayoutCandidate& candidate : candidates) {
-      if (is_new(candidate)) results.push_back({std::move(candidate), {}});
+    double least = std::numeric_limits<double>::infinity();
+    for (Node& leaf : leaves) {
+      LayoutCandidate candidate{leaf.mesh, std::move(leaf.chosen)};
+      if (!is_new(candidate)) continue;
+      least = std::min(least, leaf.bound);
+      results.push_back({std::move(candidate), {}});
     }
     const double enough = limit();
     auto evaluate_one = [&](int64_t i, int /*worker*/) {
@@ -258,6 +259,7 @@ class Run {
       if (result_.evaluated.empty() || is_better(evaluated, best_)) best_ = evaluated;
       result_.evaluated.push_back(std::move(evaluated));
     }
+    if (is_over()) dropped_ = std::min(dropped_, least);  // the evaluations may have been cut short
   }
 
   void finish() {
@@ -281,8 +283,8 @@ class Run {
   std::set<std::string> seen_;
   LayoutSearchResult result_;
   EvaluatedLayout best_;
-  double dropped_ =
-      std::numeric_limits<double>::infinity();  ///< the smallest bound of nodes that were not kept
+  double dropped_ = std::numeric_limits<
+      double>::infinity();  ///< the smallest bound of nodes that were not kept or not seen to the end
   int64_t numbers_ = 0;
   bool stopped_ = false;
 };
