@@ -253,6 +253,38 @@ TEST(CheckMemory, NamesOnlyWhatHelps) {
   EXPECT_THAT(other->hint, Not(HasSubstr("train.batch_size")));
 }
 
+TEST(CheckMemory, NamesSmallerSlots) {
+  const std::vector<std::string> small = {"train.batch_size=8"};
+  // Two slots for each weight, and their copy for a checkpoint: bfloat16 saves half of them.
+  const int64_t limit = need_of(small) - 3 * kWeights / 2;
+  const std::optional<Problem> problem = refusal(small, limit);
+  ASSERT_TRUE(problem);
+  EXPECT_THAT(changes_in(problem->hint), Contains("precision.slots=bfloat16")) << problem->hint;
+  EXPECT_FALSE(refusal({small.front(), "precision.slots=bfloat16"}, limit));
+}
+
+TEST(CheckMemory, NamesTheMemoryOfTheMachineOfAGpu) {
+  const auto planned = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"run.mode=explain", "hardware=h100_8x_nvlink_400g",
+                                          "run.memory_limit=1GB"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Planned(arguments);
+  };
+  const auto hint_below = [&](const std::vector<std::string>& more, int64_t saved) {
+    const Planned whole = planned(more);
+    const int64_t need =
+        memory_need(whole.session, whole.programs(), memory_use(whole.session, true, {}, {})).device.total();
+    std::vector<std::string> limited = more;
+    limited.push_back(fmt::format("run.device_memory_limit={}", need - saved));
+    Planned run = planned(limited);
+    const std::optional<Problem> problem = refusal(run, 1'000'000'000);
+    return problem ? problem->hint : "";
+  };
+  EXPECT_THAT(hint_below({"train.batch_size=8"}, kWeights), HasSubstr("`offload.slots: host`"));
+  EXPECT_THAT(hint_below({"train.batch_size=8"}, kWeights), Not(HasSubstr("offload.activations")));
+  EXPECT_THAT(hint_below({}, kBatchBytes / 4), HasSubstr("`offload.activations: host`"));
+}
+
 TEST(CheckMemory, NamesALayoutWhereTheMeshSplitsNoVariable) {
   // With every replica in memory, split slots need an eighth.
   const std::vector<std::string> run = {"mesh=all:8", "layout=batch:all", "train.batch_size=64",

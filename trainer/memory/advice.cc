@@ -18,7 +18,8 @@ struct Change {
   TrainStepOptions step;
   int64_t evaluate_batch = 1;
   Layouts layouts;
-  Hosting hosting;  ///< the processes that share the mesh
+  Hosting hosting;                         ///< the processes that share the mesh
+  std::optional<int64_t> offloaded_bytes;  ///< PartitionOptions::offloaded_bytes
   bool check_replicas = false;
 };
 
@@ -74,7 +75,11 @@ class Search {
     evaluates_ = std::ranges::any_of(programs, [](const Program* p) { return is_evaluation(*p); });
     const int64_t steps = planned_steps(session).value_or(std::numeric_limits<int64_t>::max());
     now_ = {train_step_options(config_, session.layouts, steps),
-            evaluate_batch_size(config_, session.layouts), session.layouts, use.hosting, use.check_replicas};
+            evaluate_batch_size(config_, session.layouts),
+            session.layouts,
+            use.hosting,
+            offloaded_bytes(config_),
+            use.check_replicas};
     now_.step.update->runs_ahead = runs_ahead(session);
     batch_parts_ = LayoutMap(session.layouts.mesh, session.layouts.activation).parts(std::string(kBatch));
   }
@@ -86,6 +91,8 @@ class Search {
       try_microbatches();
       try_recompute();
       try_bfloat16();
+      try_slots();
+      try_offload();
       try_layouts();
     }
     if (evaluates_) try_evaluate_batch_size();
@@ -107,8 +114,9 @@ class Search {
         Diagnostics diagnostics;
         check_layouts(*graph, change.layouts, diagnostics);
         if (diagnostics.has_errors()) return std::nullopt;
-        programs.push_back(partition(*graph, change.layouts,
-                                     partition_options_of(session_, change.layouts.mesh, change.hosting)));
+        PartitionOptions options = partition_options_of(session_, change.layouts.mesh, change.hosting);
+        options.offloaded_bytes = change.offloaded_bytes;
+        programs.push_back(partition(*graph, change.layouts, options));
       }
       std::vector<const Program*> pointers;
       for (const Program& program : programs) pointers.push_back(&program);
@@ -211,6 +219,34 @@ class Search {
     Change change = now_;
     change.step.precision.activation = DType::kBFloat16;
     if (fits(change)) found_.push_back("`precision.activation: bfloat16`");
+  }
+
+  /// Tries smaller types of optimizer slots, the more exact one first.
+  void try_slots() {
+    for (const auto& [type, name] :
+         {std::pair(DType::kBFloat16, "bfloat16"), std::pair(DType::kInt8, "int8")}) {
+      Change change = now_;
+      if (size_of(type) >= size_of(change.step.update->slot_type)) continue;
+      change.step.update->slot_type = type;
+      if (!fits(change)) continue;
+      found_.push_back(fmt::format("`precision.slots: {}`", name));
+      return;
+    }
+  }
+
+  /// The memory of a GPU's machine may have room.
+  void try_offload() {
+    if (session_.backend->is_host()) return;
+    if (!now_.step.update->slots_on_host && parameter_servers(config_) == nullptr) {
+      Change change = now_;
+      change.step.update->slots_on_host = true;
+      if (fits(change)) found_.push_back("`offload.slots: host`");
+    }
+    if (!now_.offloaded_bytes) {
+      Change change = now_;
+      change.offloaded_bytes = config_.offload.least_bytes.value;
+      if (fits(change)) found_.push_back("`offload.activations: host`");
+    }
   }
 
   /// Tries the fewest GPUs that share the batch, with a process for each.
