@@ -23,7 +23,7 @@ LAYERS, WIDTH, HIDDEN, HEADS, VOCABULARY, INPUT, OUTPUT = 3, 256, 1024, 8, 8192,
 
 CONFIG = f"""
 data:
-  train: {{type: text, path: {{inputs: in.txt, targets: in.txt}}}}
+  train: {{type: parallel, inputs: in.txt, targets: in.txt}}
   vocabulary: {{type: bytes}}
   sequence_length: {OUTPUT}
   packing: none
