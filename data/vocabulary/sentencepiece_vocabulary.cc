@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "data/input_file.h"
+#include "data/vocabulary/piece_lattice.h"
+#include "data/vocabulary/sentencepiece_model.h"
+#include "data/vocabulary/word_cache.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
@@ -19,6 +22,18 @@ namespace {
 
 /// SentencePiece's id of a piece that a model has not.
 constexpr int32_t kMissing = -1;
+
+/// In bytes. A longer word is hardly found again, and a longer text is more than PieceLattice reckons with.
+constexpr size_t kLongestWord = 64, kLongestText = size_t{1} << 20;
+
+/// The byte that a piece such as "<0xE4>" stands for.
+char byte_of(const std::string& piece) {
+  return static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16));
+}
+
+void check(const sentencepiece::util::Status& status) {
+  MTF_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
+}
 
 /// False when the bytes are no model.
 bool load(sentencepiece::SentencePieceProcessor& processor, std::string_view model) {
@@ -39,6 +54,7 @@ SentencePieceVocabulary::SentencePieceVocabulary(std::string_view model, const s
                 "a .model file of `mtf-vocab` or `spm_train`; if it is one, it is damaged");
   }
   place_special_ids();
+  prepare_words(model);
 }
 
 SentencePieceVocabulary::~SentencePieceVocabulary() = default;
@@ -63,20 +79,85 @@ void SentencePieceVocabulary::place_special_ids() {
   }
 }
 
+void SentencePieceVocabulary::prepare_words(std::string_view model) {
+  const std::optional<SentencePieceModelFile> file = parse_sentencepiece_model(model);
+  if (!file || !words_are_apart(*file)) return;
+  words_ = std::make_unique<WordCache>();
+  keeps_blanks_ = !file->removes_extra_blanks;
+  if (file->algorithm == SentencePieceModelFile::Algorithm::kUnigram)
+    lattice_ = std::make_unique<PieceLattice>(*file);
+}
+
 std::vector<int32_t> SentencePieceVocabulary::encode(std::string_view text) const {
-  std::vector<int32_t> ids;
-  const sentencepiece::util::Status status = processor_->Encode(text, &ids);
-  MTF_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
-  if (!from_model_.empty()) {
-    for (int32_t& id : ids) id = from_model_[static_cast<size_t>(id)];
+  if (words_ == nullptr || text.empty() || text.size() > kLongestText) return encode_at_once(text);
+  std::vector<int32_t> ids, ids_of_word;
+  ids.reserve(text.size() / 2);
+  double cost = 0;
+  size_t doubtful = 0, ids_of_doubtful = 0;  // the end of the last word whose ids depend on what is before it
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::optional<CachedWord> word = encode_word(text.substr(begin, end - begin), ids_of_word);
+    if (!word) return encode_at_once(text);
+    ids.insert(ids.end(), word->ids.begin(), word->ids.end());
+    cost += word->cost;
+    if (!(cost < word->limit)) {
+      doubtful = end;
+      ids_of_doubtful = ids.size();
+    }
+    begin = end + 1;
   }
+  if (doubtful == 0) return ids;
+  std::vector<int32_t> result = encode_at_once(text.substr(0, doubtful));
+  result.insert(result.end(), ids.begin() + static_cast<ptrdiff_t>(ids_of_doubtful), ids.end());
+  return result;
+}
+
+/// Returns the ids of a word as it is encoded by itself, which may be in `ids`; nullopt if the word has to be
+/// encoded with the rest of the text.
+std::optional<CachedWord> SentencePieceVocabulary::encode_word(std::string_view word,
+                                                               std::vector<int32_t>& ids) const {
+  if (const std::optional<CachedWord> known = words_->find(word)) return known;
+  if (word.size() > kLongestWord || word.find(kEscapedBlank) != std::string_view::npos) return std::nullopt;
+  CachedWord result;
+  if (word.empty() && keeps_blanks_) {
+    ids = {ours(processor_->PieceToId(kEscapedBlank))};
+    if (lattice_ != nullptr) result.cost = static_cast<float>(lattice_->segment(kEscapedBlank).cost);
+  } else if (lattice_ == nullptr) {
+    ids = encode_at_once(word);
+  } else {
+    sentencepiece::ImmutableSentencePieceText pieces;
+    check(processor_->Encode(word, pieces.mutable_proto()));
+    ids.clear();
+    std::string normalized;
+    for (size_t i = 0; i < pieces.pieces_size(); ++i) {
+      const auto piece = pieces.pieces(static_cast<int>(i));
+      const auto id = static_cast<int32_t>(piece.id());
+      ids.push_back(ours(id));
+      if (processor_->IsByte(id)) {
+        normalized += byte_of(piece.piece());
+      } else {
+        normalized += piece.piece();
+      }
+    }
+    const Segmentation best = lattice_->segment(normalized);
+    result.cost = static_cast<float>(best.cost);
+    result.limit = static_cast<float>(best.limit);
+  }
+  result.ids = ids;
+  words_->add(word, result);
+  return result;
+}
+
+std::vector<int32_t> SentencePieceVocabulary::encode_at_once(std::string_view text) const {
+  std::vector<int32_t> ids;
+  check(processor_->Encode(text, &ids));
+  for (int32_t& id : ids) id = ours(id);
   return ids;
 }
 
 std::vector<std::string> SentencePieceVocabulary::pieces(std::string_view text) const {
   std::vector<std::string> pieces;
-  const sentencepiece::util::Status status = processor_->Encode(text, &pieces);
-  MTF_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
+  check(processor_->Encode(text, &pieces));
   return pieces;
 }
 
@@ -89,8 +170,7 @@ std::string SentencePieceVocabulary::decode(std::span<const int32_t> ids) const 
     pieces.push_back(to_model_[static_cast<size_t>(id)]);
   }
   std::string text;
-  const sentencepiece::util::Status status = processor_->Decode(pieces, &text);
-  MTF_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
+  check(processor_->Decode(pieces, &text));
   return text;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,10 @@ class SentencePieceProcessor;
 
 namespace mtf {
 
+class PieceLattice;
+class WordCache;
+struct CachedWord;
+
 class SentencePieceVocabulary final : public Vocabulary {
  public:
   /// `model`: the bytes of a .model file; `name` is for messages. Ids are those of the model where it has
@@ -36,12 +41,17 @@ class SentencePieceVocabulary final : public Vocabulary {
   ~SentencePieceVocabulary() override;
 
   int64_t size() const override { return static_cast<int64_t>(to_model_.size()); }
+  /// Exactly the library's ids. They are those of the text's words where the model allows that, each of which
+  /// is encoded once.
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string piece(int32_t id) const override;
   /// Words begin with "▁".
   bool continues_word(int32_t id) const override;
   std::string fingerprint() const override { return fingerprint_; }
+
+  /// The ids of encode(), from the library in one go.
+  std::vector<int32_t> encode_at_once(std::string_view text) const;
 
   /// The pieces themselves; what the model does not know stands as in the text.
   std::vector<std::string> pieces(std::string_view text) const;
@@ -52,11 +62,17 @@ class SentencePieceVocabulary final : public Vocabulary {
 
  private:
   void place_special_ids();
+  int32_t ours(int32_t id) const { return from_model_.empty() ? id : from_model_[static_cast<size_t>(id)]; }
+  void prepare_words(std::string_view model);
+  std::optional<CachedWord> encode_word(std::string_view word, std::vector<int32_t>& ids) const;
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   std::vector<int32_t> to_model_;    ///< the model's id of each of ours, or that it has none
   std::vector<int32_t> from_model_;  ///< empty: the same ids
   std::string fingerprint_;
+  bool keeps_blanks_ = false;              ///< a word without characters is a "▁"
+  std::unique_ptr<WordCache> words_;       ///< null: texts are encoded at once
+  std::unique_ptr<PieceLattice> lattice_;  ///< of a unigram model with words
 };
 
 /// Reads a .model file, plain or .gz. Throws Error (kData) when it is missing or damaged.

@@ -1,0 +1,44 @@
+// All segmentations of a word in the pieces of a unigram model: how sure the best one is.
+//
+//   const Segmentation best = lattice.segment("▁Haus");
+//   if (cost_of_the_text_so_far + best.cost < best.limit) ...  // whatever stood before the word
+//
+// The library adds the scores along the whole text in 32 bits, and the best sum wins: where two segmentations
+// of a word have almost the same score, what stands before the word decides by how it rounds the sums.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/vocabulary/sentencepiece_model.h"
+
+namespace mtf {
+
+struct Segmentation {
+  double cost = 0;   ///< minus the sum of the scores of its pieces
+  double limit = 0;  ///< it is the library's choice in all texts whose words cost less, up to this one
+};
+
+class PieceLattice {
+ public:
+  /// The model is a unigram model for which words_are_apart().
+  explicit PieceLattice(const SentencePieceModelFile& model);
+
+  /// Returns the best segmentation of a normalised word.
+  Segmentation segment(std::string_view word) const;
+
+ private:
+  struct Piece {
+    std::string text;
+    double cost;
+  };
+
+  std::vector<Piece> pieces_;            ///< in the order of their bytes
+  std::array<size_t, 257> begins_ = {};  ///< where those begin whose first byte is at least the index
+  double cost_of_unknown_ = 0;           ///< of a character that is no piece
+};
+
+}  // namespace mtf
