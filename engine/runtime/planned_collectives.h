@@ -14,6 +14,7 @@
 
 namespace mtf {
 
+/// The collectives of the process whose part of the mesh is given.
 class PlannedCollectives {
  public:
   /// `replicate` is run.check_replicas.
@@ -27,8 +28,6 @@ class PlannedCollectives {
     int process = 0, processes = 1;
   };
   std::optional<Planned> of(const Program& program, const Instruction& instruction);
-
-  const HostedMesh& mesh() const { return mesh_; }
 
  private:
   RemoteGroupPlans& plans_along(AxisMask axes);

@@ -12,6 +12,7 @@
 #include "engine/backend/cpu/elementwise/cpu_math.h"
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
+#include "engine/ops/slice.h"
 #include "engine/ops/unary.h"
 #include "tests/support/attention_inputs.h"
 #include "tests/support/evaluate_tensors.h"
@@ -370,6 +371,26 @@ TEST(Attention, HasTheSameBitsWhereverBatchAndHeadsAreSplit) {
     for (const Layouts& layout :
          {Layouts::single(), layouts("x:4", "batch:x"), layouts("x:2;y:4", "batch:x;heads:y")})
       EXPECT_EQ(run_on_mesh(graph, layout, feeds, {.threads = 2}).outputs, one.outputs);
+  }
+}
+
+TEST(Attention, FewQueriesHaveTheBitsOfMany) {
+  for (const int64_t entries : {16, 17, 25, 40}) {
+    for (const int64_t width : {16, 64}) {
+      Graph graph;
+      CaseBuilder c(graph, DType::kFloat32);
+      const Tensor q = c.input("q", {length(8), d_kv(12)}), k = c.input("k", {memory(entries), d_kv(12)}),
+                   v = c.input("v", {memory(entries), {"d_v", width}});
+      const Values many =
+          evaluate(graph, {attention({.q = q, .k = k, .v = v}, {.value = "d_v"})}, c.feeds)[0];
+      for (const int64_t few : {1, 3}) {
+        const Tensor some = slice(q, "length", 5, few);
+        const Values result =
+            evaluate(graph, {attention({.q = some, .k = k, .v = v}, {.value = "d_v"})}, c.feeds)[0];
+        EXPECT_EQ(result, Values(many.begin() + 5 * width, many.begin() + (5 + few) * width))
+            << entries << " entries, values of " << width;
+      }
+    }
   }
 }
 

@@ -119,6 +119,27 @@ TEST(Gemm, FewRowsHaveTheBitsOfMany) {
   }
 }
 
+TEST(Gemm, FewRowsAddToRowsThatAreApart) {
+  constexpr int64_t kRows = 3, kColumns = 70, kDepth = 400, kStride = 90;
+  const std::vector<float> a = random_values<float>(kDepth * 5), b = random_values<float>(kDepth * kColumns);
+  for (const InstructionSet set : available_instruction_sets()) {
+    std::vector<float> scratch(product_scratch(kRows, kColumns, kDepth)), sums(kRows * kColumns),
+        c(kRows * kStride, 2);
+    const SummedAxis summed{kDepth, 5, kColumns};
+    Product<float> product{kRows, kColumns, {&summed, 1}, a.data(), 1, b.data(), 1, sums.data(), kColumns};
+    multiply(product, scratch.data(), gemm_kernels(set));
+    product.c = c.data();
+    product.c_row_stride = kStride;
+    product.adds = true;
+    multiply(product, scratch.data(), gemm_kernels(set));
+    for (int64_t i = 0; i < kRows * kStride; ++i) {
+      const int64_t row = i / kStride, column = i % kStride;
+      const float expected = column < kColumns ? 2 + sums[row * kColumns + column] : 2;
+      ASSERT_NEAR(c[i], expected, 1e-4) << name_of(set) << " " << i;
+    }
+  }
+}
+
 TEST(Gemm, TransposedOperandsGiveTheSameBits) {
   for (const InstructionSet set : available_instruction_sets()) {
     const GemmKernels& kernels = gemm_kernels(set);

@@ -177,13 +177,22 @@ TEST(TopK, RecordedValues) {
 
 TEST(TopK, EveryKAgreesWithAStableSort) {
   std::mt19937 generator(3);
-  for (int64_t n : {1, 7, 32, 100, 333}) {
+  for (const auto& [n, largest_first] : {std::pair<int64_t, bool>{1, false},
+                                         {7, false},
+                                         {32, false},
+                                         {64, false},
+                                         {64, true},
+                                         {100, false},
+                                         {100, true},
+                                         {333, false},
+                                         {333, true}}) {
     Values x(n);
     for (double& v : x) v = static_cast<double>(generator() % 50) - 25;
+    if (largest_first) x[0] = 30;
     Values order(n);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](double a, double b) { return x[(int)a] > x[(int)b]; });
-    for (int64_t k : {int64_t{1}, int64_t{2}, n / 2, n}) {
+    for (int64_t k : {int64_t{1}, int64_t{2}, int64_t{8}, int64_t{20}, int64_t{32}, n / 2, n}) {
       if (k < 1 || k > n) continue;
       for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32}) {
         Graph graph;

@@ -66,6 +66,32 @@ TEST_F(UpdateKvCacheTest, WhereverTheDimensionsStand) {
   expect_on({memory, beam, batch}, {batch, beam}, "", "");
 }
 
+TEST_F(UpdateKvCacheTest, HypothesesContinueEachOther) {
+  constexpr int64_t kBeam = 6, kMemory = 3;
+  for (const Values& parents :
+       {Values{1, 0, 3, 2, 0, 5}, Values{1, 2, 3, 4, 5, 0}, Values{1, 0, 1, 2, 3, 3},
+        Values{5, 5, 5, 5, 5, 0}, Values{0, 0, 1, 2, 3, 4}, Values{3, 4, 5, 0, 1, 2}}) {
+    Graph graph;
+    const Dimension rows{"beam", kBeam}, entries{"memory", kMemory};
+    const Tensor y = update_kv_cache(graph.input("cache", {rows, entries}), graph.input("entry", {rows}),
+                                     graph.input("position", {}, DType::kInt32),
+                                     graph.input("parent", {rows}, DType::kInt32), "beam", "memory");
+    Values cache, entry, expected;
+    for (int64_t i = 0; i < kBeam; ++i) {
+      for (int64_t m = 0; m < kMemory; ++m) {
+        cache.push_back(static_cast<double>(10 * i + m));
+        expected.push_back(m + 1 < kMemory ? 10 * parents[static_cast<size_t>(i)] + static_cast<double>(m)
+                                           : static_cast<double>(100 + i));
+      }
+      entry.push_back(static_cast<double>(100 + i));
+    }
+    EXPECT_EQ(
+        evaluate(graph, {y},
+                 {{"cache", cache}, {"entry", entry}, {"position", {kMemory - 1}}, {"parent", parents}})[0],
+        expected);
+  }
+}
+
 TEST_F(UpdateKvCacheTest, OnMeshes) {
   for (const char* layout : {"batch:x;heads:y", "batch:x;d:y", "d:x;heads:y"}) {
     SCOPED_TRACE(layout);

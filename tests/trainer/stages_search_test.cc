@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 
@@ -191,7 +192,7 @@ TEST(StagesSearch, ADeepModelsSearchEndsWithinItsTime) {
   EXPECT_EQ(none.exact, 1);
   EXPECT_GT(none.search.gap, 0);
   EXPECT_FALSE(has_stages(none.layouts.front()));
-  int asked = 0;
+  std::atomic<int> asked = 0;
   const LayoutPlan stopped = plan_layout(session, {.stop = [&] { return ++asked > 200; }});
   EXPECT_TRUE(stopped.is_stopped);
   EXPECT_EQ(stopped.exact, 1);

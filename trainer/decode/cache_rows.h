@@ -13,7 +13,7 @@
 namespace mtf {
 
 /// Copies rows `rows` of the cache `name` in `from` to the first rows of `name` in `to`. The other elements, which no text
-/// reads, stay as they are. Both caches are [batch, ..., memory_length, ...], or without memory_length, with the same `layout`, in which
+/// reads, are unspecified. Both caches are [batch, ..., memory_length, ...], or without memory_length, with the same `layout`, in which
 /// memory_length is not split; `to` may have another batch size and a longer memory_length. Of a cache of
 /// hypotheses (with the dimension beam) the first `filled` entries along memory_length are copied. Each process
 /// copies its own slices. If a row is in another process the cache is gathered first, so the call is

@@ -33,17 +33,18 @@ int64_t DecodePlanner::limit(const GivenText& given) const {
 }
 
 int64_t DecodePlanner::memory(int64_t tokens) const {
-  if (tokens <= kShortMemory)
-    tokens = std::max(kLeastMemory, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(tokens))));
-  return length_bucket(tokens, longest());
+  if (tokens > kShortMemory) return length_bucket(tokens, longest());
+  const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(tokens)));
+  const int64_t size = std::max(kLeastMemory, doubled);
+  return std::min(size, std::max(tokens, longest().value_or(size)));
 }
 
 DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
-  int64_t inputs = 0, prefix = 0, memory = 0;
+  int64_t inputs = 0, prefix = 0, tokens = 0;
   for (const GivenText& given : texts) {
     inputs = std::max(inputs, std::ssize(given.inputs));
     prefix = std::max(prefix, std::ssize(given.prefix) + 1);
-    memory = std::max(memory, std::ssize(given.prefix) + std::min(kFirstSteps, limit(given)));
+    tokens = std::max(tokens, std::ssize(given.prefix) + std::min(kFirstSteps, limit(given)));
   }
   DecodePlan plan;
   DecodeSizes& sizes = plan.sizes;
@@ -51,7 +52,7 @@ DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
   sizes.beam = options_.hypotheses();
   sizes.inputs = environment_.decoder.has_encoder() ? length_bucket(inputs, longest()) : 0;
   sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest());
-  sizes.memory = std::max(sizes.prefix, this->memory(memory));
+  sizes.memory = std::max(sizes.prefix, memory(tokens));
   plan.answer = options_.sampling() ? DecodeAnswer::kLogProbs : DecodeAnswer::kCandidates;
   plan.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary_) : 1;
   plan.reorders = options_.is_beam() && options_.beam_size > 1;

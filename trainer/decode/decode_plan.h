@@ -38,8 +38,8 @@ class DecodePlanner {
   int64_t limit(const GivenText& given) const;
   /// Returns the plan of the programs that read the prefixes and write the first tokens.
   DecodePlan first(std::span<const GivenText> texts) const;
-  /// Returns the length of caches, in tokens, that can hold `tokens` tokens. Short ones double in length as a text grows: caches
-  /// of another length are made for copies, and attention reads only what is filled.
+  /// Returns the length of caches, in tokens, that can hold `tokens` tokens. Short caches double in
+  /// length, since each new length costs a program and a copy of what is filled; attention reads no more than that.
   int64_t memory(int64_t tokens) const;
   std::optional<int64_t> longest() const { return environment_.decoder.longest_text(); }
 

@@ -3,7 +3,7 @@
 //
 //   const MicrobatchChoice choice = choose_microbatches(session, options, evaluation, use, {});
 //   options.microbatches = choice.count;
-//   log(choice.reason);   // "train.microbatches: auto is 4: with 2 the run would need 1.2 GB, ..."
+//   log(choice.reason);   // "train.microbatches: auto is 4: fewer do not fit (...)"
 #pragma once
 
 #include <cstdint>

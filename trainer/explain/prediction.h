@@ -2,14 +2,13 @@
 // carries one collective at a time. A wait holds the processor up until the collectives that it names are done. The stages
 // of a pipeline are followed together, one process of each.
 //
-//   const StepPrediction step = predict_step(schedule_of(program, model), model);
+//   const StepPrediction step = predict_step(schedule_of(program, model), model.hardware().device.step);
 //   step.seconds;   // computing + waiting, and what the network still sends after that
 //
 // The page of explain.format=html draws the same (trainer/html/time_line.js).
 #pragma once
 
 #include <array>
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -136,10 +136,9 @@ class LayoutCosts {
   TrainStepOptions options_;
   std::function<bool()> is_over_;
   std::atomic<bool> has_cost_ = false;  ///< a legal layout has been measured
-  std::atomic<double> seconds_of_blocks_ =
-      0;  ///< that the parts with few blocks took to compile, and the number
-  std::atomic<double> compiled_blocks_ = 0;  ///< of blocks of each stack in all of them
-  std::mutex mutex_;                         ///< guards Part::free, Part::known and evaluation_
+  /// Seconds that compiling the parts with few blocks took, and the blocks of each stack in them.
+  std::atomic<double> seconds_of_blocks_ = 0, compiled_blocks_ = 0;
+  std::mutex mutex_;         ///< guards Part::free, Part::known and evaluation_
   std::mutex memory_mutex_;  ///< guards the backend, which is asked for the scratch of kernels
   Part whole_;
   std::vector<Part> shallow_;

@@ -101,6 +101,7 @@ class Planner {
     for (const EvaluatedLayout& evaluated : plan.search.evaluated)
       plan.layouts.push_back({found(evaluated.layout, evaluated.cost), evaluated.cost});
     plan.search.seconds = elapsed();
+    costs_.stop_when({});
     return plan;
   }
 
@@ -316,7 +317,8 @@ class Planner {
   }
 
   /// Moves at most `most` layouts that can be computed with all blocks in `seconds` to place `done`, and returns their
-  /// number. If `done` is 0, there is at least one: the first, or the first without stages, which take longer.
+  /// number. If `done` is 0 there is at least one: the first that fits without stages, since programs with stages take
+  /// longer to compile, or else the first.
   int64_t bring_forward(std::vector<EvaluatedLayout>& all, int64_t done, int64_t most, double seconds) const {
     const auto needed = [&](const EvaluatedLayout& e) {
       return costs_.exact_seconds(layouts_of(found(e.layout, e.cost.variant)), e.cost);

@@ -283,8 +283,8 @@ class Run {
   std::set<std::string> seen_;
   LayoutSearchResult result_;
   EvaluatedLayout best_;
-  double dropped_ = std::numeric_limits<
-      double>::infinity();  ///< the smallest bound of nodes that were not kept or not seen to the end
+  /// The smallest bound of nodes that were not kept or not seen to the end.
+  double dropped_ = std::numeric_limits<double>::infinity();
   int64_t numbers_ = 0;
   bool stopped_ = false;
 };

@@ -57,7 +57,7 @@ struct LayoutCost {
   double seconds = 0;  ///< seconds of a step: what is minimised
   double computing = 0, waiting = 0;
   int64_t bytes = 0;      ///< memory of a position
-  double bytes_sent = 0;  ///< by a position in a step
+  double bytes_sent = 0;  ///< by a position in a step, of the stage that sends most
   int variant = 0;        ///< which of the layouts of variables at rest (LayoutCosts)
   /// What the step computes again, and its microbatches, where these are still to be found.
   Recompute recompute = RecomputeWord::kNone;
@@ -74,7 +74,8 @@ struct LayoutSearchLimits {
   double seconds = std::numeric_limits<double>::infinity();
   /// Layouts that take as many seconds are of no interest.
   double enough = std::numeric_limits<double>::infinity();
-  std::function<bool()> stop = {};  ///< asked often; true ends the search with the best so far
+  std::function<bool()> stop =
+      {};  ///< asked often, by several threads at a time; true ends the search with the best so far
 };
 
 struct LayoutSearchResult {

@@ -3,12 +3,14 @@
 // the values. Keys (packed for products) and values are copied once for each task, so that strides do not
 // matter; queries are read in place where possible.
 //
-// With very few queries (decoding), keys and values are read in place, once for all heads that share them.
+// With very few queries (decoding), keys and values are read in place, once for up to eight rows of the heads that
+// share them.
 #include "engine/ops/attention.h"
 
 #include "engine/backend/cpu/attention/attention_blocks.h"
 #include "engine/backend/cpu/attention/attention_weights.h"
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
+#include "engine/backend/cpu/contractions/thin_product.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/scratch_parts.h"
 #include "engine/base/dispatch.h"
@@ -68,22 +70,9 @@ MTF_INLINE void sum_one_by_one(const T* values, int64_t stride, int64_t begin, i
   }
 }
 
-template <class T>
-void multiply_thin(const GemmKernels& kernels, ThinProduct<T> product, int64_t rows) {
-  for (int64_t row = 0; row < rows; row += kMostThinRows) {
-    const auto last = static_cast<size_t>(std::min<int64_t>(kMostThinRows, rows - row)) - 1;
-    if constexpr (std::is_same_v<T, float>) {
-      kernels.thin[last](product);
-    } else {
-      kernels.thin_bf16[last](product);
-    }
-    product.a += kMostThinRows * product.a_row_stride;
-    product.c += kMostThinRows * product.c_row_stride;
-  }
-}
-
 /// logits[i][m] = queries[i] . keys[m] for m from `begin` on, by thin products. Whole vectors are computed: logits from `end`
-/// on are of no use, and near the end of the memory some are computed twice. The bits are those of a product of many queries.
+/// on are of no use, and near the end of the memory some are computed twice. The bits are then those of a product of many queries; a memory of less than a vector is multiplied entry
+/// by entry, with sums in another order.
 template <class T>
 void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t memory,
                        int64_t depth, const Computed<T>* queries, int64_t rows, Computed<T>* logits,
@@ -92,8 +81,7 @@ void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end
     const GemmKernels& kernels = gemm_kernels(instruction_set());
     const int64_t width = kernels.vector_width;
     const auto multiply = [&](int64_t first, int64_t columns) {
-      multiply_thin(kernels,
-                    ThinProduct<T>{.columns = columns,
+      mtf::multiply(ThinProduct<T>{.columns = columns,
                                    .depth = depth,
                                    .block = depth,
                                    .a = queries,
@@ -103,7 +91,7 @@ void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end
                                    .b_depth_stride = 1,
                                    .c = logits + first,
                                    .c_row_stride = logits_stride},
-                    rows);
+                    rows, kernels);
     };
     const int64_t columns = round_up(end - begin, width);
     if (begin + columns <= memory) return multiply(begin, columns);
@@ -122,8 +110,7 @@ void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, i
   if constexpr (!std::is_same_v<T, double>) {
     const GemmKernels& kernels = gemm_kernels(instruction_set());
     if (columns % kernels.vector_width == 0 && begin < end) {
-      multiply_thin(kernels,
-                    ThinProduct<T>{.columns = columns,
+      mtf::multiply(ThinProduct<T>{.columns = columns,
                                    .depth = end - begin,
                                    .block = end - begin,
                                    .a = weights + begin,
@@ -133,7 +120,7 @@ void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, i
                                    .b_depth_stride = stride,
                                    .c = results,
                                    .c_row_stride = padded(columns)},
-                    rows);
+                    rows, kernels);
       return;
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/backend/cpu/contractions/thin_product.h"
 #include "engine/base/check.h"
 #include "engine/base/dispatch.h"
 #include "engine/base/integer_division.h"
@@ -370,64 +371,14 @@ class BlockedProduct {
   const int64_t most_rows_;  ///< the most rows that a panel has
 };
 
-/// Thin products are computed with B in place if A has so few rows; more rows are worth packing.
-constexpr int64_t kThinRowsAlongColumns = 8, kThinRowsAlongDepth = kMostThinRows;
-
-template <class T>
-bool is_thin(const Product<T>& product, const GemmKernels& kernels) {
-  if (product.summed.size() != 1 || product.a_rows || product.c_rows ||
-      product.columns < kernels.vector_width)
-    return false;
-  const SummedAxis& axis = product.summed[0];
-  const bool along_columns = product.b_column_stride == 1;
-  if (axis.places || (!along_columns && axis.b_stride != 1)) return false;
-  return product.rows <= (along_columns ? kThinRowsAlongColumns : kThinRowsAlongDepth) &&
-         product.rows * axis.size <= kPackedElements;
-}
-
-/// Multiplies the whole vectors of columns, and returns their number.
-template <class T>
-int64_t multiply_thin(const Product<T>& product, const GemmKernels& kernels, float* scratch) {
-  const SummedAxis& axis = product.summed[0];
-  const int64_t columns = product.columns / kernels.vector_width * kernels.vector_width;
-  ThinProduct<T> thin{.columns = columns,
-                      .depth = axis.size,
-                      .block = depth_block(axis.size),
-                      .a = scratch,
-                      .a_row_stride = axis.size,
-                      .b = product.b,
-                      .b_column_stride = product.b_column_stride,
-                      .b_depth_stride = axis.b_stride,
-                      .c = product.c,
-                      .c_row_stride = product.c_row_stride,
-                      .adds = product.adds};
-  const bool in_place = std::is_same_v<T, float> && axis.a_stride == 1;
-  if constexpr (std::is_same_v<T, float>) {
-    if (in_place) thin.a = product.a, thin.a_row_stride = product.a_row_stride;
-  }
-  for (int64_t i = 0; !in_place && i < product.rows; ++i) {
-    for (int64_t k = 0; k < axis.size; ++k)
-      scratch[i * axis.size + k] = widen(product.a[i * product.a_row_stride + k * axis.a_stride]);
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    kernels.thin[product.rows - 1](thin);
-  } else {
-    kernels.thin_bf16[product.rows - 1](thin);
-  }
-  return columns;
-}
-
 template <class T>
 void multiply_with(const Product<T>& product, float* scratch, const GemmKernels& kernels) {
   Product<T> rest = product;
-  if (is_thin(product, kernels)) {
-    const int64_t columns = multiply_thin(product, kernels, scratch);
-    rest.b += columns * product.b_column_stride;
-    rest.c += columns;
-    rest.columns -= columns;
-    if (rest.columns == 0) return;
-  }
-  BlockedProduct<T>(rest, kernels, scratch).run();
+  const int64_t columns = multiply_few_rows(product, scratch, kernels);
+  rest.b += columns * product.b_column_stride;
+  rest.c += columns;
+  rest.columns -= columns;
+  if (columns == 0 || rest.columns > 0) BlockedProduct<T>(rest, kernels, scratch).run();
 }
 
 /// out[j] (+)= sum over k of a[k] * b[k][j] for contiguous rows of b. Each pass over `out` adds four terms.
@@ -508,7 +459,7 @@ int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth) {
     const int64_t width = std::min(kMostWidth, round_up(extent, unit));
     return std::min(width * whole, std::max(std::min(width, kUsualWidth) * block, kPackedElements));
   };
-  int64_t most = 0;
+  int64_t most = thin_product_scratch(rows, depth);
   for (const InstructionSet set : available_instruction_sets()) {
     const GemmKernels& kernels = gemm_kernels(set);
     const int64_t strip = 2 * kernels.vector_width;

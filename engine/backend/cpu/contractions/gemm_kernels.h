@@ -66,7 +66,7 @@ struct ThinProduct {
 };
 
 inline constexpr int kMaximalTileRows = 16;
-/// The most rows of a thin product.
+/// The most rows of a thin product; with more of them packing B pays.
 inline constexpr int kMostThinRows = 8;
 
 /// Panels of neighbouring rows of A: the first `longer` ones have size + 1 rows, the others `size`.

@@ -2,11 +2,14 @@
 // so B is read once, in place and in long runs. As in gemm_tiles.h, the unnamed namespace keeps instruction sets apart.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/cpu/contractions/gemm_tiles.h"
+#include "engine/backend/element.h"
 #include "engine/base/dispatch.h"
 
 namespace mtf {
@@ -23,7 +26,7 @@ MTF_INLINE void save_sums(Vector<kWidth> sums, float* c, bool adds) {
   store<kWidth>(sums, c);
 }
 
-/// Columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1.
+/// Columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1, with eight rows in L2.
 constexpr int64_t kThinColumns = 1024;
 /// The distance between rows of sums, which fall into different sets of L1.
 constexpr int64_t kSumsStride = kThinColumns + 32;

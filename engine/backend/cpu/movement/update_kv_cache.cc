@@ -1,5 +1,5 @@
-// update_kv_cache on the CPU: each hypothesis takes over the cache of its parent. Entries in use of those
-// that change go through scratch memory, so that the cache is updated in place.
+// update_kv_cache on the CPU: each hypothesis takes over the cache of its parent, in place. Only where hypotheses take over
+// each other's caches in a circle does one of them go through scratch memory.
 #include "engine/ops/update_kv_cache.h"
 
 #include <algorithm>

@@ -21,21 +21,25 @@ MTF_INLINE bool larger(T a, T b) {
   return a > b || (a != a && b == b);
 }
 
-/// The maxima of 32 interleaved sequences, compared side by side. Returns whether there is a NaN.
+/// Sequences whose maxima are compared side by side.
+constexpr int64_t kLanes = 32;
+
+/// The maxima of the entries i, i + kLanes, ... for each lane i (of the first entry where there are fewer). Returns whether
+/// there is a NaN.
 template <class T>
 MTF_INLINE bool lane_maxima(const T* x, int64_t n, Computed<T>* maxima) {
-  int32_t nans[32] = {};
-  for (int lane = 0; lane < 32; ++lane) maxima[lane] = widen(x[0]);
-  for (int64_t i = 0; i + 32 <= n; i += 32) {
-    for (int lane = 0; lane < 32; ++lane) {
+  int32_t nans[kLanes] = {};
+  for (int64_t lane = 0; lane < kLanes; ++lane) maxima[lane] = widen(x[lane < n ? lane : 0]);
+  for (int64_t i = 0; i + kLanes <= n; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
       const Computed<T> value = widen(x[i + lane]);
       maxima[lane] = value > maxima[lane] ? value : maxima[lane];
       nans[lane] |= value != value;
     }
   }
   int32_t any = 0;
-  for (int lane = 0; lane < 32; ++lane) any |= nans[lane];
-  for (int64_t i = n / 32 * 32; i < n; ++i) {
+  for (int lane = 0; lane < kLanes; ++lane) any |= nans[lane];
+  for (int64_t i = n / kLanes * kLanes; i < n; ++i) {
     const Computed<T> value = widen(x[i]);
     maxima[0] = value > maxima[0] ? value : maxima[0];
     any |= value != value;
@@ -46,11 +50,11 @@ MTF_INLINE bool lane_maxima(const T* x, int64_t n, Computed<T>* maxima) {
 /// The index of the largest entry, or of the first NaN if there is one.
 template <class T>
 int64_t largest(const T* x, int64_t n) {
-  Computed<T> maxima[32];
+  Computed<T> maxima[kLanes];
   if (dispatched<lane_maxima<T>>(x, n, maxima)) {
     return std::find_if(x, x + n, [](T value) { return widen(value) != widen(value); }) - x;
   }
-  const Computed<T> maximum = *std::max_element(maxima, maxima + 32);
+  const Computed<T> maximum = *std::max_element(maxima, maxima + kLanes);
   return std::find_if(x, x + n, [maximum](T value) { return widen(value) == maximum; }) - x;
 }
 
@@ -62,17 +66,17 @@ MTF_INLINE bool any_from(const T* x, Computed<T> value) {
   return any != 0;
 }
 
-/// The most entries that insert_largest() finds.
-constexpr int64_t kInsertionLimit = 32;
+/// The most entries that insert_largest() finds: a lane for each.
+constexpr int64_t kInsertionLimit = kLanes;
 
 /// Sets `best` to the indices of the k largest entries, in order, by insertion. The maxima of interleaved sequences tell
 /// which size k entries have at least; groups of smaller ones are skipped.
 template <class T>
 MTF_INLINE void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) {
   constexpr int kGroup = 64, kPart = 16;
-  Computed<T> maxima[kInsertionLimit];
+  Computed<T> maxima[kLanes];
   const bool has_least = n >= kGroup && !lane_maxima(x, n, maxima);
-  if (has_least) std::nth_element(maxima, maxima + (k - 1), maxima + kInsertionLimit, std::greater<>());
+  if (has_least) std::nth_element(maxima, maxima + (k - 1), maxima + kLanes, std::greater<>());
   const Computed<T> least = has_least ? maxima[k - 1] : Computed<T>();
   int64_t held = 0;
   const auto insert = [&](int64_t begin, int64_t end) {
