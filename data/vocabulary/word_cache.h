@@ -27,7 +27,7 @@ struct CachedWord {
 
 class WordCache {
  public:
-  /// Of these bytes only what is used takes memory; a table takes 4 MiB.
+  /// Only those of these bytes that are used take memory; a table takes 4 MiB.
   static constexpr size_t bytes = size_t{32} << 20;
   static constexpr size_t most_words = size_t{1} << 18;
 

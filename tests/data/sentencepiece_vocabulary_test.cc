@@ -9,6 +9,7 @@
 
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/error.h"
+#include "tests/data/library_model.h"
 #include "tests/data/made_up_texts.h"
 
 namespace mtf {
@@ -30,27 +31,11 @@ SentencePieceVocabulary trained_vocabulary(const SentencePieceTraining& options)
 
 /// Returns a model with other special ids; -1 omits the piece.
 std::string model_with_ids(int pad, int unknown, int begin, int end) {
-  class Texts final : public sentencepiece::SentenceIterator {
-   public:
-    bool done() const override { return next_ == texts_.size(); }
-    void Next() override { ++next_; }
-    const std::string& value() const override { return texts_[next_]; }
-    sentencepiece::util::Status status() const override { return {}; }
-
-   private:
-    std::vector<std::string> texts_ = made_up_texts(500);
-    size_t next_ = 0;
-  } texts;
-  std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train({{"vocab_size", "150"},
-                                                                  {"pad_id", std::to_string(pad)},
-                                                                  {"unk_id", std::to_string(unknown)},
-                                                                  {"bos_id", std::to_string(begin)},
-                                                                  {"eos_id", std::to_string(end)},
-                                                                  {"minloglevel", "3"}},
-                                                                 &texts, &model);
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  return model;
+  return library_model(made_up_texts(500), {{"vocab_size", "150"},
+                                            {"pad_id", std::to_string(pad)},
+                                            {"unk_id", std::to_string(unknown)},
+                                            {"bos_id", std::to_string(begin)},
+                                            {"eos_id", std::to_string(end)}});
 }
 
 TEST(SentencePieceVocabulary, PaddingIs0TheEndOfSequence1AndUnknownText2) {

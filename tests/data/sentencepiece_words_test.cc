@@ -1,7 +1,6 @@
 // Encoding word by word gives the ids of the library for whole texts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sentencepiece_trainer.h>
 
 #include <atomic>
 #include <cmath>
@@ -17,6 +16,7 @@
 #include "data/vocabulary/sentencepiece_model.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/word_cache.h"
+#include "tests/data/library_model.h"
 #include "tests/data/made_up_texts.h"
 
 namespace mtf {
@@ -65,31 +65,17 @@ ModelFile small_model(ModelFile::Algorithm algorithm = ModelFile::Algorithm::kUn
           .normalization = "identity"};
 }
 
+/// A model of made-up texts with numbers, tags and marks.
 std::string trained_model(std::unordered_map<std::string, std::string> options) {
-  class Texts final : public sentencepiece::SentenceIterator {
-   public:
-    Texts() {
-      std::mt19937 random(11);
-      for (std::string& text : texts_) {
-        for (int i = 0; i < 3; ++i)
-          text += ' ' + std::string(1 + random() % 3, static_cast<char>('0' + random() % 2));
-        text += " <tag>e\u0301";
-      }
-    }
-    bool done() const override { return next_ == texts_.size(); }
-    void Next() override { ++next_; }
-    const std::string& value() const override { return texts_[next_]; }
-    sentencepiece::util::Status status() const override { return {}; }
-
-   private:
-    std::vector<std::string> texts_ = made_up_texts(500);
-    size_t next_ = 0;
-  } texts;
-  options.merge(std::unordered_map<std::string, std::string>{{"vocab_size", "200"}, {"minloglevel", "3"}});
-  std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(options, &texts, &model);
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  return model;
+  std::vector<std::string> texts = made_up_texts(500);
+  std::mt19937 random(11);
+  for (std::string& text : texts) {
+    for (int i = 0; i < 3; ++i)
+      text += ' ' + std::string(1 + random() % 3, static_cast<char>('0' + random() % 2));
+    text += " <tag>e\u0301";
+  }
+  options.emplace("vocab_size", "200");
+  return library_model(std::move(texts), std::move(options));
 }
 
 /// A text out of parts that are words, blanks of many kinds, marks that join with what is before them, and

@@ -70,9 +70,9 @@ MTF_INLINE void sum_one_by_one(const T* values, int64_t stride, int64_t begin, i
   }
 }
 
-/// logits[i][m] = queries[i] . keys[m] for m from `begin` on, by thin products. Whole vectors are computed: logits from `end`
-/// on are of no use, and near the end of the memory some are computed twice. The bits are then those of a product of many queries; a memory of less than a vector is multiplied entry
-/// by entry, with sums in another order.
+/// logits[i][m] = queries[i] . keys[m] for m from `begin` on, by thin products. Whole vectors are computed: logits from
+/// `end` on are of no use, and near the end of the memory some are computed twice. The bits are those of a product of many
+/// queries. A memory of less than a vector is multiplied entry by entry, with sums in another order.
 template <class T>
 void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end, int64_t memory,
                        int64_t depth, const Computed<T>* queries, int64_t rows, Computed<T>* logits,

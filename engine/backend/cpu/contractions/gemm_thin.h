@@ -15,17 +15,6 @@
 namespace mtf {
 namespace {
 
-/// c (+)= sums for one vector of columns.
-template <int kWidth>
-MTF_INLINE void save_sums(Vector<kWidth> sums, float* c, bool adds) {
-  if (adds) {
-    Vector<kWidth> before;
-    load<kWidth>(c, before);
-    sums = before + sums;
-  }
-  store<kWidth>(sums, c);
-}
-
 /// Columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1, with eight rows in L2.
 constexpr int64_t kThinColumns = 1024;
 /// The distance between rows of sums, which fall into different sets of L1.

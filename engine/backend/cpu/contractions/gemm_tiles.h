@@ -41,6 +41,17 @@ MTF_INLINE void store(const Vector<kWidth>& from, float* to) {
   std::memcpy(to, &from, sizeof from);
 }
 
+/// c (+)= sums for one vector of columns.
+template <int kWidth>
+MTF_INLINE void save_sums(Vector<kWidth> sums, float* c, bool adds) {
+  if (adds) {
+    Vector<kWidth> before;
+    load<kWidth>(c, before);
+    sums = before + sums;
+  }
+  store<kWidth>(sums, c);
+}
+
 /// From this depth on, the tile of C is prefetched while the sums are computed.
 constexpr int64_t kLongDepth = 128;
 
@@ -103,15 +114,7 @@ void multiply(const Tile& tile) {
     for (int r = 0; r < kRows; ++r) {
       float* row = tile.row(r);
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) {
-        float* c = row + v * kWidth;
-        if (tile.add) {
-          Vector<kWidth> before;
-          load<kWidth>(c, before);
-          sums[r][v] = before + sums[r][v];
-        }
-        store<kWidth>(sums[r][v], c);
-      }
+      for (int v = 0; v < kVectors; ++v) save_sums<kWidth>(sums[r][v], row + v * kWidth, tile.add);
     }
     return;
   }
