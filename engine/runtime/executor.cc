@@ -15,7 +15,7 @@
 #include "engine/runtime/recorded_segments.h"
 #include "engine/runtime/scalar_value.h"
 #include "engine/runtime/slicing.h"
-#include "engine/runtime/thread_pool.h"
+#include "engine/runtime/workspace.h"
 
 namespace mtf {
 namespace {
@@ -32,12 +32,15 @@ class Executor::Implementation {
   Implementation(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options)
       : options_(options),
         backend_(backend),
-        prepared_(std::move(program), backend, communicator(), variables, options.seed,
-                  options.check_replicas),
-        pool_(backend.is_host() ? options.threads : 1, [&backend] { backend.prepare_thread(); }),
+        own_workspace_(options.workspace == nullptr ? std::make_unique<Workspace>(backend, options.threads)
+                                                    : nullptr),
+        workspace_(options.workspace == nullptr ? *own_workspace_ : *options.workspace),
+        pool_(workspace_.pool),
+        prepared_(std::move(program), backend, communicator(), variables, workspace_.temporaries,
+                  options.seed, options.check_replicas),
         workers_(pool_.threads()),
         scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
-        scratch_(backend.allocate(scratch_bytes_ * pool_.threads())),
+        scratch_(workspace_.scratch.at_least(scratch_bytes_ * pool_.threads())),
         variables_(variables),
         recorded_(backend, communicator(), prepared_.segments()),
         profile_(options.profile, backend, prepared_.program(), pool_.threads()) {
@@ -112,11 +115,13 @@ class Executor::Implementation {
   ExecutorOptions options_;
   Backend& backend_;
   InProcessCommunicator in_process_;
+  std::unique_ptr<Workspace> own_workspace_;  ///< null if it is shared
+  Workspace& workspace_;
+  ThreadPool& pool_;
   PreparedProgram prepared_;
-  ThreadPool pool_;
   std::vector<WorkerCounters> workers_;
   int64_t scratch_bytes_;  ///< scratch memory of one worker
-  std::unique_ptr<DeviceMemory> scratch_;
+  std::shared_ptr<DeviceMemory> scratch_;
   VariableStore& variables_;
   RecordedSegments recorded_;
   ProgramProfile profile_;

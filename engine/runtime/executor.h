@@ -27,12 +27,13 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/non_finite.h"
 #include "engine/runtime/variable_store.h"
+#include "engine/runtime/workspace.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
 
 struct ExecutorOptions {
-  int threads = 1;
+  int threads = 1;  ///< of a workspace of its own
   uint64_t seed = 1;
   /// Every position computes all values that it holds, and replicas are compared bit for bit.
   bool check_replicas = false;
@@ -41,6 +42,8 @@ struct ExecutorOptions {
   Communicator* communicator = nullptr;
   /// With several processes, computation continues while a collective runs, until its result is needed.
   bool overlap = true;
+  /// Shared with executors that run at other times, whose results it then overwrites; null: one of its own.
+  Workspace* workspace = nullptr;
   Profile* profile = nullptr;  ///< receives a span for each instruction; may be null
   /// For tests (random sleeps): each worker calls it before each task.
   std::function<void()> before_task{};

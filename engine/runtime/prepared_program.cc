@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/comm/move_plan.h"
@@ -91,7 +92,8 @@ int64_t kernel_scratch_bytes(const Program& program, Backend& backend) {
 }
 
 PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator& communicator,
-                                 VariableStore& variables, uint64_t seed, bool replicate)
+                                 VariableStore& variables, SharedMemory& temporaries, uint64_t seed,
+                                 bool replicate)
     : program_(std::move(program)),
       backend_(backend),
       communicator_(communicator),
@@ -101,7 +103,7 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
       mesh_(program_.mesh, hosting_of(&communicator)),
       groups_(mesh_),
       memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
-  allocate();
+  allocate(temporaries);
   segments_ = prepare(program_.instructions);
   // A run ends when all collectives have, also those that nothing waits for.
   if (last_start_.instruction != nullptr && !pending_of_.contains(last_start_.instruction->outputs[0]))
@@ -109,12 +111,20 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
   backend_.compile();
 }
 
-void PreparedProgram::allocate() {
-  for (const auto& [copies, arena] : memory_.arenas) {
-    arenas_[copies] = backend_.allocate(aligned(arena.bytes) * arena.copies);
+void PreparedProgram::allocate(SharedMemory& temporaries) {
+  const auto bytes_of = [](const MemoryPlan::Arena& arena) {
+    return whole_pages(aligned(arena.bytes) * arena.copies);
+  };
+  int64_t total = 0;
+  for (const auto& [copies, arena] : memory_.arenas) total += bytes_of(arena);
+  memories_.push_back(temporaries.at_least(total));
+  std::byte* next = memories_.back()->data();
+  for (const auto& [copies, arena] : memory_.arenas)
+    arenas_[copies] = std::exchange(next, next + bytes_of(arena));
+  for (const auto& [copies, arena] : memory_.host_arenas) {
+    memories_.push_back(backend_.allocate_on_host(bytes_of(arena)));
+    host_arenas_[copies] = memories_.back()->data();
   }
-  for (const auto& [copies, arena] : memory_.host_arenas)
-    host_arenas_[copies] = backend_.allocate_on_host(aligned(arena.bytes) * arena.copies);
   std::vector<int64_t> bytes;
   for (const auto& [name, id] : program_.inputs)
     bytes.push_back(aligned(program_.local_bytes(id)) * copies(stored(id)).size());
@@ -143,7 +153,7 @@ std::byte* PreparedProgram::address(ValueId id, int64_t position) const {
   const Copies arena = memory_.arena_of(stored(root));
   const auto& [memory, plan] =
       value.on_host ? std::tie(host_arenas_, memory_.host_arenas) : std::tie(arenas_, memory_.arenas);
-  return memory.at(arena)->data() + copy * aligned(plan.at(arena).bytes) + memory_.offsets[root] +
+  return memory.at(arena) + copy * aligned(plan.at(arena).bytes) + memory_.offsets[root] +
          program_.offset(id);
 }
 

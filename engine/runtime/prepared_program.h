@@ -18,6 +18,7 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/program_inputs.h"
 #include "engine/runtime/variable_store.h"
+#include "engine/runtime/workspace.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -109,7 +110,7 @@ class PreparedProgram {
   /// Prepares the positions hosted by the communicator's process. With `replicate` every position stores and
   /// computes all values that it holds.
   PreparedProgram(Program program, Backend& backend, Communicator& communicator, VariableStore& variables,
-                  uint64_t seed, bool replicate);
+                  SharedMemory& temporaries, uint64_t seed, bool replicate);
 
   const Program& program() const { return program_; }
   const HostedMesh& mesh() const { return mesh_; }
@@ -132,7 +133,7 @@ class PreparedProgram {
   const std::vector<int64_t>& begin(ValueId id, int64_t position);
 
  private:
-  void allocate();
+  void allocate(SharedMemory& temporaries);
   std::vector<PreparedSegment> prepare(const std::vector<Instruction>& block);
   KernelStep prepare_kernel(const Instruction& instruction);
   CollectiveStep prepare_collective(const Instruction& instruction);
@@ -159,7 +160,8 @@ class PreparedProgram {
   RemoteGroupPlans groups_;
   mutable std::map<Copies, HostedCopies> copies_;
   MemoryPlan memory_;
-  std::map<Copies, std::unique_ptr<DeviceMemory>> arenas_, host_arenas_;
+  std::vector<std::shared_ptr<DeviceMemory>> memories_;  ///< where the arenas are
+  std::map<Copies, std::byte*> arenas_, host_arenas_;
   std::unique_ptr<ProgramInputs> inputs_;
   std::deque<std::vector<int64_t>> begins_;
   std::map<std::pair<ValueId, int64_t>, const std::vector<int64_t>*> begin_of_;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
+#include <tuple>
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
@@ -21,16 +23,19 @@ struct VariableStore::Entry {
   int64_t slice_bytes = 0;
   std::shared_ptr<DeviceMemory> arena;  ///< shared with the other variables of its kind
   int64_t offset = 0;                   ///< of the first copy in the arena
+  int64_t stride = 0;                   ///< bytes from one copy to the next
 
   int64_t bytes() const { return variable_aligned(slice_bytes * copies.size()); }
-  std::byte* data(int64_t copy) const { return arena->data() + offset + copy * slice_bytes; }
+  std::byte* data(int64_t copy) const { return arena->data() + offset + copy * stride; }
 };
 
 VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
                              const std::vector<ProgramVariable>& variables,
                              const VariableStoreOptions& options)
     : backend_(&backend), mesh_(mesh, hosting_of(options.communicator)), communicator_(options.communicator) {
-  std::map<std::pair<Variable::Kind, bool>, std::vector<Entry*>> kinds;  // by kind and Variable::on_host
+  // By kind, Variable::on_host, and for memory that is shared type: what others leave there must be of the same type, since it
+  // may be multiplied by zero and the bits of another type may mean infinity.
+  std::map<std::tuple<Variable::Kind, bool, std::optional<DType>>, std::vector<Entry*>> kinds;
   for (const ProgramVariable& v : variables) {
     if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
       entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
@@ -42,18 +47,33 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     entry->stored = mesh.stored(v.layout.copies(), options.replicate);
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
     entry->slice_bytes = aligned(entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
+    entry->stride = entry->slice_bytes;
     entry->copies = mesh_.copies(entry->stored);
-    kinds[{v.variable.kind, v.variable.on_host}].push_back(entry.get());
+    const bool is_session = v.variable.kind == Variable::Kind::kSession;
+    if (is_session && options.within != nullptr) {
+      const Entry& place = options.within->entry(v.variable.name);
+      MTF_CHECK(entry->slice_bytes <= place.stride && entry->copies.size() == place.copies.size(),
+                "`{}` is larger than where it shall lie", v.variable.name);
+      entry->arena = place.arena;
+      entry->offset = place.offset;
+      entry->stride = place.stride;
+    } else {
+      const bool is_shared = is_session && options.session_memory;
+      kinds[{v.variable.kind, v.variable.on_host, is_shared ? std::optional(v.variable.dtype) : std::nullopt}]
+          .push_back(entry.get());
+    }
     entries_[v.variable.name] = std::move(entry);
   }
   for (const auto& [key, entries] : kinds) {
+    const auto [kind, on_host, shared_type] = key;
     int64_t bytes = 0;
     for (Entry* entry : entries) {
       entry->offset = bytes;
       bytes += entry->bytes();
     }
-    const std::shared_ptr<DeviceMemory> arena =
-        key.second ? backend.allocate_on_host(bytes) : backend.allocate(bytes);
+    const std::shared_ptr<DeviceMemory> arena = shared_type ? options.session_memory(*shared_type, bytes)
+                                                : on_host   ? backend.allocate_on_host(bytes)
+                                                            : backend.allocate(bytes);
     for (Entry* entry : entries) entry->arena = arena;
   }
 }

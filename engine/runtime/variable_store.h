@@ -27,6 +27,12 @@ struct VariableStoreOptions {
   bool replicate = false;                 ///< every position has a copy of its own (run.check_replicas)
   const VariableStore* shared = nullptr;  ///< its variables are shared instead of allocated; may be null
   Communicator* communicator = nullptr;   ///< connects the processes of the mesh; null if there is only one
+  /// Gives the memory of those variables of kind kSession that have elements of a type. Their values are then what is left there,
+  /// in place of zeros. Null: the store has memory of its own.
+  std::function<std::shared_ptr<DeviceMemory>(DType dtype, int64_t bytes)> session_memory{};
+  /// Variables of kind kSession lie where this store has those of the same names, which must not have smaller slices; may be
+  /// null.
+  const VariableStore* within = nullptr;
 };
 
 class VariableStore {

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <random>
@@ -99,6 +100,49 @@ TEST(Executor, ThreadsAndTimingDoNotChangeABit) {
       EXPECT_EQ(bits_after_training(layouts, threads, true), expected) << threads << " threads that sleep";
     }
   }
+}
+
+TEST(Executor, ProgramsThatShareAWorkspaceRunInTurns) {
+  const std::shared_ptr<Backend> backend = test_backend();
+  Workspace workspace(*backend, 2);
+  const std::vector<float> x = noise(210 * 785);
+  const std::array<Layouts, 3> all{Layouts::single(), layouts("rows:3;cols:3", "batch:rows;hidden:cols"),
+                                   layouts("all:3", "batch:all")};
+  std::vector<Program> programs;
+  for (const Layouts& layouts : all) {
+    Graph graph;
+    build_awkward_step(graph);
+    programs.push_back(partition(graph, layouts));
+  }
+  const auto losses = [&](Workspace* shared) {
+    std::deque<VariableStore> variables;
+    std::deque<Executor> executors;
+    for (const Program& program : programs) {
+      variables.emplace_back(*backend, program.mesh, program.variables).initialize(1);
+      executors.emplace_back(program, *backend, variables.back(), ExecutorOptions{.workspace = shared});
+    }
+    std::vector<double> losses;
+    for (uint64_t step = 0; step < 3; ++step) {
+      for (Executor& executor : executors) {
+        executor.feed("x", x.data());
+        executor.run(step);
+        losses.push_back(executor.scalar("loss"));
+      }
+    }
+    return losses;
+  };
+  EXPECT_EQ(losses(&workspace), losses(nullptr));
+}
+
+TEST(SharedMemory, GrowsForThoseWhoNeedMore) {
+  const std::shared_ptr<Backend> backend = test_backend();
+  SharedMemory memory(*backend);
+  const auto first = memory.at_least(1000);
+  EXPECT_EQ(memory.at_least(10), first);
+  const auto second = memory.at_least(2000);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(memory.at_least(1000), second);
+  EXPECT_EQ(memory.bytes(), 2000);
 }
 
 TEST(Executor, RandomProgramsAreTheSameOnAnyNumberOfThreads) {

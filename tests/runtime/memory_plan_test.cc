@@ -130,7 +130,8 @@ TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
     const std::shared_ptr<Backend> backend = test_backend();
     VariableStore variables(*backend, program.mesh, program.variables);
     InProcessCommunicator communicator;
-    const PreparedProgram prepared(program, *backend, communicator, variables, 1, false);
+    SharedMemory temporaries(*backend);
+    const PreparedProgram prepared(program, *backend, communicator, variables, temporaries, 1, false);
     EXPECT_EQ(kernel_scratch_bytes(program, *backend),
               whole_pages(static_cast<int64_t>(prepared.scratch_bytes())));
     ++planned;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "engine/runtime/slicing.h"
@@ -131,6 +132,34 @@ TEST(VariableStore, KeepsOneCopyOfEachSlice) {
   EXPECT_EQ(VariableStore(*backend, mesh, {variable("w", shape, Layout{{{0}, {}}, 0})}, {.replicate = true})
                 .bytes(),
             4 * 4096);
+}
+
+TEST(VariableStore, SessionVariablesLieInSharedMemoryOrWithinThoseOfAnotherStore) {
+  const std::shared_ptr<Backend> backend = test_backend();
+  const Mesh mesh(Shape::parse("x:2"));
+  const auto cache = [](const std::string& name, int64_t rows, DType dtype) {
+    ProgramVariable v =
+        variable(name, {{"batch", rows}, {"b", 32}}, Layout{{{0}, {}}, 0}, Initializer::zeros(), dtype);
+    v.variable.kind = Variable::Kind::kSession;
+    return v;
+  };
+  std::map<DType, std::shared_ptr<DeviceMemory>> memory;
+  const VariableStoreOptions shared{
+      .session_memory = [&](DType dtype, int64_t bytes) { return memory[dtype] = backend->allocate(bytes); }};
+  const VariableStore large(*backend, mesh,
+                            {cache("k", 8, DType::kFloat32), cache("v", 8, DType::kFloat32),
+                             cache("ids", 8, DType::kInt32), variable("w", kShape, Layout::replicated(2))},
+                            shared);
+  EXPECT_EQ(memory.size(), 2u);
+  EXPECT_EQ(large.slice("k", 0), memory[DType::kFloat32]->data());
+  EXPECT_EQ(large.slice("ids", 0), memory[DType::kInt32]->data());
+  VariableStore small(*backend, mesh, {cache("v", 4, DType::kFloat32), cache("ids", 4, DType::kInt32)},
+                      {.within = &large});
+  for (const char* name : {"v", "ids"}) {
+    for (const int64_t position : {0, 1}) EXPECT_EQ(small.slice(name, position), large.slice(name, position));
+  }
+  small.set("v", to_host({{"batch", 4}, {"b", 32}}, DType::kFloat32, counting(128)));
+  EXPECT_EQ(from_host(small.get("v")), counting(128));
 }
 
 TEST(Slicing, CutsAndPutsTogetherEverySlice) {

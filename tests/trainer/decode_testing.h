@@ -44,8 +44,9 @@ class DecodeRun {
   }
   std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
     DecodePrograms programs(session_);
-    return Decoder(programs, weights_, options).decode(texts);
+    return Decoder(programs, weights_, options, 1).decode(texts);
   }
+  void set_threads(int threads) { session_.config.run.threads.value = threads; }
   const Session& session() const { return session_; }
   VariableStore& weights() { return weights_; }
 

@@ -62,7 +62,7 @@ class EnsembleRun {
   DecodeRun& member(size_t i) { return *members_[i]; }
   std::vector<Written> decode(const DecodeOptions& options) {
     DecodePrograms programs(members_[0]->session(), ensemble_);
-    return Decoder(programs, *all_, options).decode(texts_for_ensembles());
+    return Decoder(programs, *all_, options, 1).decode(texts_for_ensembles());
   }
   /// Returns the log-probabilities of the first token behind the prefixes of some texts, of one member, or of
   /// the ensemble (-1).
@@ -72,7 +72,8 @@ class EnsembleRun {
     VariableStore& weights = member < 0 ? *all_ : members_[static_cast<size_t>(member)]->weights();
     DecodePlan plan{.sizes = {.texts = 4, .inputs = 6, .prefix = 1, .memory = 16},
                     .answer = DecodeAnswer::kLogProbs};
-    DecodeStage stage(programs, weights, plan);
+    DecodeMemory memory(session, 1);
+    DecodeStage stage(programs, weights, plan, memory);
     std::vector<int32_t> inputs;
     for (int32_t i = 0; i < 24; ++i) inputs.push_back(2 + i * 5 % 12);
     const std::vector<int32_t> zeros(4);

@@ -126,6 +126,29 @@ TEST(BeamSearch, OfEqualCandidatesTheLowerTokenWins) {
   EXPECT_THAT(search.parents(), ElementsAre(0, 0));
 }
 
+/// Of the hypotheses that continue one, the best has its place, whatever their order.
+TEST(BeamSearch, HypothesesStayInTheirPlaces) {
+  BeamSearch search({.beam = 3, .length_penalty = 0, .limit = 9});
+  const std::vector<float> first = {-1, -2, -3, -9};
+  const std::vector<int32_t> tokens = {3, 4, 5, 6};
+  search.advance({4, first, tokens});
+  EXPECT_THAT(search.tokens(), ElementsAre(3, 4, 5));
+  EXPECT_THAT(search.parents(), ElementsAre(0, 0, 0));
+  // The third becomes the best, the second the next ones, and the first has no continuation.
+  const std::vector<float> second = {-9, -9.5, -9.6, -9.7, -1, -1.5, -7, -8, -0.5, -5, -6, -7};
+  const std::vector<int32_t> again = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+  search.advance({4, second, again});
+  EXPECT_THAT(search.tokens(), ElementsAre(8, 7, 11));
+  EXPECT_THAT(search.parents(), ElementsAre(1, 1, 2));
+  // The candidates of a hypothesis are those of its place.
+  const std::vector<float> third = {-0.1f, -9, -9, -9, -0.2f, -9, -9, -9, -5, -9, -9, -9};
+  const std::vector<int32_t> ends = {kEosId, 4, 5, 6, kEosId, 8, 9, 10, 11, 12, 13, 14};
+  search.advance({4, third, ends});
+  const auto results = search.results();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_THAT(results[0].tokens, ElementsAre(4, 7, kEosId));
+}
+
 std::map<int32_t, int> counts(const std::vector<float>& log_probs, const SampleOptions& options, int draws) {
   const PhiloxKey key = random_key("sampling", 1);
   std::map<int32_t, int> counts;

@@ -41,7 +41,7 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
         "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha", config::non_negative);
   visit("max_length", options.max_length, "tokens at most: a number, or by the input's length",
         config::positive);
-  visit("batch_size", options.batch_size, "texts or examples at a time", config::positive);
+  visit("batch_size", options.batch_size, "texts or examples at a time, at most", config::positive);
 }
 
 void describe(config::Visitor& visit, AverageOfCheckpoints& options) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/text_decoder.h"
@@ -45,37 +48,49 @@ std::vector<std::vector<int64_t>> slice_begins(const Shape& shape, const Layout&
 
 /// True if every process holds the rows that its slices of `to` need. All processes get the same answer.
 bool rows_stay(const Shape& from, const Shape& to, const Layout& layout, const HostedMesh& mesh,
-               std::span<const int64_t> rows) {
+               std::span<const MovedRow> rows) {
   if (mesh.all_hold(layout.copies())) return true;
   const int64_t from_rows = slice_shape(from, layout, mesh.mesh())[0].size;
   const int64_t to_rows = slice_shape(to, layout, mesh.mesh())[0].size;
   for (int process = 0; process < mesh.processes(); ++process) {
     const auto sources = slice_begins(from, layout, mesh.of(process));
     for (const std::vector<int64_t>& begin : slice_begins(to, layout, mesh.of(process))) {
-      for (int64_t row = begin[0]; row < std::min(begin[0] + to_rows, std::ssize(rows)); ++row) {
-        if (find_slice(sources, from_rows, rows[static_cast<size_t>(row)], begin) < 0) return false;
+      for (const MovedRow& row : rows) {
+        const bool is_here = begin[0] <= row.to && row.to < begin[0] + to_rows;
+        if (is_here && find_slice(sources, from_rows, row.from, begin) < 0) return false;
       }
     }
   }
   return true;
 }
 
-/// Copies a row of a slice to a row of a slice with the same columns, whose memory_length, if there is one, may be
-/// longer; for hypotheses the first `filled` entries along it.
-void copy_row(const CacheSlice& from, int64_t from_row, const CacheSlice& to, int64_t to_row, int64_t filled,
-              size_t element) {
-  const std::optional<int> memory = from.shape.find(kMemoryLength);
-  const int axis = memory.value_or(from.shape.rank() - 1);
-  int64_t outer = 1, entry = static_cast<int64_t>(element);
-  for (int a = 1; a < axis; ++a) outer *= from.shape[a].size;
-  for (int a = axis + 1; a < from.shape.rank(); ++a) entry *= from.shape[a].size;
-  const int64_t kept = from.shape[axis].size * entry, room = to.shape[axis].size * entry;
-  const bool fills = memory && from.shape.contains(kBeam);
-  const int64_t copied = fills ? std::min(kept, filled * entry) : kept;
-  const std::byte* block = from.data + (from_row - from.begin[0]) * outer * kept;
-  std::byte* next = to.data + (to_row - to.begin[0]) * outer * room;
-  for (int64_t i = 0; i < outer; ++i, block += kept, next += room)
-    std::memcpy(next, block, static_cast<size_t>(copied));
+/// The bytes of a row of a slice: blocks with the entries along memory_length, if there is one, or else with all.
+struct RowBlocks {
+  RowBlocks() = default;
+  RowBlocks(const Shape& from, const Shape& to, int64_t filled, size_t element) {
+    const std::optional<int> memory = from.find(kMemoryLength);
+    const int axis = memory.value_or(from.rank() - 1);
+    int64_t entry = static_cast<int64_t>(element);
+    for (int a = 1; a < axis; ++a) blocks *= from[a].size;
+    for (int a = axis + 1; a < from.rank(); ++a) entry *= from[a].size;
+    from_bytes = from[axis].size * entry;
+    to_bytes = to[axis].size * entry;
+    copied = memory && from.contains(kBeam) ? std::min(from_bytes, filled * entry) : from_bytes;
+  }
+  int64_t blocks = 1;
+  int64_t from_bytes = 0, to_bytes = 0;  ///< from one block to the next
+  int64_t copied = 0;                    ///< at the begin of each
+};
+
+struct RowCopy {
+  const std::byte* from;
+  std::byte* to;
+};
+
+void copy_blocks(int64_t blocks, int64_t bytes, const std::byte* from, int64_t from_stride, std::byte* to,
+                 int64_t to_stride) {
+  for (int64_t i = 0; i < blocks; ++i)
+    std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<size_t>(bytes));
 }
 
 /// Returns this process's slices of a cache. `memory` receives copies of those in a device's memory.
@@ -90,40 +105,156 @@ std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string&
   return slices;
 }
 
-void copy_rows(const std::vector<CacheSlice>& from, const std::vector<CacheSlice>& to,
-               std::span<const int64_t> rows, int64_t filled, size_t element) {
-  std::vector<std::vector<int64_t>> begins;
-  for (const CacheSlice& slice : from) begins.push_back(slice.begin);
-  for (const CacheSlice& slice : to) {
-    const int64_t end = std::min(slice.begin[0] + slice.shape[0].size, std::ssize(rows));
-    for (int64_t row = slice.begin[0]; row < end; ++row) {
-      const int64_t source = rows[static_cast<size_t>(row)];
-      const int at = find_slice(begins, from[0].shape[0].size, source, slice.begin);
-      copy_row(from[static_cast<size_t>(at)], source, slice, row, filled, element);
+/// The memory from the first slice of a cache to its last.
+struct Extent {
+  Extent(const VariableStore& store, const std::string& name) {
+    for (const VariableStore::StoredSlice& slice : store.slices(name)) {
+      begin = begin == nullptr ? slice.data : std::min(begin, slice.data, std::less<>());
+      end = std::max(end, slice.data + slice.bytes, std::less<>());
     }
   }
-}
+  bool overlaps(const Extent& other) const {
+    const std::less<> before;
+    return before(begin, other.end) && before(other.begin, end);
+  }
+  std::byte *begin = nullptr, *end = nullptr;
+};
+
+/// The moves of the rows of one cache.
+class CacheMoves {
+ public:
+  CacheMoves(const ProgramVariable& variable, const HostedMesh& mesh, std::span<const MovedRow> rows,
+             int64_t filled, const VariableStore& from, VariableStore& to)
+      : to_(to), name_(variable.variable.name) {
+    const Shape &old = from.variable(name_).shape, &shape = to.variable(name_).shape;
+    const DType dtype = variable.variable.dtype;
+    std::vector<CacheSlice> sources, results;
+    gathers_ = !rows_stay(old, shape, variable.layout, mesh, rows);
+    if (gathers_) {
+      gathered_ = from.get(name_);
+      result_ = HostTensor(shape, dtype);
+      const std::vector<int64_t> zero(static_cast<size_t>(shape.rank()));
+      sources = {{zero, old, gathered_.bytes.data()}};
+      results = {{zero, shape, result_.bytes.data()}};
+    } else {
+      sources = slices_of(from, name_, from_device_);
+      results = slices_of(to, name_, to_device_);
+    }
+    blocks_ = RowBlocks(sources[0].shape, results[0].shape, filled, size_of(dtype));
+    add(sources, results, rows);
+  }
+
+  /// Copies the rows to memory of their own, unless they are there.
+  void save() {
+    if (copies_.empty() || gathers_ || !from_device_.empty()) return;
+    const int64_t bytes = blocks_.blocks * blocks_.copied;
+    saved_.resize(copies_.size() * static_cast<size_t>(bytes));
+    std::byte* next = saved_.data();
+    for (RowCopy& row : copies_) {
+      copy_blocks(blocks_.blocks, blocks_.copied, row.from, blocks_.from_bytes, next, blocks_.copied);
+      row.from = std::exchange(next, next + bytes);
+    }
+    blocks_.from_bytes = blocks_.copied;
+  }
+  /// True if rows that are read lie between the first and the last one that is written.
+  bool overlap() const {
+    if (copies_.empty()) return false;
+    const auto [from_low, from_high] = std::ranges::minmax(copies_, std::less<>(), &RowCopy::from);
+    const auto [to_low, to_high] = std::ranges::minmax(copies_, std::less<>(), &RowCopy::to);
+    const std::less<const std::byte*> before;
+    return before(from_low.from, to_high.to + blocks_.blocks * blocks_.to_bytes) &&
+           before(to_low.to, from_high.from + blocks_.blocks * blocks_.from_bytes);
+  }
+  void write() {
+    for (const RowCopy& row : copies_)
+      copy_blocks(blocks_.blocks, blocks_.copied, row.from, blocks_.from_bytes, row.to, blocks_.to_bytes);
+    for (size_t i = 0; i < to_device_.size(); ++i)
+      to_.slices(name_)[i].fill([&](std::byte* values) { std::ranges::copy(to_device_[i], values); });
+    if (gathers_) to_.set(name_, result_);
+  }
+
+ private:
+  void add(const std::vector<CacheSlice>& sources, const std::vector<CacheSlice>& results,
+           std::span<const MovedRow> rows) {
+    std::vector<std::vector<int64_t>> begins;
+    for (const CacheSlice& slice : sources) begins.push_back(slice.begin);
+    for (const CacheSlice& slice : results) {
+      for (const MovedRow& row : rows) {
+        const int64_t place = row.to - slice.begin[0];
+        if (place < 0 || place >= slice.shape[0].size) continue;
+        const CacheSlice& source =
+            sources[static_cast<size_t>(find_slice(begins, sources[0].shape[0].size, row.from, slice.begin))];
+        const RowCopy copy{source.data + (row.from - source.begin[0]) * blocks_.blocks * blocks_.from_bytes,
+                           slice.data + place * blocks_.blocks * blocks_.to_bytes};
+        if (copy.from != copy.to || blocks_.from_bytes != blocks_.to_bytes) copies_.push_back(copy);
+      }
+    }
+  }
+
+  VariableStore& to_;
+  std::string name_;
+  RowBlocks blocks_;
+  std::vector<RowCopy> copies_;
+  std::vector<std::byte> saved_;
+  std::vector<std::vector<std::byte>> from_device_, to_device_;  ///< copies of slices in a device's memory
+  bool gathers_ = false;                                         ///< rows move between processes
+  HostTensor gathered_, result_;
+};
 
 }  // namespace
 
-void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::string& name,
-                     std::span<const int64_t> rows, int64_t filled, const VariableStore& from,
+std::vector<MovedRow> fitted_rows(std::span<const int64_t> rows, int64_t before, int64_t after,
+                                  int64_t parts) {
+  const int64_t each_before = before / parts, each = after / parts;
+  std::vector<bool> is_taken(static_cast<size_t>(after));
+  std::vector<MovedRow> moved, displaced;
+  const auto place = [&](int64_t from, int64_t to) {
+    is_taken[static_cast<size_t>(to)] = true;
+    moved.push_back({from, to});
+  };
+  for (const int64_t row : rows) {
+    const int64_t part = row / each_before, index = row % each_before;
+    if (index < each) {
+      place(row, part * each + index);
+    } else {
+      displaced.push_back({row, part * each});
+    }
+  }
+  // First within the part, then wherever there is room.
+  std::vector<MovedRow> homeless;
+  for (const MovedRow& row : displaced) {
+    const auto begin = is_taken.begin() + row.to, end = begin + each, free = std::find(begin, end, false);
+    if (free == end) {
+      homeless.push_back(row);
+    } else {
+      place(row.from, free - is_taken.begin());
+    }
+  }
+  for (const MovedRow& row : homeless) place(row.from, std::ranges::find(is_taken, false) - is_taken.begin());
+  std::ranges::sort(moved, {}, &MovedRow::from);
+  return moved;
+}
+
+void take_cache_rows(const std::vector<ProgramVariable>& caches, const HostedMesh& mesh,
+                     std::span<const MovedRow> rows, int64_t filled, const VariableStore& from,
                      VariableStore& to) {
-  const Variable& old = from.variable(name);
-  const Variable& variable = to.variable(name);
-  const size_t element = size_of(variable.dtype);
-  if (rows_stay(old.shape, variable.shape, layout, mesh, rows)) {
-    std::vector<std::vector<std::byte>> old_memory, memory;
-    copy_rows(slices_of(from, name, old_memory), slices_of(to, name, memory), rows, filled, element);
-    for (size_t i = 0; i < memory.size(); ++i)
-      to.slices(name)[i].fill([&](std::byte* values) { std::ranges::copy(memory[i], values); });
+  const auto lies_on_another = [&](const ProgramVariable& v) {
+    const Extent place(to, v.variable.name);
+    return std::ranges::any_of(caches, [&](const ProgramVariable& other) {
+      return other.variable.name != v.variable.name && place.overlaps(Extent(from, other.variable.name));
+    });
+  };
+  if (!std::ranges::any_of(caches, lies_on_another)) {
+    for (const ProgramVariable& v : caches) {
+      CacheMoves moves(v, mesh, rows, filled, from, to);
+      if (moves.overlap()) moves.save();
+      moves.write();
+    }
     return;
   }
-  HostTensor all = from.get(name), result(variable.shape, variable.dtype);
-  const std::vector<int64_t> zero(static_cast<size_t>(variable.shape.rank()));
-  copy_rows({{zero, old.shape, all.bytes.data()}}, {{zero, variable.shape, result.bytes.data()}}, rows,
-            filled, element);
-  to.set(name, result);
+  std::deque<CacheMoves> all;
+  for (const ProgramVariable& v : caches) all.emplace_back(v, mesh, rows, filled, from, to).save();
+  for (CacheMoves& moves : all) moves.write();
 }
 
 }  // namespace mtf

@@ -1,25 +1,37 @@
-// Copies rows of key-value caches into caches of another size, when texts leave the batch or outgrow the
+// Moves rows of key-value caches into caches of another size, when texts leave the batch or outgrow the
 // cache.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/core/hosted_mesh.h"
 #include "engine/core/layout.h"
 #include "engine/runtime/variable_store.h"
+#include "engine/spmd/program.h"
 
 namespace mtf {
 
-/// Copies rows `rows` of the cache `name` in `from` to the first rows of `name` in `to`. The other elements, which no text
-/// reads, are unspecified. Both caches are [batch, ..., memory_length, ...], or without memory_length, with the same `layout`, in which
-/// memory_length is not split; `to` may have another batch size and a longer memory_length. Of a cache of
-/// hypotheses (with the dimension beam) the first `filled` entries along memory_length are copied. Each process
-/// copies its own slices. If a row is in another process the cache is gathered first, so the call is
+/// A row of a batch and where it goes in another one.
+struct MovedRow {
+  int64_t from, to;
+};
+
+/// Returns where rows of a batch of `before` rows go in one of `after` rows, which must hold them: where the rows are split
+/// into `parts` (of both sizes), rows stay in their part and in their place of it if there is room.
+std::vector<MovedRow> fitted_rows(std::span<const int64_t> rows, int64_t before, int64_t after,
+                                  int64_t parts);
+
+/// Moves rows of the caches in `from` to those of the same names in `to`, of which `caches` are the variables; both may lie in the
+/// same memory. The other elements, which no text reads, are unspecified. Caches are [batch, ..., memory_length, ...], or without
+/// memory_length, with the same layouts, in which memory_length is not split; those in `to` may have another batch size and a
+/// longer memory_length. Of a cache of hypotheses (with the dimension beam) the first `filled` entries along memory_length are
+/// moved. Each process moves its own slices. If a row is in another process the cache is gathered first, so the call is
 /// collective.
-void take_cache_rows(const Layout& layout, const HostedMesh& mesh, const std::string& name,
-                     std::span<const int64_t> rows, int64_t filled, const VariableStore& from,
+void take_cache_rows(const std::vector<ProgramVariable>& caches, const HostedMesh& mesh,
+                     std::span<const MovedRow> rows, int64_t filled, const VariableStore& from,
                      VariableStore& to);
 
 }  // namespace mtf

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <variant>
 
 namespace mtf {
@@ -21,7 +22,7 @@ class Decoder::Batch {
   }
 
   std::vector<Written> run() {
-    stage_ = &decoder_.stage(plan_);
+    stage_ = &decoder_.stage(plan_, nullptr);
     read_prefixes();
     while (true) {
       collect_done();
@@ -79,8 +80,10 @@ class Decoder::Batch {
       position[static_cast<size_t>(row.place)] = static_cast<int32_t>(++row.position);
       std::visit([&](const auto& search) { std::ranges::copy(search.tokens(), token.begin() + first); },
                  row.search);
-      if (const auto* beam = std::get_if<BeamSearch>(&row.search))
+      if (const auto* beam = std::get_if<BeamSearch>(&row.search)) {
+        std::iota(parent.begin() + first, parent.begin() + first + sizes.beam, 0);
         std::ranges::copy(beam->parents(), parent.begin() + first);
+      }
     }
     Executor& program = stage_->step();
     program.feed("token", token.data());
@@ -155,12 +158,12 @@ class Decoder::Batch {
     if (needed > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed);
     if (next.key() == plan_.key()) return;
     std::vector<int64_t> places;
-    for (Row& row : rows_) {
-      places.push_back(row.place);
-      row.place = static_cast<int64_t>(places.size()) - 1;
-    }
-    DecodeStage& stage = decoder_.stage(next);
-    stage.take(*stage_, places, needed - 1);
+    for (const Row& row : rows_) places.push_back(row.place);
+    const std::vector<MovedRow> moved = fitted_rows(places, plan_.sizes.texts, next.sizes.texts,
+                                                    text_parts(decoder_.programs_.environment()));
+    for (Row& row : rows_) row.place = std::ranges::lower_bound(moved, row.place, {}, &MovedRow::from)->to;
+    DecodeStage& stage = decoder_.stage(next, stage_);
+    stage.take(*stage_, moved, needed - 1);
     stage_ = &stage;
     plan_ = next;
   }
@@ -173,11 +176,12 @@ class Decoder::Batch {
   DecodeStage* stage_ = nullptr;
 };
 
-Decoder::Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeOptions& options)
+Decoder::Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeOptions& options, int threads)
     : options_(options),
       programs_(programs),
       weights_(weights),
       planner_(programs.environment(), options_),
+      memory_(programs.environment().session, threads),
       key_(random_key("sampling", static_cast<uint64_t>(programs.environment().session.config.run.seed))) {}
 
 std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
@@ -190,23 +194,35 @@ std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
   return written;
 }
 
-DecodeStage& Decoder::stage(const DecodePlan& plan) {
+DecodeStage& Decoder::stage(const DecodePlan& plan, const DecodeStage* before) {
   const DecodePlan::Key key = plan.key();
   std::erase(recent_, key);
   std::unique_ptr<DecodeStage>& stage = stages_[key];
-  if (!stage) {
-    const DecodeProgram& step = programs_.step(plan);
-    make_room(step.bytes + step.cache_bytes);
-    stage = std::make_unique<DecodeStage>(programs_, weights_, plan);
+  if (!stage || (before == nullptr && !stage->has_prefill())) {
+    int64_t workspace = 0, caches = 0, own = 0;
+    if (!stage) {
+      const DecodeProgram& step = programs_.step(plan);
+      workspace = memory_.workspace_bytes(step);
+      caches = step.cache_bytes;
+      own = step.input_bytes + step.own_bytes;
+    }
+    if (before == nullptr) {
+      const DecodeProgram& prefill = programs_.prefill(plan);
+      workspace = std::max(workspace, memory_.workspace_bytes(prefill));
+      own += prefill.input_bytes + prefill.own_bytes;
+    }
+    const bool grows = memory_.grows(DecodeStage::half_of(plan, before), workspace, caches);
+    make_room(own, grows ? 1 : kKeptStages - 1);
   }
+  if (!stage) stage = std::make_unique<DecodeStage>(programs_, weights_, plan, memory_, before);
   recent_.push_back(key);
   return *stage;
 }
 
-void Decoder::make_room(int64_t bytes) {
+void Decoder::make_room(int64_t bytes, size_t kept) {
   for (const DecodePlan::Key& key : recent_) bytes += stages_.at(key)->bytes();
   // The most recent stage is in use.
-  while (recent_.size() > 1 && (recent_.size() >= kKeptStages || bytes > kKeptStageBytes)) {
+  while (recent_.size() > 1 && (recent_.size() > kept || bytes > kKeptStageBytes)) {
     bytes -= stages_.at(recent_.front())->bytes();
     stages_.erase(recent_.front());
     recent_.erase(recent_.begin());

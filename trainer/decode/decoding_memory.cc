@@ -13,6 +13,7 @@ namespace mtf {
 struct DecodingMemory::Sizes {
   DecodePlan first;
   int64_t memory = 1;
+  int64_t growths = 0;  ///< how often the caches become longer
 
   std::array<int64_t, 4> numbers() const {
     return {first.sizes.texts, first.sizes.inputs, first.sizes.prefix, memory};
@@ -40,62 +41,58 @@ int64_t copied_bytes(const Program& program) {
   return 2 * most;
 }
 
-/// Returns the peak of the resident bytes when stages of these sizes are made in this order, by the rules of
-/// Decoder.
-int64_t kept_bytes(std::span<const int64_t> stages) {
-  int64_t most = 0, kept = 0;
-  size_t oldest = 0;
-  for (size_t i = 0; i < stages.size(); ++i) {
-    kept += stages[i];
-    while (oldest + 1 < i && (i - oldest >= kKeptStages || kept > kKeptStageBytes)) kept -= stages[oldest++];
-    most = std::max(most, kept);
-  }
-  return most;
-}
-
 }  // namespace
 
 DecodingMemory::DecodingMemory(DecodePrograms& programs, const DecodeOptions& options)
-    : programs_(programs), options_(options), planner_(programs.environment(), options) {}
+    : programs_(programs), options_(options) {}
 
-DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts) const {
+DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts,
+                                               const DecodeShares& shares) const {
+  const DecodeOptions options = shares.options_of(options_);
+  const DecodePlanner planner(programs_.environment(), options);
   std::vector<GivenText> longest(texts.begin(), texts.end());
   std::ranges::stable_sort(longest, std::ranges::greater{}, &GivenText::length);
-  longest.resize(std::min(longest.size(), static_cast<size_t>(options_.batch_size)));
-  longest.resize(planner_.fitting(longest));
+  longest.resize(std::min(longest.size(), static_cast<size_t>(shares.batch_size)));
+  longest.resize(planner.fitting(longest));
   int64_t tokens = 1;
   for (const GivenText& given : longest)
-    tokens = std::max(tokens, std::ssize(given.prefix) + planner_.limit(given));
-  Sizes sizes{planner_.first(longest), 1};
-  sizes.memory = std::max(sizes.first.sizes.memory, planner_.memory(tokens));
+    tokens = std::max(tokens, std::ssize(given.prefix) + planner.limit(given));
+  Sizes sizes{planner.first(longest)};
+  sizes.memory = std::max(sizes.first.sizes.memory, planner.memory(tokens));
+  for (int64_t memory = sizes.first.sizes.memory; memory < sizes.memory; ++sizes.growths)
+    memory = std::min(planner.memory(memory + 1), sizes.memory);
   return sizes;
 }
 
 DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
-  const Sizes sizes = sizes_of(texts);
+  const DecodeShares shares = this->shares(texts);
+  const Sizes sizes = sizes_of(texts, shares);
   DecodePlan last = sizes.first;
   last.sizes.memory = sizes.memory;
-  const auto stage = [](const DecodeProgram& step) { return step.bytes + step.own_bytes + step.cache_bytes; };
-  const int64_t prefill = programs_.prefill(sizes.first).bytes + programs_.prefill(sizes.first).own_bytes,
-                least = stage(programs_.step(sizes.first));
+  const DecodeProgram& prefill = programs_.prefill(sizes.first);
+  int64_t temporaries = prefill.temporary_bytes, scratch = prefill.scratch_bytes,
+          inputs = prefill.input_bytes, own = prefill.own_bytes;
+  programs_.step(sizes.first);
   const DecodeProgram& step = programs_.step(last);
-  // Between the first and the last step program the caches grow with the texts; after that, texts leave the
-  // batch.
-  const int64_t begin = sizes.first.sizes.memory, most = stage(step);
-  std::vector<int64_t> stages{least + prefill};
-  for (int64_t memory = begin; memory < sizes.memory;) {
-    memory = std::min(planner_.memory(memory + 1), sizes.memory);
-    stages.push_back(least + (most - least) * (memory - begin) / std::max<int64_t>(1, sizes.memory - begin));
-  }
-  for (int64_t part = 2; part <= last.sizes.texts; part *= 2) stages.push_back(most / part);
-  const int64_t kept = kept_bytes(stages), moved = copied_bytes(step.program) + fetched_bytes(step.program);
-  if (programs_.environment().session.backend->is_host()) return {kept + moved, 0};
+  temporaries = std::max(temporaries, step.temporary_bytes);
+  scratch = std::max(scratch, step.scratch_bytes);
+  // While the texts grow, rows go from one half of the memory for caches to the other. Then texts leave the batch.
+  const int64_t caches = step.cache_bytes * (sizes.growths == 0 ? 1 : 2);
+  int64_t stages = 1 + sizes.growths;
+  for (int64_t part = 2; part <= last.sizes.texts; part *= 2) ++stages;
+  stages = std::min<int64_t>(stages, kKeptStages);
+  inputs += stages * step.input_bytes;
+  own += stages * step.own_bytes;
+  const int64_t moved = copied_bytes(step.program) + fetched_bytes(step.program),
+                tensors = temporaries + shares.threads * scratch + caches + inputs;
+  if (programs_.environment().session.backend->is_host())
+    return {shares.decoders * (tensors + own + moved), 0};
   // Stages are on the GPU but for their instructions; rows of caches move through the host.
-  return {moved + step.own_bytes * static_cast<int64_t>(stages.size()), kept};
+  return {moved + own, tensors};
 }
 
 RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {
-  const Program& program = programs_.prefill(sizes_of(texts).first).program;
+  const Program& program = programs_.prefill(sizes_of(texts, shares(texts)).first).program;
   const Config& config = programs_.environment().session.config;
   const HostedMesh mesh(program.mesh, hosting_of(config));
   int64_t weights = 0;
@@ -119,7 +116,7 @@ RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {
 
 void DecodingMemory::check(std::span<const GivenText> texts, const std::string& key) {
   if (texts.empty()) return;
-  const std::array<int64_t, 4> numbers = sizes_of(texts).numbers();
+  const std::array<int64_t, 4> numbers = sizes_of(texts, shares(texts)).numbers();
   const auto covers = [&](const std::array<int64_t, 4>& other) {
     return std::ranges::equal(numbers, other, std::ranges::less_equal{});
   };

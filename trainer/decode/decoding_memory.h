@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/decode/decode_plan.h"
+#include "trainer/decode/batch_decoder.h"
 #include "trainer/memory/memory_check.h"
 
 namespace mtf {
@@ -21,8 +21,8 @@ class DecodingMemory {
   /// Both arguments must outlive the object.
   DecodingMemory(DecodePrograms& programs, const DecodeOptions& options);
 
-  /// Returns the bytes that a Decoder needs for `texts`, if the longest ones share a batch. It compiles the
-  /// programs.
+  /// Returns the bytes that a BatchDecoder needs for `texts`, if all that it decodes at a time are as long as the longest ones. It
+  /// compiles the programs.
   DecodingBytes bytes(std::span<const GivenText> texts) const;
   /// Returns the memory of run.mode=infer, including the weights.
   RunMemory need(std::span<const GivenText> texts) const;
@@ -32,11 +32,13 @@ class DecodingMemory {
 
  private:
   struct Sizes;
-  Sizes sizes_of(std::span<const GivenText> texts) const;
+  DecodeShares shares(std::span<const GivenText> texts) const {
+    return decode_shares(programs_.environment().session, options_, std::ssize(texts));
+  }
+  Sizes sizes_of(std::span<const GivenText> texts, const DecodeShares& shares) const;
 
   DecodePrograms& programs_;
   const DecodeOptions& options_;
-  DecodePlanner planner_;
   std::vector<std::array<int64_t, 4>> checked_;  ///< sizes of batches that passed the check
 };
 

@@ -103,7 +103,7 @@ class Infer {
       if (!is_empty(line)) texts.push_back(line.given);
     }
     memory_.check(texts, "infer.batch_size");
-    std::vector<Written> written = *decode_all(decoder_, texts);
+    std::vector<Written> written = *decoder_.decode(texts);
     auto next = written.begin();
     for (Line& line : lines) {
       if (is_empty(line)) {
@@ -155,7 +155,7 @@ class Infer {
   const InferOptions& options_;
   TextCodec codec_;
   DecodingMemory& memory_;
-  Decoder decoder_;
+  BatchDecoder decoder_;
   int64_t lines_ = 0, tokens_ = 0, cut_ = 0;
 };
 

@@ -16,7 +16,6 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
 #include "layers/positions.h"
-#include "trainer/decode/cache_rows.h"
 #include "trainer/memory/need.h"
 #include "trainer/optimizer/averages.h"
 
@@ -114,43 +113,23 @@ std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const De
   return graph;
 }
 
-std::unique_ptr<Executor> make_executor(const DecodeEnvironment& environment, Program program,
-                                        VariableStore& variables) {
-  return std::make_unique<Executor>(std::move(program), *environment.session.backend, variables,
-                                    executor_options(environment.session));
-}
-
-/// Returns the bytes of a program's tensors and scratch in this process, besides variables.
-int64_t program_bytes(const DecodeEnvironment& environment, const Program& program) {
-  const Config& config = environment.session.config;
-  const Hosting hosting = hosting_of(config);
-  const MemoryPlan plan = plan_arenas(program, config.run.check_replicas, hosting);
+/// Returns the program with its memory in this process.
+DecodeProgram measured(const DecodeEnvironment& environment, Program program) {
   const Session& session = environment.session;
-  const int blocks = session.backend->is_host() ? 1 : 3;  // two blocks of inputs are being sent to a device
-  return blocks * plan.process.inputs + plan.process.temporaries +
-         kernel_threads(session) * kernel_scratch_bytes(program, *session.backend);
-}
-
-/// Returns the bytes that a program takes in the host besides tensors that are computed with there.
-int64_t host_bytes(const DecodeEnvironment& environment, const Program& program) {
-  const Session& session = environment.session;
-  const Config& config = session.config;
-  const bool replicate = config.run.check_replicas;
-  const Hosting hosting = hosting_of(config);
-  const int64_t sent =
-      session.backend->is_host() ? 0 : 2 * plan_arenas(program, replicate, hosting).process.inputs;
-  return sent + own_bytes(program, thread_count(config), replicate, hosting);
-}
-
-int64_t cache_bytes(const DecodeEnvironment& environment, const Program& program) {
-  const Config& config = environment.session.config;
-  const HostedMesh mesh(program.mesh, hosting_of(config));
-  int64_t bytes = 0;
+  const bool replicate = session.config.run.check_replicas, is_host = session.backend->is_host();
+  const Hosting hosting = hosting_of(session.config);
+  const MemoryPlan::Process memory = plan_arenas(program, replicate, hosting).process;
+  const HostedMesh mesh(program.mesh, hosting);
+  DecodeProgram result;
+  result.temporary_bytes = memory.temporaries;
+  result.scratch_bytes = kernel_scratch_bytes(program, *session.backend);
+  result.input_bytes = (is_host ? 1 : 3) * memory.inputs;  // two blocks of inputs are being sent to a GPU
+  result.own_bytes = (is_host ? 0 : 2 * memory.inputs) + own_bytes(program, 0, replicate, hosting);
   for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind == Variable::Kind::kSession)
-      bytes += process_bytes(v, mesh, config.run.check_replicas);
+    if (v.variable.kind == Variable::Kind::kSession) result.cache_bytes += process_bytes(v, mesh, replicate);
   }
-  return bytes;
+  result.program = std::move(program);
+  return result;
 }
 
 /// Returns the plan with a fixed prefix, since step programs do not depend on it.
@@ -181,10 +160,17 @@ int64_t length_bucket(int64_t n, std::optional<int64_t> longest) {
   return longest ? std::min(size, std::max(n, *longest)) : size;
 }
 
-int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
+int64_t text_parts(const DecodeEnvironment& environment) {
   const Layouts& layouts = environment.layouts;
-  const int64_t parts = LayoutMap(layouts.mesh, layouts.activation).parts(std::string(kBatch));
-  return parts * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((n + parts - 1) / parts)));
+  return LayoutMap(layouts.mesh, layouts.activation).parts(std::string(kBatch));
+}
+
+int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
+  const int64_t parts = text_parts(environment), each = (n + parts - 1) / parts;
+  const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(each)));
+  if (!environment.session.backend->is_host() || power <= 8) return parts * power;
+  const int64_t unit = std::max<int64_t>(4, power / 8);
+  return parts * ((each + unit - 1) / unit * unit);
 }
 
 DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble) {
@@ -199,10 +185,8 @@ const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const Deco
   constexpr size_t kMost = 4;
   if (const auto at = programs.find(plan.key()); at != programs.end()) return at->second;
   if (programs.size() == kMost) programs.clear();
-  Program program = compiled(environment_, *build(environment_, plan));
-  const int64_t bytes = program_bytes(environment_, program), own = host_bytes(environment_, program),
-                caches = cache_bytes(environment_, program);
-  return programs.emplace(plan.key(), DecodeProgram{std::move(program), bytes, own, caches}).first->second;
+  DecodeProgram program = measured(environment_, compiled(environment_, *build(environment_, plan)));
+  return programs.emplace(plan.key(), std::move(program)).first->second;
 }
 
 const DecodeProgram& DecodePrograms::prefill(const DecodePlan& plan) {
@@ -233,35 +217,6 @@ Program program_of_weights(const Session& session, const Model* model) {
   std::erase_if(program.variables,
                 [](const ProgramVariable& v) { return v.variable.kind == Variable::Kind::kSession; });
   return program;
-}
-
-DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan)
-    : programs_(programs), weights_(weights), plan_(plan) {
-  DecodeProgram step = programs.take_step(plan);
-  const DecodeEnvironment& environment = programs.environment();
-  bytes_ = step.bytes + step.own_bytes + step.cache_bytes;
-  variables_ =
-      std::make_unique<VariableStore>(*environment.session.backend, step.program.mesh, step.program.variables,
-                                      variable_store_options(environment.session, &weights));
-  step_ = make_executor(environment, std::move(step.program), *variables_);
-}
-
-Executor& DecodeStage::prefill() {
-  if (prefill_) return *prefill_;
-  DecodeProgram prefill = programs_.take_prefill(plan_);
-  bytes_ += prefill.bytes + prefill.own_bytes;
-  variables_->share(weights_, prefill.program.variables);
-  prefill_ = make_executor(programs_.environment(), std::move(prefill.program), *variables_);
-  return *prefill_;
-}
-
-void DecodeStage::take(const DecodeStage& other, std::span<const int64_t> texts, int64_t filled) {
-  const Program& program = step_->program();
-  const HostedMesh mesh(program.mesh, hosting_of(programs_.environment().session.config));
-  for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind == Variable::Kind::kSession)
-      take_cache_rows(v.layout, mesh, v.variable.name, texts, filled, *other.variables_, *variables_);
-  }
 }
 
 }  // namespace mtf

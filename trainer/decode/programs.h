@@ -1,10 +1,8 @@
-// The two programs of decoding, prefill and step, for given sizes, and their key-value caches.
+// The two programs of decoding, prefill and step, for given sizes.
 //
 //   DecodePrograms programs(session);
-//   programs.step(plan).bytes                             // compiles, but does not run it
-//   DecodeStage stage(programs, weights, plan);           // takes the compiled program
-//   stage.prefill().feed(...); stage.prefill().run(0);    // fills the caches
-//   stage.step().feed(...); stage.step().run(0);          // one token per hypothesis
+//   programs.step(plan).temporary_bytes                   // compiles, but does not run it
+//   DecodeStage stage(programs, weights, plan, memory);   // takes the compiled program (decode_stage.h)
 #pragma once
 
 #include <cstdint>
@@ -65,15 +63,20 @@ Program compiled(const DecodeEnvironment& environment, const Graph& graph);
 /// Rounds a length up to a size for which programs are compiled: the smallest of 16, 24, 32, 48, 64, ... that
 /// is at least `n`, limited to max(n, longest).
 int64_t length_bucket(int64_t n, std::optional<int64_t> longest);
-/// Rounds a number of texts up to a power of two for each of the parts into which the layout splits them.
+/// The number of parts into which the layout splits the texts.
+int64_t text_parts(const DecodeEnvironment& environment);
+/// Rounds a number of texts up to one for which programs are compiled, for each of text_parts(): 1, 2, 4, 8, 12, 16, 20, 24, 28,
+/// 32, 40, ... on the host, where a text less is less work, and powers of two on a GPU.
 int64_t text_bucket(int64_t n, const DecodeEnvironment& environment);
 
 /// A program and its memory in this process.
 struct DecodeProgram {
   Program program;
-  int64_t bytes = 0;        ///< bytes of tensors and scratch besides variables: of the GPU, if there is one
-  int64_t own_bytes = 0;    ///< host memory: instructions, threads, inputs that are sent to a GPU
-  int64_t cache_bytes = 0;  ///< bytes of its caches
+  int64_t temporary_bytes = 0;  ///< temporaries, in memory that programs share
+  int64_t scratch_bytes = 0;    ///< scratch of one thread, in memory that programs share
+  int64_t input_bytes = 0;      ///< inputs where it computes
+  int64_t own_bytes = 0;        ///< host memory: instructions, and inputs that are sent to a GPU
+  int64_t cache_bytes = 0;
 };
 
 /// Compiled programs that are not in use yet, so that a program whose memory was estimated is not compiled
@@ -101,37 +104,6 @@ class DecodePrograms {
 
   DecodeEnvironment environment_;
   Waiting prefills_, steps_;
-};
-
-/// The limits on the stages that a Decoder keeps for further texts: their number and their bytes, including
-/// those of the stages in use, which may exceed the limit.
-constexpr size_t kKeptStages = 12;
-constexpr int64_t kKeptStageBytes = 256'000'000;
-
-class DecodeStage {
- public:
-  /// `programs` and `weights` must outlive the stage.
-  DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan);
-
-  const DecodePlan& plan() const { return plan_; }
-  /// The bytes of memory besides the weights.
-  int64_t bytes() const { return bytes_; }
-  /// The program with the inputs `inputs` (with an encoder), `prefix`, `position` and `prompt`. It is made by
-  /// the first call.
-  Executor& prefill();
-  /// The program with the inputs `token`, `position`, and `parent` if the plan reorders.
-  Executor& step() { return *step_; }
-  /// Copies the cache rows `texts` of another stage, and of hypotheses their first `filled` tokens. It must have the same
-  /// beam and inputs, and caches that are not longer.
-  void take(const DecodeStage& other, std::span<const int64_t> texts, int64_t filled);
-
- private:
-  DecodePrograms& programs_;
-  VariableStore& weights_;
-  DecodePlan plan_;
-  std::unique_ptr<VariableStore> variables_;
-  std::unique_ptr<Executor> prefill_, step_;
-  int64_t bytes_;
 };
 
 }  // namespace mtf

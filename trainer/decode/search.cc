@@ -68,7 +68,7 @@ void BeamSearch::advance(const Candidates& candidates) {
   std::vector<Candidate> all;
   for (size_t parent = 0; parent < alive_.size(); ++parent) {
     for (int64_t j = 0; j < candidates.each; ++j) {
-      const size_t at = parent * static_cast<size_t>(candidates.each) + static_cast<size_t>(j);
+      const auto at = static_cast<size_t>(places_[parent] * candidates.each + j);
       const float log_prob = candidates.log_probs[at];
       if (!std::isfinite(log_prob)) continue;
       all.push_back({alive_[parent].log_prob + log_prob, log_prob, static_cast<int32_t>(parent),
@@ -81,8 +81,7 @@ void BeamSearch::advance(const Candidates& candidates) {
   ++length_;
   const double penalty = length_penalty(length_, options_.length_penalty);
   std::vector<Hypothesis> alive;
-  tokens_.clear();
-  parents_.clear();
+  std::vector<int32_t> parents;
   for (const Candidate& candidate : all) {
     const bool ends = candidate.token == kEosId;
     if (!ends && static_cast<int64_t>(alive.size()) == options_.beam) continue;
@@ -92,15 +91,39 @@ void BeamSearch::advance(const Candidates& candidates) {
       finished_.push_back(std::move(next));
     } else {
       alive.push_back(std::move(next));
-      tokens_.push_back(candidate.token);
-      parents_.push_back(candidate.parent);
+      parents.push_back(places_[static_cast<size_t>(candidate.parent)]);
     }
   }
   std::stable_sort(finished_.begin(), finished_.end(), ranks_before);
   if (static_cast<int64_t>(finished_.size()) > options_.beam)
     finished_.resize(static_cast<size_t>(options_.beam));
   alive_ = std::move(alive);
+  place(parents);
   done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
+}
+
+void BeamSearch::place(const std::vector<int32_t>& parents) {
+  constexpr int32_t kNone = -1;
+  std::vector<int32_t> owner(static_cast<size_t>(options_.beam), kNone);  // by place: index in alive_
+  places_.assign(parents.size(), kNone);
+  const auto put = [&](size_t hypothesis, int32_t at) {
+    owner[static_cast<size_t>(at)] = static_cast<int32_t>(hypothesis);
+    places_[hypothesis] = at;
+  };
+  for (size_t i = 0; i < parents.size(); ++i) {
+    if (owner[static_cast<size_t>(parents[i])] == kNone) put(i, parents[i]);
+  }
+  for (size_t i = 0; i < parents.size(); ++i) {
+    if (places_[i] == kNone) put(i, static_cast<int32_t>(std::ranges::find(owner, kNone) - owner.begin()));
+  }
+  while (!owner.empty() && owner.back() == kNone) owner.pop_back();
+  tokens_.assign(owner.size(), kPadId);
+  parents_.resize(owner.size());
+  std::iota(parents_.begin(), parents_.end(), 0);
+  for (size_t i = 0; i < parents.size(); ++i) {
+    tokens_[static_cast<size_t>(places_[i])] = alive_[i].tokens.back();
+    parents_[static_cast<size_t>(places_[i])] = parents[i];
+  }
 }
 
 /// True if no unfinished text can become better than the results so far. Its log-probability can only fall,

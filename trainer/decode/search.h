@@ -50,8 +50,9 @@ class BeamSearch {
   /// Takes 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller.
   void advance(const Candidates& candidates);
   bool done() const { return done_; }
-  /// The next token of each unfinished hypothesis, at most `beam`, and the previous hypothesis that it
-  /// continues.
+  /// The next token of each hypothesis, at most `beam`, and the previous hypothesis that it continues. One of those that continue
+  /// a hypothesis has its place, so that its cache does not move. Where there are fewer hypotheses than places the
+  /// token is padding.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<int32_t>& parents() const { return parents_; }
   /// Returns at most `results` texts: the finished ones, best first, and if they are too few, then the best
@@ -60,9 +61,12 @@ class BeamSearch {
 
  private:
   bool cannot_improve() const;
+  /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
+  void place(const std::vector<int32_t>& parents);
 
   BeamOptions options_;
-  std::vector<Hypothesis> alive_, finished_;
+  std::vector<Hypothesis> alive_, finished_;  ///< best first
+  std::vector<int32_t> places_{0};            ///< of alive_
   std::vector<int32_t> tokens_, parents_;
   int64_t length_ = 0;  ///< number of tokens so far
   bool done_ = false;

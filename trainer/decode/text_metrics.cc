@@ -21,25 +21,6 @@ double text_metric(const std::string& name, const std::vector<std::string>& text
 
 }  // namespace
 
-std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,
-                                               const std::function<bool()>& stop) {
-  std::vector<size_t> order(texts.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto length = [&](size_t i) { return texts[i].length(); };
-  std::ranges::stable_sort(order, std::ranges::greater{}, length);
-  std::vector<Written> written(texts.size());
-  std::vector<GivenText> batch;
-  for (size_t begin = 0; begin < order.size(); begin += batch.size()) {
-    if (stop && stop()) return std::nullopt;
-    batch.clear();
-    const size_t end = std::min(order.size(), begin + static_cast<size_t>(decoder.batch_size()));
-    for (size_t i = begin; i < end; ++i) batch.push_back(texts[order[i]]);
-    std::vector<Written> results = decoder.decode(batch);
-    for (size_t i = begin; i < end; ++i) written[order[i]] = std::move(results[i - begin]);
-  }
-  return written;
-}
-
 TextMetrics::TextMetrics(const Session& session, VariableStore& weights)
     : codec_(session, session.config.evaluate.infer),
       programs_(session),
@@ -49,7 +30,7 @@ std::optional<TextEvaluation> TextMetrics::evaluate(const EvaluationTexts& texts
                                                     const std::vector<std::string>& names,
                                                     const std::function<bool()>& stop) {
   const std::vector<GivenText> given = codec_.given_lines(texts.inputs);
-  const auto written = decode_all(decoder_, given, stop);
+  const auto written = decoder_.decode(given, stop);
   if (!written) return std::nullopt;
   std::vector<std::string> hypotheses;
   for (size_t i = 0; i < given.size(); ++i)

@@ -13,16 +13,11 @@
 #include <vector>
 
 #include "data/text/evaluation_texts.h"
-#include "trainer/decode/decoder.h"
+#include "trainer/decode/batch_decoder.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/report/metrics.h"
 
 namespace mtf {
-
-/// Decodes all texts, in batches of similar lengths. The results have the order of `texts`. Returns nullopt
-/// if `stop` returned true before the end.
-std::optional<std::vector<Written>> decode_all(Decoder& decoder, const std::vector<GivenText>& texts,
-                                               const std::function<bool()>& stop = {});
 
 /// An example of a data set with the text that the model has written for it.
 struct DecodedSample {
@@ -49,7 +44,7 @@ class TextMetrics {
  private:
   TextCodec codec_;
   DecodePrograms programs_;
-  Decoder decoder_;
+  BatchDecoder decoder_;
 };
 
 }  // namespace mtf

@@ -1,0 +1,159 @@
+#include "trainer/decode/batch_decoder.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+#include <set>
+
+#include "data/vocabulary/vocabulary.h"
+#include "engine/base/error.h"
+#include "tests/support/budget.h"
+#include "tests/trainer/decode_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr int64_t kWords = 14;
+
+/// Heads are whole vectors, which have the same bits for any number of queries.
+constexpr const char* kSmallTranslator =
+    "{type: bitransformer, d_model: 8, max_length: 160, vocab_divisor: 4, "
+    "layer_defaults: {SelfAttention: {num_heads: 2, key_value_size: 16}, "
+    "EncDecAttention: {num_heads: 2, key_value_size: 16}, DenseReluDense: {hidden_size: 8}}, "
+    "encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}, "
+    "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
+
+/// Texts of all lengths, whose results may be of all lengths.
+std::vector<GivenText> texts_of_all_lengths(int count) {
+  std::mt19937 random(7);
+  std::vector<GivenText> given(static_cast<size_t>(count));
+  for (size_t i = 0; i < given.size(); ++i) {
+    given[i].number = i;
+    given[i].limit = 1 + random() % 90;
+    for (uint32_t k = random() % 40; k > 0; --k)
+      given[i].inputs.push_back(static_cast<int32_t>(2 + random() % 12));
+    given[i].inputs.push_back(kEosId);
+    for (uint32_t k = random() % 4 == 0 ? random() % 40 : 0; k > 0; --k)
+      given[i].prefix.push_back(static_cast<int32_t>(2 + random() % 12));
+  }
+  return given;
+}
+
+void expect_same_bits(const std::vector<Written>& actual, const std::vector<Written>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(actual[i].size(), expected[i].size()) << "text " << i;
+    for (size_t k = 0; k < actual[i].size(); ++k) {
+      ASSERT_EQ(actual[i][k].tokens, expected[i][k].tokens) << "text " << i;
+      ASSERT_EQ(actual[i][k].log_probs, expected[i][k].log_probs) << "text " << i;
+    }
+  }
+}
+
+/// While texts grow and end, caches move between stages that share memory; nothing of that may change a text.
+TEST(BatchDecoder, WritesEachTextAsAlone) {
+  const std::vector<GivenText> given = texts_of_all_lengths(std::max(60, tries(200)));
+  for (const DecodeOptions& options :
+       {DecodeOptions{.beam_size = 3, .n_best = 2}, DecodeOptions{.method = GreedyMethod{}},
+        DecodeOptions{.method = SampleMethod{.samples = 2}}}) {
+    DecodeRun run(kSmallTranslator, kWords);
+    run.set_varied(0.8);
+    std::vector<Written> alone;
+    for (const GivenText& text : given) alone.push_back(run.decode({text}, options)[0]);
+    for (const int threads : {1, 2, 3}) {
+      run.set_threads(threads);
+      for (const int64_t batch_size : {5, 64, 150}) {
+        DecodeOptions all = options;
+        all.batch_size = batch_size;
+        DecodePrograms programs(run.session());
+        BatchDecoder decoder(programs, run.weights(), all);
+        for (const int again : {1, 2}) {
+          SCOPED_TRACE(fmt::format("{} threads, batches of {}, pass {}", threads, batch_size, again));
+          expect_same_bits(*decoder.decode(given), alone);
+        }
+      }
+    }
+  }
+}
+
+/// The rows of texts that leave are filled by others, which may come from other positions.
+TEST(BatchDecoder, WritesEachTextAsAloneWhereTextsAreSplit) {
+  const std::vector<GivenText> given = texts_of_all_lengths(50);
+  const DecodeOptions options{.beam_size = 3, .batch_size = 40};
+  std::vector<std::vector<Written>> results;
+  for (const char* mesh : {"x:1", "x:2", "x:4"}) {
+    DecodeRun run(kSmallTranslator, kWords, layouts(mesh, "batch:x"));
+    run.set_varied(0.8);
+    DecodePrograms programs(run.session());
+    results.push_back(*BatchDecoder(programs, run.weights(), options).decode(given));
+  }
+  expect_same_bits(results[1], results[0]);
+  expect_same_bits(results[2], results[0]);
+}
+
+TEST(BatchDecoder, ThreadsHaveBatchesOfTheirOwnWhereThereAreTextsEnough) {
+  DecodeRun run(kSmallTranslator, kWords);
+  const DecodeOptions beam{.beam_size = 4, .batch_size = 64},
+      greedy{.method = GreedyMethod{}, .batch_size = 64};
+  const auto shares = [&](const DecodeOptions& options, int64_t texts) {
+    const DecodeShares shares = decode_shares(run.session(), options, texts);
+    EXPECT_LE(shares.decoders * shares.batch_size, options.batch_size);
+    return std::pair(shares.decoders, shares.threads);
+  };
+  run.set_threads(4);
+  EXPECT_EQ(shares(beam, 1), std::pair(1, 4));
+  EXPECT_EQ(shares(beam, 16), std::pair(2, 2));
+  EXPECT_EQ(shares(beam, 1000), std::pair(4, 1));
+  EXPECT_EQ(shares(greedy, 1000), std::pair(2, 2));
+  const DecodeRun split(kSmallTranslator, kWords, layouts("x:2", "batch:x"));
+  EXPECT_EQ(decode_shares(split.session(), beam, 1000).decoders, 1);
+}
+
+TEST(BatchDecoder, StopsAndReportsErrorsOfAnyThread) {
+  DecodeRun run(kSmallTranslator, kWords);
+  run.set_varied(0.8);
+  run.set_threads(3);
+  const DecodeOptions options{.beam_size = 4, .batch_size = 24};
+  DecodePrograms programs(run.session());
+  BatchDecoder decoder(programs, run.weights(), options);
+  int asked = 0;
+  EXPECT_FALSE(decoder.decode(texts_of_all_lengths(100), [&] { return ++asked == 3; }).has_value());
+  EXPECT_EQ(asked, 3);
+  run.set_varied(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THROW(decoder.decode(texts_of_all_lengths(100)), Error);
+}
+
+TEST(FittedRows, StayInTheirPlacesWhereTheyCan) {
+  const auto to = [](const std::vector<int64_t>& rows, int64_t before, int64_t after, int64_t parts) {
+    std::vector<int64_t> places;
+    for (const MovedRow& row : fitted_rows(rows, before, after, parts)) places.push_back(row.to);
+    return places;
+  };
+  using Places = std::vector<int64_t>;
+  EXPECT_EQ(to({0, 2, 3, 7}, 8, 4, 1), (Places{0, 2, 3, 1}));
+  EXPECT_EQ(to({0, 2, 5, 7}, 8, 8, 1), (Places{0, 2, 5, 7}));
+  // Two parts of 4 rows become two of 2: rows 2 and 3 leave the full part.
+  EXPECT_EQ(to({0, 1, 2, 5}, 8, 4, 2), (Places{0, 1, 2, 3}));
+  EXPECT_EQ(to({3, 4, 7}, 8, 4, 2), (Places{0, 2, 3}));
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const auto parts = static_cast<int64_t>(1 + random() % 3),
+               before = parts * static_cast<int64_t>(1 + random() % 8);
+    const auto after = parts * static_cast<int64_t>(1 + random() % static_cast<uint32_t>(before / parts));
+    std::vector<int64_t> rows;
+    for (int64_t row = 0; row < before && std::ssize(rows) < after; ++row) {
+      if (random() % 3 != 0) rows.push_back(row);
+    }
+    const std::vector<MovedRow> moved = fitted_rows(rows, before, after, parts);
+    std::set<int64_t> places;
+    for (size_t k = 0; k < moved.size(); ++k) {
+      EXPECT_EQ(moved[k].from, rows[k]);
+      EXPECT_TRUE(moved[k].to >= 0 && moved[k].to < after && places.insert(moved[k].to).second);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,129 @@
+#include "trainer/decode/batch_decoder.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+namespace mtf {
+namespace {
+
+/// The number of hypotheses from which reading the weights costs less than the products with them, and that with which a thread
+/// is fastest: more of them have caches and logits beyond the processor's caches.
+constexpr int64_t kLeastHypotheses = 32, kBestHypotheses = 80;
+
+/// True if batches can be decoded independently of each other: no other process or device takes part in a step.
+bool are_independent(const Session& session) {
+  return session.backend->is_host() && session.layouts.mesh.size() == 1 && session.profile == nullptr;
+}
+
+}  // namespace
+
+DecodeShares decode_shares(const Session& session, const DecodeOptions& options, int64_t texts) {
+  const int threads = thread_count(session.config);
+  if (!are_independent(session)) return {1, threads, options.batch_size};
+  const int64_t together = std::min(options.batch_size, texts), hypotheses = options.hypotheses();
+  const int64_t decoders = std::clamp<int64_t>(together * hypotheses / kLeastHypotheses, 1, threads);
+  const int64_t best = std::max<int64_t>(1, kBestHypotheses / hypotheses);
+  return {static_cast<int>(decoders), static_cast<int>(threads / decoders),
+          std::min(std::max<int64_t>(1, options.batch_size / decoders), best)};
+}
+
+/// The batches of some texts, longest texts first, which decoders take one after the other.
+class BatchDecoder::Batches {
+ public:
+  Batches(const std::vector<GivenText>& texts, int64_t batch_size, const std::function<bool()>& stop)
+      : texts_(texts),
+        batch_size_(static_cast<size_t>(batch_size)),
+        stop_(stop),
+        order_(texts.size()),
+        written_(texts.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::ranges::stable_sort(order_, std::ranges::greater{}, [&](size_t i) { return texts[i].length(); });
+  }
+
+  /// Decodes batches until none is left, or until a decoder has failed or `stop` has returned true.
+  void decode_with(Decoder& decoder) {
+    for (std::span<const size_t> batch = take(); !batch.empty(); batch = take()) {
+      std::vector<GivenText> texts;
+      for (const size_t i : batch) texts.push_back(texts_[i]);
+      std::vector<Written> results = decoder.decode(texts);
+      for (size_t i = 0; i < batch.size(); ++i) written_[batch[i]] = std::move(results[i]);
+    }
+  }
+  void fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  /// Rethrows the first error.
+  std::optional<std::vector<Written>> result() {
+    if (error_) std::rethrow_exception(error_);
+    if (stopped_) return std::nullopt;
+    return std::move(written_);
+  }
+
+ private:
+  /// Returns the numbers of the texts of the next batch.
+  std::span<const size_t> take() {
+    const std::lock_guard lock(mutex_);
+    if (error_ || taken_ == order_.size()) return {};
+    stopped_ = stopped_ || (stop_ && stop_());
+    if (stopped_) return {};
+    const size_t begin = taken_, count = std::min(batch_size_, order_.size() - begin);
+    taken_ += count;
+    return std::span(order_).subspan(begin, count);
+  }
+
+  const std::vector<GivenText>& texts_;
+  const size_t batch_size_;
+  const std::function<bool()>& stop_;
+  std::vector<size_t> order_;  ///< numbers of the texts
+  std::vector<Written> written_;
+  std::mutex mutex_;  ///< protects the following
+  size_t taken_ = 0;
+  bool stopped_ = false;
+  std::exception_ptr error_;
+};
+
+Decoder& BatchDecoder::decoder(const DecodeShares& shares, size_t number) {
+  std::vector<Worker>& workers = workers_[shares.decoders];
+  while (workers.size() <= number) {
+    const DecodeEnvironment& environment = programs_.environment();
+    Worker next;
+    if (!workers.empty())
+      next.programs = std::make_unique<DecodePrograms>(environment.session, environment.ensemble);
+    next.decoder = std::make_unique<Decoder>(next.programs ? *next.programs : programs_, weights_,
+                                             shares.options_of(options_), shares.threads);
+    workers.push_back(std::move(next));
+  }
+  return *workers[number].decoder;
+}
+
+std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<GivenText>& texts,
+                                                         const std::function<bool()>& stop) {
+  const Session& session = programs_.environment().session;
+  const DecodeShares shares = decode_shares(session, options_, std::ssize(texts));
+  Batches batches(texts, shares.batch_size, stop);
+  std::vector<std::thread> threads;
+  for (int number = 1; number < shares.decoders; ++number) {
+    Decoder& decoder = this->decoder(shares, static_cast<size_t>(number));
+    threads.emplace_back([&batches, &decoder, &session] {
+      session.backend->prepare_thread();
+      try {
+        batches.decode_with(decoder);
+      } catch (...) {
+        batches.fail(std::current_exception());
+      }
+    });
+  }
+  try {
+    batches.decode_with(decoder(shares, 0));
+  } catch (...) {
+    batches.fail(std::current_exception());
+  }
+  for (std::thread& thread : threads) thread.join();
+  return batches.result();
+}
+
+}  // namespace mtf

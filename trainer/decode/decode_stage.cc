@@ -1,0 +1,76 @@
+#include "trainer/decode/decode_stage.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace mtf {
+namespace {
+
+/// True if the caches of `plan` are the first rows of those of `other`.
+bool lies_within(const DecodePlan& plan, const DecodePlan& other) {
+  const DecodeSizes &a = plan.sizes, &b = other.sizes;
+  return a.texts <= b.texts && a.beam == b.beam && a.inputs == b.inputs && a.memory == b.memory;
+}
+
+}  // namespace
+
+DecodeMemory::DecodeMemory(const Session& session, int threads)
+    : backend(*session.backend), workspace(backend, threads) {}
+
+std::shared_ptr<DeviceMemory> DecodeMemory::caches(size_t half, DType dtype, int64_t bytes) {
+  return halves[half].try_emplace(dtype, backend).first->second.at_least(bytes);
+}
+
+bool DecodeMemory::grows(size_t half, int64_t workspace_bytes, int64_t cache_bytes) const {
+  int64_t room = 0;
+  for (const auto& [dtype, memory] : halves[half]) room += memory.bytes();
+  return workspace_bytes > workspace.temporaries.bytes() + workspace.scratch.bytes() || cache_bytes > room;
+}
+
+size_t DecodeStage::half_of(const DecodePlan& plan, const DecodeStage* before) {
+  if (before == nullptr) return 0;
+  return lies_within(plan, before->plan_) ? before->half_ : 1 - before->half_;
+}
+
+DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan,
+                         DecodeMemory& memory, const DecodeStage* before)
+    : programs_(programs), weights_(weights), plan_(plan), memory_(memory), half_(half_of(plan, before)) {
+  DecodeProgram step = programs.take_step(plan);
+  bytes_ = step.input_bytes + step.own_bytes;
+  const Session& session = programs.environment().session;
+  VariableStoreOptions options = variable_store_options(session, &weights);
+  options.session_memory = [this](DType dtype, int64_t bytes) { return memory_.caches(half_, dtype, bytes); };
+  if (before != nullptr && half_ == before->half_) options.within = before->variables_.get();
+  variables_ =
+      std::make_unique<VariableStore>(*session.backend, step.program.mesh, step.program.variables, options);
+  step_ = executor(std::move(step.program));
+}
+
+std::unique_ptr<Executor> DecodeStage::executor(Program program) {
+  const Session& session = programs_.environment().session;
+  ExecutorOptions options = executor_options(session);
+  options.workspace = &memory_.workspace;
+  return std::make_unique<Executor>(std::move(program), *session.backend, *variables_, options);
+}
+
+Executor& DecodeStage::prefill() {
+  if (prefill_) return *prefill_;
+  DecodeProgram prefill = programs_.take_prefill(plan_);
+  bytes_ += prefill.input_bytes + prefill.own_bytes;
+  variables_->share(weights_, prefill.program.variables);
+  prefill_ = executor(std::move(prefill.program));
+  return *prefill_;
+}
+
+void DecodeStage::take(const DecodeStage& other, std::span<const MovedRow> rows, int64_t filled) {
+  const Program& program = step_->program();
+  const HostedMesh mesh(program.mesh, hosting_of(programs_.environment().session.config));
+  std::vector<ProgramVariable> caches;
+  std::ranges::copy_if(program.variables, std::back_inserter(caches),
+                       [](const ProgramVariable& v) { return v.variable.kind == Variable::Kind::kSession; });
+  take_cache_rows(caches, mesh, rows, filled, *other.variables_, *variables_);
+}
+
+}  // namespace mtf

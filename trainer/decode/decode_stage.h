@@ -1,0 +1,81 @@
+// DecodeStage is the two programs of decoding for given sizes, with their key-value caches. A batch goes from stage to
+// stage as its texts grow and end.
+//
+//   DecodeMemory memory(session, threads);
+//   DecodeStage first(programs, weights, plan, memory);
+//   first.prefill().feed(...); first.prefill().run(0);              // fills the caches
+//   first.step().feed(...); first.step().run(0);                    // one token per hypothesis
+//   DecodeStage next(programs, weights, fewer_texts, memory, &first);
+//   next.take(first, rows, filled);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "engine/runtime/executor.h"
+#include "engine/runtime/variable_store.h"
+#include "engine/runtime/workspace.h"
+#include "trainer/decode/cache_rows.h"
+#include "trainer/decode/programs.h"
+
+namespace mtf {
+
+/// What the stages of a Decoder share, since one of them is in use at a time: threads, temporaries, and memory for the
+/// caches of two stages, from one of which the other takes rows.
+struct DecodeMemory {
+  DecodeMemory(const Session& session, int threads);
+
+  /// Memory for caches with elements of a type.
+  std::shared_ptr<DeviceMemory> caches(size_t half, DType dtype, int64_t bytes);
+  /// True if a program of these sizes needs more than there is.
+  bool grows(size_t half, int64_t workspace_bytes, int64_t cache_bytes) const;
+  /// What a program needs of the workspace.
+  int64_t workspace_bytes(const DecodeProgram& program) const {
+    return program.temporary_bytes + workspace.pool.threads() * program.scratch_bytes;
+  }
+
+  Backend& backend;
+  Workspace workspace;
+  std::array<std::map<DType, SharedMemory>, 2> halves;
+};
+
+class DecodeStage {
+ public:
+  /// All but `plan` must outlive the stage; its caches are in use from take() or prefill() until those of another stage are.
+  /// `before` is the stage whose rows it takes first, null for the first stage of a batch.
+  DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan, DecodeMemory& memory,
+              const DecodeStage* before = nullptr);
+
+  /// The half of the memory for caches where the caches lie of a stage of these sizes after `before`: fewer texts stay where they
+  /// are, longer caches need the other half.
+  static size_t half_of(const DecodePlan& plan, const DecodeStage* before);
+  const DecodePlan& plan() const { return plan_; }
+  /// The bytes of memory that the stage does not share.
+  int64_t bytes() const { return bytes_; }
+  bool has_prefill() const { return prefill_ != nullptr; }
+  /// The program with the inputs `inputs` (with an encoder), `prefix`, `position` and `prompt`. It is made by
+  /// the first call.
+  Executor& prefill();
+  /// The program with the inputs `token`, `position`, and `parent` if the plan reorders.
+  Executor& step() { return *step_; }
+  /// Moves cache rows here from another stage, and of hypotheses their first `filled` tokens. It must have the same
+  /// beam and inputs, and caches that are not longer.
+  void take(const DecodeStage& other, std::span<const MovedRow> rows, int64_t filled);
+
+ private:
+  std::unique_ptr<Executor> executor(Program program);
+
+  DecodePrograms& programs_;
+  VariableStore& weights_;
+  DecodePlan plan_;
+  DecodeMemory& memory_;
+  size_t half_;
+  std::unique_ptr<VariableStore> variables_;
+  std::unique_ptr<Executor> prefill_, step_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace mtf
