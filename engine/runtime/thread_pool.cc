@@ -66,7 +66,7 @@ ThreadPool::Nanoseconds ThreadPool::Worker::processor_time() const {
   return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
-void ThreadPool::run(int64_t tasks, int64_t parts, Call call, void* context) {
+void ThreadPool::run(int64_t tasks, int64_t sharers, Call call, void* context) {
   if (tasks <= 0) return;
   if (tasks > 1 && workers_.size() > static_cast<size_t>(active_workers_.count())) try_more_workers();
   if (tasks == 1 || active_workers_.count() == 0) {
@@ -74,7 +74,8 @@ void ThreadPool::run(int64_t tasks, int64_t parts, Call call, void* context) {
     return;
   }
   tasks_ = tasks;
-  parts_.store(parts, std::memory_order_relaxed);
+  sharers_.store(sharers, std::memory_order_relaxed);
+  shared_tasks_.store(tasks, std::memory_order_relaxed);
   call_ = call;
   context_ = context;
   error_ = nullptr;
@@ -149,12 +150,22 @@ bool ThreadPool::wait_for_section(int worker, uint32_t& seen) {
   return !stop_;
 }
 
+/// The number of tasks that a worker takes when `left` are untaken: each of the workers an equal range of three quarters of the
+/// tasks, then of three quarters of the rest, and so on.
+int64_t ThreadPool::range_of(int64_t left) const {
+  const int64_t sharers = sharers_.load(std::memory_order_relaxed);
+  if (sharers == 0) return 1;
+  int64_t rest = shared_tasks_.load(std::memory_order_relaxed), range;
+  while ((range = rest * 3 / 4 / sharers) > 1 && rest - left >= range * sharers) rest -= range * sharers;
+  return std::clamp<int64_t>(range, 1, left);
+}
+
 /// Runs tasks until none is left and returns their number. A task that has been taken keeps the section alive
 /// until it is done, so call_ and context_ are valid; a worker that takes no task does not read them.
 int64_t ThreadPool::take_tasks(int worker) {
   int64_t done = 0;
   for (int64_t left = untaken_.load(std::memory_order_relaxed); left > 0;) {
-    const int64_t taken = std::max<int64_t>(1, left / parts_.load(std::memory_order_relaxed));
+    const int64_t taken = range_of(left);
     if (!untaken_.compare_exchange_weak(left, left - taken, std::memory_order_acquire,
                                         std::memory_order_relaxed))
       continue;

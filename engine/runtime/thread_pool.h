@@ -39,17 +39,17 @@ class ThreadPool {
     const Call call = [](void* context, int64_t begin, int64_t end, int worker) {
       for (int64_t task = begin; task < end; ++task) (*static_cast<Plain*>(context))(task, worker);
     };
-    run(tasks, tasks, call, &body);
+    run(tasks, 0, call, &body);
   }
-  /// Calls body(begin, end, worker) for ranges of tasks, each task once. A worker takes a part of the tasks that are left, so
-  /// that ranges become shorter towards the end.
+  /// Calls body(begin, end, worker) for ranges of tasks, each task once. Every worker begins with a large part of them, since some
+  /// work is done once for each range, and ranges become shorter towards the end.
   template <class Body>
   void run_ranges(int64_t tasks, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
     const Call call = [](void* context, int64_t begin, int64_t end, int worker) {
       (*static_cast<Plain*>(context))(begin, end, worker);
     };
-    run(tasks, 2 * int64_t{active_workers_.count() + 1}, call, &body);
+    run(tasks, int64_t{active_workers_.count() + 1}, call, &body);
   }
 
  private:
@@ -66,10 +66,11 @@ class ThreadPool {
     Nanoseconds processor_time() const;
   };
 
-  void run(int64_t tasks, int64_t parts, Call call, void* context);
+  void run(int64_t tasks, int64_t sharers, Call call, void* context);
   void work(int worker);
   bool wait_for_section(int worker, uint32_t& seen);
   int64_t take_tasks(int worker);
+  int64_t range_of(int64_t left) const;
   void wait_for_tasks();
   void try_more_workers();
   Nanoseconds processor_time_of_tasks() const;
@@ -79,9 +80,9 @@ class ThreadPool {
   std::atomic<int> active_;                       ///< workers numbered up to this one take tasks
   std::atomic<int> core_{-1};                     ///< core on which the calling thread began the section
   std::atomic<bool> stop_{false};
-  /// A worker takes one of so many parts of the tasks that are left, and at least one task. With the value of another section
-  /// it takes more or fewer at a time.
-  std::atomic<int64_t> parts_{1};
+  /// The workers between whom the section's tasks are divided in ranges; 0: they take one at a time. With the values of another
+  /// section a worker takes more or fewer at a time.
+  std::atomic<int64_t> sharers_{0}, shared_tasks_{0};
   alignas(64) std::atomic<int64_t> untaken_{0};  ///< tasks of the section that nobody has taken
   // The next three are written before untaken_ and do not change while a task that has been taken is not
   // done.

@@ -22,14 +22,6 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
 }
 
-Hypothesis continued(const Hypothesis& parent, const Candidate& candidate) {
-  Hypothesis result = parent;
-  result.tokens.push_back(candidate.token);
-  result.log_probs.push_back(candidate.of_token);
-  result.log_prob = candidate.log_prob;
-  return result;
-}
-
 bool ranks_before(const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }
 
 /// Returns the tokens that may be drawn, with top_k or top_p sorted by decreasing probability.
@@ -79,18 +71,18 @@ void BeamSearch::advance(const Candidates& candidates) {
   std::partial_sort(all.begin(), all.begin() + static_cast<int64_t>(kept), all.end(), better);
   all.resize(kept);
   ++length_;
-  const double penalty = length_penalty(length_, options_.length_penalty);
-  std::vector<Hypothesis> alive;
+  std::vector<Unfinished> alive;
   std::vector<int32_t> parents;
   for (const Candidate& candidate : all) {
     const bool ends = candidate.token == kEosId;
     if (!ends && static_cast<int64_t>(alive.size()) == options_.beam) continue;
-    Hypothesis next = continued(alive_[static_cast<size_t>(candidate.parent)], candidate);
-    next.score = next.log_prob / penalty;
+    nodes_.push_back(
+        {alive_[static_cast<size_t>(candidate.parent)].last, candidate.token, candidate.of_token});
+    const Unfinished next{static_cast<int32_t>(nodes_.size()) - 1, candidate.log_prob};
     if (ends) {
-      finished_.push_back(std::move(next));
+      finished_.push_back(hypothesis(next));
     } else {
-      alive.push_back(std::move(next));
+      alive.push_back(next);
       parents.push_back(places_[static_cast<size_t>(candidate.parent)]);
     }
   }
@@ -100,6 +92,20 @@ void BeamSearch::advance(const Candidates& candidates) {
   alive_ = std::move(alive);
   place(parents);
   done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
+}
+
+/// A text of length_ tokens.
+Hypothesis BeamSearch::hypothesis(const Unfinished& text) const {
+  Hypothesis result;
+  result.log_prob = text.log_prob;
+  result.score = text.log_prob / length_penalty(length_, options_.length_penalty);
+  for (int32_t i = text.last; i >= 0; i = nodes_[static_cast<size_t>(i)].previous) {
+    result.tokens.push_back(nodes_[static_cast<size_t>(i)].token);
+    result.log_probs.push_back(nodes_[static_cast<size_t>(i)].log_prob);
+  }
+  std::ranges::reverse(result.tokens);
+  std::ranges::reverse(result.log_probs);
+  return result;
 }
 
 void BeamSearch::place(const std::vector<int32_t>& parents) {
@@ -121,7 +127,7 @@ void BeamSearch::place(const std::vector<int32_t>& parents) {
   parents_.resize(owner.size());
   std::iota(parents_.begin(), parents_.end(), 0);
   for (size_t i = 0; i < parents.size(); ++i) {
-    tokens_[static_cast<size_t>(places_[i])] = alive_[i].tokens.back();
+    tokens_[static_cast<size_t>(places_[i])] = nodes_[static_cast<size_t>(alive_[i].last)].token;
     parents_[static_cast<size_t>(places_[i])] = parents[i];
   }
 }
@@ -138,9 +144,9 @@ bool BeamSearch::cannot_improve() const {
 std::vector<Hypothesis> BeamSearch::results() const {
   const auto count = static_cast<size_t>(options_.results);
   std::vector<Hypothesis> results = finished_;
-  for (const Hypothesis& h : alive_) {
+  for (const Unfinished& text : alive_) {
     if (results.size() >= count) break;
-    results.push_back(h);
+    results.push_back(hypothesis(text));
   }
   if (results.size() > count) results.resize(count);
   return results;

@@ -60,13 +60,26 @@ class BeamSearch {
   std::vector<Hypothesis> results() const;
 
  private:
+  /// A token of texts that share all tokens up to it.
+  struct Node {
+    int32_t previous, token;  ///< index of the token before it; -1: none
+    float log_prob;
+  };
+  struct Unfinished {
+    int32_t last = -1;  ///< index of its last token
+    double log_prob = 0;
+  };
+
+  Hypothesis hypothesis(const Unfinished& text) const;
   bool cannot_improve() const;
   /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
   void place(const std::vector<int32_t>& parents);
 
   BeamOptions options_;
-  std::vector<Hypothesis> alive_, finished_;  ///< best first
-  std::vector<int32_t> places_{0};            ///< of alive_
+  std::vector<Node> nodes_;
+  std::vector<Unfinished> alive_;     ///< best first
+  std::vector<Hypothesis> finished_;  ///< best first
+  std::vector<int32_t> places_{0};    ///< of alive_
   std::vector<int32_t> tokens_, parents_;
   int64_t length_ = 0;  ///< number of tokens so far
   bool done_ = false;
