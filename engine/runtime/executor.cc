@@ -87,6 +87,7 @@ class Executor::Implementation {
   /// Runs an instruction. If each is awaited on the device, waits for it; an error then names the instruction.
   template <class Action>
   void run_located(const PreparedStep& step, const Action& action);
+  void run_together(std::span<const KernelStep> steps, int64_t iteration);
   void run_tasks(const KernelStep& step, int64_t coordinate, int64_t begin, int64_t end, int64_t iteration,
                  int worker);
   void check(const PreparedStep& step, const std::vector<ValueId>& results, int64_t iteration);
@@ -225,27 +226,45 @@ void Executor::Implementation::run(const LoopStep& step, int64_t) {
 }
 
 /// With at least as many coordinates as threads, each worker runs the whole segment for one coordinate at a
-/// time. Otherwise the tasks of each step are divided among the workers, in ranges: a kernel may do some tasks together in
-/// less time than one by one.
+/// time. Otherwise the tasks of steps that may run at the same time are divided among the workers, in ranges: a kernel may do
+/// some tasks together in less time than one by one.
 void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration) {
-  if (segment.coordinates >= pool_.threads() && !is_stepwise()) {
+  if (is_stepwise()) {
+    for (const KernelStep& step : segment.steps) {
+      run_located(step, [&] { run_together({&step, 1}, iteration); });
+      check(step, step.instruction->outputs, iteration);
+    }
+  } else if (segment.coordinates >= pool_.threads()) {
     pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
       for (const KernelStep& step : segment.steps)
         run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
     });
-    return;
+  } else {
+    size_t begin = 0;
+    for (const size_t end : segment.ends) {
+      run_together(std::span(segment.steps).subspan(begin, end - begin), iteration);
+      begin = end;
+    }
   }
-  for (const KernelStep& step : segment.steps) {
-    run_located(step, [&] {
-      pool_.run_ranges(step.coordinates * step.tasks, [&](int64_t begin, int64_t end, int worker) {
-        for (int64_t coordinate = begin / step.tasks; begin < end; begin = ++coordinate * step.tasks) {
-          const int64_t first = coordinate * step.tasks;
-          run_tasks(step, coordinate, begin - first, std::min(end - first, step.tasks), iteration, worker);
-        }
-      });
-    });
-    if (is_stepwise()) check(step, step.instruction->outputs, iteration);
-  }
+}
+
+/// Runs steps that may run at the same time.
+void Executor::Implementation::run_together(std::span<const KernelStep> steps, int64_t iteration) {
+  int64_t tasks = 0;
+  for (const KernelStep& step : steps) tasks += step.coordinates * step.tasks;
+  pool_.run_ranges(tasks, [&](int64_t begin, int64_t end, int worker) {
+    int64_t first = 0;  // task of the first coordinate of the step
+    for (const KernelStep& step : steps) {
+      const int64_t last = first + step.coordinates * step.tasks;
+      while (begin < std::min(end, last)) {
+        const int64_t coordinate = (begin - first) / step.tasks, task = (begin - first) % step.tasks,
+                      next = std::min(std::min(end, last) - begin, step.tasks - task) + task;
+        run_tasks(step, coordinate, task, next, iteration, worker);
+        begin += next - task;
+      }
+      first = last;
+    }
+  });
 }
 
 void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordinate, int64_t begin,

@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/comm/move_plan.h"
 #include "engine/runtime/collective_of.h"
+#include "engine/runtime/concurrent_steps.h"
 #include "engine/runtime/staged_collective.h"
 
 namespace mtf {
@@ -195,6 +196,10 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
     } else if (copies(computed_over(instruction)).size() > 0) {
       segments.push_back({prepare_collective(instruction)});
     }
+  }
+  for (PreparedSegment& segment : segments) {
+    if (auto* local = std::get_if<KernelSteps>(&segment.steps))
+      local->ends = concurrent_steps(program_, local->steps);
   }
   return segments;
 }

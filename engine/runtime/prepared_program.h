@@ -68,6 +68,7 @@ struct KernelSteps {
   Copies computed;  ///< copies of the results
   int64_t coordinates = 1;
   std::vector<KernelStep> steps;
+  std::vector<size_t> ends = {};  ///< of groups of steps that may run at the same time (concurrent_steps)
 };
 
 /// Runs a collective within this process.
