@@ -1,4 +1,4 @@
-// Prints random convolutions and what the engine makes of them, for convolutions_vs_torch.py: one line of JSON for each.
+// Prints random convolutions and what the engine makes of them, for `bench.py convolutions`: one line of JSON for each.
 //
 //   build/bin/convolution_cases [CASES [SEED]]
 //

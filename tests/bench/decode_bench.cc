@@ -3,7 +3,7 @@
 //   decode_bench FOLDER SIZE SECONDS [THREADS]
 //
 // prints "images/s" over all .png, .jpg and .jpeg files below FOLDER (each class is a subfolder) and a hash of all pixels
-// of one pass. decode_vs_pillow.py runs it beside Pillow.
+// of one pass. `bench.py images` runs it beside Pillow.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the benchmarks for GPUs (tests/bench/gpu) at tiny sizes on the emulated one: they run to their ends and write JSON.
-# The comparisons with PyTorch run where a Python has it (MTF_TORCH_VENV, or python3): equal losses, and an error where they
-# are not equal.
+# The comparisons with PyTorch run where a Python has it (that of the peers of tests/bench/bench.py, or python3): equal losses,
+# and an error where they are not equal.
 source "$2/tests/end_to_end/common.sh"
 use_emulated_gpu
 bench=$source_dir/tests/bench/gpu
@@ -38,7 +38,7 @@ train: {steps: 1, batch_size: 1}
 YAML
 expect_exit 0 "$mtf_train" words.yaml
 
-python=${MTF_TORCH_VENV:-$HOME/.cache/mtf-train/torch}/bin/python
+python=${MTF_BENCH_VENVS:-$HOME/.cache/mtf-train}/peers/bin/python
 [ -x "$python" ] || python=python3
 if ! "$python" -c 'import torch' 2> /dev/null; then
   echo "emulated_benchmarks_test: passed without the comparisons: $python has no torch"

@@ -4,22 +4,25 @@
 source "$2/tests/end_to_end/common.sh"
 page=$source_dir/docs/images.md
 
+export PYTHONDONTWRITEBYTECODE=1
+speedups=("$source_dir/tests/bench/bench.py" speedups --mtf-train "$mtf_train")
+
 commands=0
-while read -r _ arguments; do
+while read -r _ _ arguments; do
   commands=$((commands + 1))
-  read -ra words <<< "${arguments#build/bin/mtf-train}"
-  python3 "$source_dir/tests/bench/predicted_scaling.py" "$mtf_train" "${words[@]}" > table
+  read -ra words <<< "$arguments"
+  python3 "${speedups[@]}" "${words[@]}" | grep '^|' > table
   while IFS= read -r line; do
-    grep -qxF -- "$line" "$page" || fail "docs/images.md lacks a line that 'tests/bench/predicted_scaling.py $arguments' prints:
+    grep -qxF -- "$line" "$page" || fail "docs/images.md lacks a line that 'tests/bench/bench.py speedups $arguments' prints:
 $line"
   done < table
-done < <(grep '^tests/bench/predicted_scaling.py' "$page")
+done < <(grep '^tests/bench/bench.py speedups' "$page")
 [ "$commands" -ge 2 ] || fail "docs/images.md has $commands commands"
 
-python3 "$source_dir/tests/bench/predicted_scaling.py" "$mtf_train" --positions 8 --format json > table.json
+python3 "${speedups[@]}" --positions 8 --json table.json > table
 python3 - << 'END' || fail "the schemes do not differ as they should"
 import json
-alexnet = {row["scheme"]: row for row in json.load(open("table.json")) if row["network"] == "AlexNet"}
+alexnet = {row["scheme"]: row for row in json.load(open("table.json"))["figures"]["networks"] if row["network"] == "AlexNet"}
 data, model, mixed = (alexnet[scheme] for scheme in ("data", "model", "mixed"))
 # The dense layers' 58.6 million gradients stay where they are; activations travel instead.
 assert mixed["bytes_sent"] < data["bytes_sent"] / 3, (mixed, data)

@@ -1,0 +1,89 @@
+"""What the cost model of run.mode=explain predicts for a step, and what the step takes: each model on 1, 2, 4 and 8 positions
+in a process, and on 2 and 4 processes of one position.
+
+Two times are compared. Seconds of the day are medians over the steps of a run, the least of the rounds, and mean something on
+a machine that has nothing else to do. Processor seconds of a step are the difference between a longer and a shorter run, of
+all processes together: other programs hardly change them. What is predicted of them is the time without waiting, times the
+cores that the run uses.
+"""
+
+import statistics
+
+from comparisons import steps
+
+SUMMARY = "predicted and measured times of a step"
+PROGRAMS = ("mtf-train", "mtf-launch")
+PEERS = ()
+ALONE = True
+QUICK = {"hardware": steps.QUICK_HARDWARE, "positions": [2], "processes": [2], "rounds": 1, "steps": [2, 4]}
+
+
+def add_arguments(parser):
+    numbers = lambda text: [int(number) for number in text.split(",")]
+    steps.add_arguments(parser)
+    parser.add_argument("--layout", default="batch:all")
+    parser.add_argument("--positions", type=numbers, default=[1, 2, 4, 8], help="in one process")
+    parser.add_argument("--processes", type=numbers, default=[2, 4], help="with a position and a thread each")
+    parser.add_argument("--steps", type=numbers, default=[3, 13], help="of the shorter and the longer run")
+    parser.set_defaults(threads=[1, 2])
+
+
+def predict(session, processes, threads, hardware, arguments):
+    """Seconds of a step, and of the processors."""
+    document = steps.explain(
+        session, *arguments, f"run.threads={threads}", hardware, f"cluster.processes={processes}", "explain.tensors=false"
+    )
+    if document is None:
+        raise SystemExit(f"run.mode=explain fails with {' '.join(arguments)} {hardware}")
+    prediction = document["prediction"]
+    used = min(document["hardware"]["cores"], processes * threads)
+    return prediction["seconds"], (prediction["seconds"] - prediction["waiting"]) * used
+
+
+def measure(session, processes, threads, arguments):
+    few, many = session.options.steps
+    run = lambda count: steps.run_steps(session, count, processes, threads, *arguments)
+    run(few)  # files are in memory afterwards
+    rounds = [(run(few), run(many)) for _ in range(session.options.rounds)]
+    seconds = min(statistics.median(times[1:]) for _, (times, _) in rounds)
+    return seconds, statistics.median((long[1].cpu - short[1].cpu) / (many - few) for short, long in rounds)
+
+
+def cases(options):
+    """(positions, processes, threads) of each row."""
+    for threads in options.threads:
+        for positions in options.positions:
+            yield positions, 1, threads
+    for processes in options.processes:
+        yield processes, processes, 1
+
+
+def run(session):
+    options = session.options
+    table = session.table(
+        f"{options.layout}, {options.rounds} rounds",
+        "model",
+        "positions",
+        "processes",
+        "threads",
+        "processor, predicted",
+        "measured",
+        "",
+        "step, predicted",
+        "measured",
+        "",
+    )
+    hardware = steps.hardware(session)
+    for name, file in steps.models(session):
+        for positions, processes, threads in cases(options):
+            layout = [f"mesh=all:{positions}", f"layout={options.layout}"] if positions > 1 else []
+            arguments = [file, *options.arguments, *layout]
+            predicted, measured = (
+                predict(session, processes, threads, hardware, arguments),
+                measure(session, processes, threads, arguments),
+            )
+            cells = []
+            for which in (1, 0):
+                off = predicted[which] / measured[which] - 1
+                cells += [f"{predicted[which] * 1e3:.1f} ms", f"{measured[which] * 1e3:.1f} ms", f"{off:+.0%}"]
+            table.row(name, positions, processes, threads, *cells)
