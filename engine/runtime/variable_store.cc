@@ -50,6 +50,8 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     entry->stride = entry->slice_bytes;
     entry->copies = mesh_.copies(entry->stored);
     const bool is_session = v.variable.kind == Variable::Kind::kSession;
+    MTF_CHECK(!is_session || !v.variable.on_host, "`{}` cannot lie in the memory of the host",
+              v.variable.name);
     if (is_session && options.within != nullptr) {
       const Entry& place = options.within->entry(v.variable.name);
       MTF_CHECK(entry->slice_bytes <= place.stride && entry->copies.size() == place.copies.size(),

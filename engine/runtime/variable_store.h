@@ -1,6 +1,6 @@
 // VariableStore holds the values of variables on the positions of this process, one buffer for each distinct
 // slice. The variables of a kind (weights, slots, ...) are parts of one allocation, or of two if
-// some of them lie in the host's memory (Variable::on_host). The programs of a run
+// some of them lie in the host's memory (Variable::on_host); those of kind kSession may lie in memory that others use, too. The programs of a run
 // (training step, evaluation) share the store and must agree on the layouts at rest.
 #pragma once
 

@@ -93,6 +93,23 @@ TEST(BatchDecoder, WritesEachTextAsAloneWhereTextsAreSplit) {
   expect_same_bits(results[2], results[0]);
 }
 
+/// Replicas of caches are compared bit for bit in these tests, also what no text reads.
+TEST(BatchDecoder, KeepsReplicasEqualFromBatchToBatch) {
+  DecodeRun run(kSmallTranslator, kWords, layouts("x:2", "d_ff:x"));
+  run.set_varied(0.8);
+  DecodePrograms programs(run.session());
+  BatchDecoder decoder(programs, run.weights(), {.beam_size = 3, .batch_size = 16});
+  const std::vector<GivenText> given = texts_of_all_lengths(100);
+  std::mt19937 random(5);
+  for (size_t begin = 0; begin < given.size();) {
+    const size_t count = std::min<size_t>(1 + random() % 16, given.size() - begin);
+    const std::vector<GivenText> some(given.begin() + static_cast<int64_t>(begin),
+                                      given.begin() + static_cast<int64_t>(begin + count));
+    EXPECT_EQ(decoder.decode(some)->size(), count);
+    begin += count;
+  }
+}
+
 TEST(BatchDecoder, ThreadsHaveBatchesOfTheirOwnWhereThereAreTextsEnough) {
   DecodeRun run(kSmallTranslator, kWords);
   const DecodeOptions beam{.beam_size = 4, .batch_size = 64},

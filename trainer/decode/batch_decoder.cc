@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "trainer/memory/need.h"
+
 namespace mtf {
 namespace {
 
@@ -21,7 +23,7 @@ bool are_independent(const Session& session) {
 }  // namespace
 
 DecodeShares decode_shares(const Session& session, const DecodeOptions& options, int64_t texts) {
-  const int threads = thread_count(session.config);
+  const int threads = static_cast<int>(kernel_threads(session));
   if (!are_independent(session)) return {1, threads, options.batch_size};
   const int64_t together = std::min(options.batch_size, texts), hypotheses = options.hypotheses();
   const int64_t decoders = std::clamp<int64_t>(together * hypotheses / kLeastHypotheses, 1, threads);
@@ -86,18 +88,19 @@ class BatchDecoder::Batches {
   std::exception_ptr error_;
 };
 
-Decoder& BatchDecoder::decoder(const DecodeShares& shares, size_t number) {
-  std::vector<Worker>& workers = workers_[shares.decoders];
-  while (workers.size() <= number) {
-    const DecodeEnvironment& environment = programs_.environment();
+void BatchDecoder::make_workers(const DecodeShares& shares) {
+  const auto count = static_cast<size_t>(shares.decoders);
+  if (workers_.size() == count) return;
+  workers_.clear();
+  const DecodeEnvironment& environment = programs_.environment();
+  while (workers_.size() < count) {
     Worker next;
-    if (!workers.empty())
+    if (!workers_.empty())
       next.programs = std::make_unique<DecodePrograms>(environment.session, environment.ensemble);
     next.decoder = std::make_unique<Decoder>(next.programs ? *next.programs : programs_, weights_,
                                              shares.options_of(options_), shares.threads);
-    workers.push_back(std::move(next));
+    workers_.push_back(std::move(next));
   }
-  return *workers[number].decoder;
 }
 
 std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<GivenText>& texts,
@@ -105,24 +108,24 @@ std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<Given
   const Session& session = programs_.environment().session;
   const DecodeShares shares = decode_shares(session, options_, std::ssize(texts));
   Batches batches(texts, shares.batch_size, stop);
-  std::vector<std::thread> threads;
-  for (int number = 1; number < shares.decoders; ++number) {
-    Decoder& decoder = this->decoder(shares, static_cast<size_t>(number));
-    threads.emplace_back([&batches, &decoder, &session] {
-      session.backend->prepare_thread();
-      try {
-        batches.decode_with(decoder);
-      } catch (...) {
-        batches.fail(std::current_exception());
-      }
-    });
+  make_workers(shares);
+  const auto decode = [&](Decoder& decoder) {
+    try {
+      batches.decode_with(decoder);
+    } catch (...) {
+      batches.fail(std::current_exception());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t number = 1; number < workers_.size(); ++number) {
+      threads.emplace_back([&, number] {
+        session.backend->prepare_thread();
+        decode(*workers_[number].decoder);
+      });
+    }
+    decode(*workers_[0].decoder);
   }
-  try {
-    batches.decode_with(decoder(shares, 0));
-  } catch (...) {
-    batches.fail(std::current_exception());
-  }
-  for (std::thread& thread : threads) thread.join();
   return batches.result();
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,12 +48,12 @@ class BatchDecoder {
     std::unique_ptr<DecodePrograms> programs;
     std::unique_ptr<Decoder> decoder;
   };
-  Decoder& decoder(const DecodeShares& shares, size_t number);
+  void make_workers(const DecodeShares& shares);
 
   DecodePrograms& programs_;
   VariableStore& weights_;
   DecodeOptions options_;
-  std::map<int, std::vector<Worker>> workers_;  ///< by DecodeShares::decoders
+  std::vector<Worker> workers_;  ///< as many as the latest call of decode() has needed
 };
 
 }  // namespace mtf

@@ -120,6 +120,17 @@ struct Extent {
   std::byte *begin = nullptr, *end = nullptr;
 };
 
+/// True if rows of `from` and `to` with the same number are the same memory.
+bool lies_in_place(const ProgramVariable& v, const HostedMesh& mesh, const VariableStore& from,
+                   const VariableStore& to) {
+  const std::string& name = v.variable.name;
+  const Shape &before = from.variable(name).shape, &after = to.variable(name).shape;
+  const bool is_split = slice_shape(after, v.layout, mesh.mesh())[0].size != after[0].size;
+  return !is_split && before - before[0] == after - after[0] &&
+         std::ranges::equal(from.slices(name), to.slices(name), {}, &VariableStore::StoredSlice::data,
+                            &VariableStore::StoredSlice::data);
+}
+
 /// The moves of the rows of one cache.
 class CacheMoves {
  public:
@@ -238,6 +249,7 @@ std::vector<MovedRow> fitted_rows(std::span<const int64_t> rows, int64_t before,
 void take_cache_rows(const std::vector<ProgramVariable>& caches, const HostedMesh& mesh,
                      std::span<const MovedRow> rows, int64_t filled, const VariableStore& from,
                      VariableStore& to) {
+  const bool all_stay = std::ranges::all_of(rows, [](const MovedRow& row) { return row.from == row.to; });
   const auto lies_on_another = [&](const ProgramVariable& v) {
     const Extent place(to, v.variable.name);
     return std::ranges::any_of(caches, [&](const ProgramVariable& other) {
@@ -246,6 +258,7 @@ void take_cache_rows(const std::vector<ProgramVariable>& caches, const HostedMes
   };
   if (!std::ranges::any_of(caches, lies_on_another)) {
     for (const ProgramVariable& v : caches) {
+      if (all_stay && lies_in_place(v, mesh, from, to)) continue;
       CacheMoves moves(v, mesh, rows, filled, from, to);
       if (moves.overlap()) moves.save();
       moves.write();

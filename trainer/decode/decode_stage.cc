@@ -23,10 +23,16 @@ std::shared_ptr<DeviceMemory> DecodeMemory::caches(size_t half, DType dtype, int
   return halves[half].try_emplace(dtype, backend).first->second.at_least(bytes);
 }
 
-bool DecodeMemory::grows(size_t half, int64_t workspace_bytes, int64_t cache_bytes) const {
+bool DecodeMemory::grows(size_t half, const Need& need) const {
   int64_t room = 0;
   for (const auto& [dtype, memory] : halves[half]) room += memory.bytes();
-  return workspace_bytes > workspace.temporaries.bytes() + workspace.scratch.bytes() || cache_bytes > room;
+  return need.temporaries > workspace.temporaries.bytes() ||
+         scratch_bytes(need) > workspace.scratch.bytes() || need.caches > room;
+}
+
+void DecodeMemory::reserve(const Need& need) {
+  workspace.temporaries.at_least(need.temporaries);
+  workspace.scratch.at_least(scratch_bytes(need));
 }
 
 size_t DecodeStage::half_of(const DecodePlan& plan, const DecodeStage* before) {
@@ -41,8 +47,13 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
   bytes_ = step.input_bytes + step.own_bytes;
   const Session& session = programs.environment().session;
   VariableStoreOptions options = variable_store_options(session, &weights);
-  options.session_memory = [this](DType dtype, int64_t bytes) { return memory_.caches(half_, dtype, bytes); };
-  if (before != nullptr && half_ == before->half_) options.within = before->variables_.get();
+  // Replicas can be compared only where they have the same history, so those have memory of their own.
+  if (!options.replicate) {
+    options.session_memory = [this](DType dtype, int64_t bytes) {
+      return memory_.caches(half_, dtype, bytes);
+    };
+    if (before != nullptr && half_ == before->half_) options.within = before->variables_.get();
+  }
   variables_ =
       std::make_unique<VariableStore>(*session.backend, step.program.mesh, step.program.variables, options);
   step_ = executor(std::move(step.program));

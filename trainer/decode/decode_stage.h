@@ -9,6 +9,7 @@
 //   next.take(first, rows, filled);
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -30,12 +31,20 @@ struct DecodeMemory {
 
   /// Memory for caches with elements of a type.
   std::shared_ptr<DeviceMemory> caches(size_t half, DType dtype, int64_t bytes);
-  /// True if a program of these sizes needs more than there is.
-  bool grows(size_t half, int64_t workspace_bytes, int64_t cache_bytes) const;
-  /// What a program needs of the workspace.
-  int64_t workspace_bytes(const DecodeProgram& program) const {
-    return program.temporary_bytes + workspace.pool.threads() * program.scratch_bytes;
-  }
+  /// The bytes that programs need of this memory.
+  struct Need {
+    int64_t temporaries = 0, scratch = 0, caches = 0;  ///< scratch: of one thread
+    void add(const DecodeProgram& program) {
+      temporaries = std::max(temporaries, program.temporary_bytes);
+      scratch = std::max(scratch, program.scratch_bytes);
+      caches = std::max(caches, program.cache_bytes);
+    }
+  };
+  /// True if that is more than there is.
+  bool grows(size_t half, const Need& need) const;
+  /// Gets what programs need besides caches at once, in place of a part for each program.
+  void reserve(const Need& need);
+  int64_t scratch_bytes(const Need& need) const { return workspace.pool.threads() * need.scratch; }
 
   Backend& backend;
   Workspace workspace;
@@ -44,8 +53,8 @@ struct DecodeMemory {
 
 class DecodeStage {
  public:
-  /// All but `plan` must outlive the stage; its caches are in use from take() or prefill() until those of another stage are.
-  /// `before` is the stage whose rows it takes first, null for the first stage of a batch.
+  /// `programs`, `weights` and `memory` must outlive the stage; its caches are in use from take() or prefill() until those of
+  /// another stage are. `before` is the stage whose rows it takes first, null for the first stage of a batch.
   DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan, DecodeMemory& memory,
               const DecodeStage* before = nullptr);
 

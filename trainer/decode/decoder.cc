@@ -197,32 +197,33 @@ std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
 DecodeStage& Decoder::stage(const DecodePlan& plan, const DecodeStage* before) {
   const DecodePlan::Key key = plan.key();
   std::erase(recent_, key);
-  std::unique_ptr<DecodeStage>& stage = stages_[key];
-  if (!stage || (before == nullptr && !stage->has_prefill())) {
-    int64_t workspace = 0, caches = 0, own = 0;
-    if (!stage) {
-      const DecodeProgram& step = programs_.step(plan);
-      workspace = memory_.workspace_bytes(step);
-      caches = step.cache_bytes;
-      own = step.input_bytes + step.own_bytes;
-    }
-    if (before == nullptr) {
-      const DecodeProgram& prefill = programs_.prefill(plan);
-      workspace = std::max(workspace, memory_.workspace_bytes(prefill));
-      own += prefill.input_bytes + prefill.own_bytes;
-    }
-    const bool grows = memory_.grows(DecodeStage::half_of(plan, before), workspace, caches);
-    make_room(own, grows ? 1 : kKeptStages - 1);
+  const auto known = stages_.find(key);
+  const bool is_new = known == stages_.end();
+  if (is_new || (before == nullptr && !known->second->has_prefill())) {
+    DecodeMemory::Need need;
+    int64_t own = 0;
+    const auto add = [&](const DecodeProgram& program) {
+      need.add(program);
+      own += program.input_bytes + program.own_bytes;
+    };
+    if (is_new) add(programs_.step(plan));
+    if (before == nullptr) add(programs_.prefill(plan));
+    make_room(own, need, DecodeStage::half_of(plan, before), before != nullptr);
+    memory_.reserve(need);
   }
-  if (!stage) stage = std::make_unique<DecodeStage>(programs_, weights_, plan, memory_, before);
+  if (is_new) stages_.emplace(key, std::make_unique<DecodeStage>(programs_, weights_, plan, memory_, before));
   recent_.push_back(key);
-  return *stage;
+  return *stages_.at(key);
 }
 
-void Decoder::make_room(int64_t bytes, size_t kept) {
+void Decoder::make_room(int64_t bytes, const DecodeMemory::Need& need, size_t half, bool is_latest_used) {
+  const Session& session = programs_.environment().session;
+  // Several processes must keep the same stages, but may count different bytes.
+  const bool counts = hosting_of(session.config).processes == 1;
+  const size_t used = is_latest_used ? 1 : 0,
+               most = counts && memory_.grows(half, need) ? used : kept_stages(session) - 1;
   for (const DecodePlan::Key& key : recent_) bytes += stages_.at(key)->bytes();
-  // The most recent stage is in use.
-  while (recent_.size() > 1 && (recent_.size() > kept || bytes > kKeptStageBytes)) {
+  while (recent_.size() > used && (recent_.size() > most || (counts && bytes > kKeptStageBytes))) {
     bytes -= stages_.at(recent_.front())->bytes();
     stages_.erase(recent_.front());
     recent_.erase(recent_.begin());

@@ -22,8 +22,9 @@ namespace mtf {
 using Written = std::vector<Hypothesis>;
 
 /// The limits on the stages that a Decoder keeps for further texts: their number, and the bytes that they do not share.
-constexpr size_t kKeptStages = 128;
-constexpr int64_t kKeptStageBytes = 64'000'000;
+constexpr int64_t kKeptStageBytes = 16'000'000;
+/// Those on a GPU have recordings, which are not counted.
+inline size_t kept_stages(const Session& session) { return session.backend->is_host() ? 64 : 24; }
 
 class Decoder {
  public:
@@ -31,16 +32,17 @@ class Decoder {
   Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeOptions& options, int threads);
   Decoder(const Decoder&) = delete;
 
-  /// Decodes the texts. Each result is the one that the text would have alone. Throws Error (kDiverged) when the model's
-  /// probabilities are NaN.
+  /// Decodes the texts. Each result is the one that the text would have alone, up to rounding (docs/decoding.md). Throws Error
+  /// (kDiverged) when the model's probabilities are NaN.
   std::vector<Written> decode(std::span<const GivenText> texts);
 
  private:
   class Batch;
   /// Returns the stage of these sizes for a batch that is at the stage `before`, null for a new batch.
   DecodeStage& stage(const DecodePlan& plan, const DecodeStage* before);
-  /// Removes the least recently used stages until at most `kept` are left and another one of `bytes` bytes of its own has room.
-  void make_room(int64_t bytes, size_t kept);
+  /// Removes the least recently used stages until another one of `bytes` bytes of its own has room. If the shared memory is less
+  /// than it needs, removes all that have the present one, but the latest if that is in use.
+  void make_room(int64_t bytes, const DecodeMemory::Need& need, size_t half, bool is_latest_used);
 
   DecodeOptions options_;
   DecodePrograms& programs_;

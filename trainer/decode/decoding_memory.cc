@@ -14,10 +14,6 @@ struct DecodingMemory::Sizes {
   DecodePlan first;
   int64_t memory = 1;
   int64_t growths = 0;  ///< how often the caches become longer
-
-  std::array<int64_t, 4> numbers() const {
-    return {first.sizes.texts, first.sizes.inputs, first.sizes.prefix, memory};
-  }
 };
 
 namespace {
@@ -30,8 +26,8 @@ int64_t fetched_bytes(const Program& program) {
   return bytes;
 }
 
-/// Returns twice the size of the largest cache. If rows move between processes, whole caches are copied from
-/// one stage to the next; in a single process, about as much memory was measured besides that of the stages.
+/// Returns twice the size of the largest cache: if rows move between processes, or caches are in a GPU, whole caches are copied
+/// from one stage to the next.
 int64_t copied_bytes(const Program& program) {
   int64_t most = 0;
   for (const ProgramVariable& v : program.variables) {
@@ -78,15 +74,18 @@ DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
   scratch = std::max(scratch, step.scratch_bytes);
   // While the texts grow, rows go from one half of the memory for caches to the other. Then texts leave the batch.
   const int64_t caches = step.cache_bytes * (sizes.growths == 0 ? 1 : 2);
-  int64_t stages = 1 + sizes.growths;
-  for (int64_t part = 2; part <= last.sizes.texts; part *= 2) ++stages;
-  stages = std::min<int64_t>(stages, kKeptStages);
+  const Session& session = programs_.environment().session;
+  int64_t stages = 0;
+  for (int64_t texts = 0; texts < last.sizes.texts; ++stages)
+    texts = text_bucket(texts + 1, programs_.environment());
+  stages = std::min<int64_t>(stages * (1 + sizes.growths), static_cast<int64_t>(kept_stages(session)));
+  if (const int64_t bytes = step.input_bytes + step.own_bytes; stages * bytes > kKeptStageBytes)
+    stages = std::max<int64_t>(1, kKeptStageBytes / bytes);
   inputs += stages * step.input_bytes;
   own += stages * step.own_bytes;
   const int64_t moved = copied_bytes(step.program) + fetched_bytes(step.program),
                 tensors = temporaries + shares.threads * scratch + caches + inputs;
-  if (programs_.environment().session.backend->is_host())
-    return {shares.decoders * (tensors + own + moved), 0};
+  if (session.backend->is_host()) return {shares.decoders * (tensors + own + moved), 0};
   // Stages are on the GPU but for their instructions; rows of caches move through the host.
   return {moved + own, tensors};
 }
@@ -116,8 +115,11 @@ RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {
 
 void DecodingMemory::check(std::span<const GivenText> texts, const std::string& key) {
   if (texts.empty()) return;
-  const std::array<int64_t, 4> numbers = sizes_of(texts, shares(texts)).numbers();
-  const auto covers = [&](const std::array<int64_t, 4>& other) {
+  const DecodeShares shares = this->shares(texts);
+  const Sizes sizes = sizes_of(texts, shares);
+  const DecodeSizes& first = sizes.first.sizes;
+  const Checked numbers{shares.decoders, first.texts, first.inputs, first.prefix, sizes.memory};
+  const auto covers = [&](const Checked& other) {
     return std::ranges::equal(numbers, other, std::ranges::less_equal{});
   };
   if (std::ranges::any_of(checked_, covers)) return;

@@ -39,7 +39,9 @@ class DecodingMemory {
 
   DecodePrograms& programs_;
   const DecodeOptions& options_;
-  std::vector<std::array<int64_t, 4>> checked_;  ///< sizes of batches that passed the check
+  /// The number of decoders, and the sizes of a batch: texts, inputs, prefix and caches.
+  using Checked = std::array<int64_t, 5>;
+  std::vector<Checked> checked_;  ///< what has passed the check
 };
 
 /// Returns the memory of evaluations that decode texts, with a function that advises on batch sizes. Both
