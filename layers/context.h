@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/config/types.h"
+#include "engine/core/matmul_precision.h"
 #include "engine/graph/graph.h"
 #include "layers/layer_tensor.h"
 #include "layers/sequence.h"
@@ -32,7 +33,7 @@ struct Precision {
   DType master = DType::kFloat32;      ///< in checkpoints
   DType slice = DType::kFloat32;       ///< as the resident value that is updated
   DType activation = DType::kFloat32;  ///< as layers see it
-  bool tf32 = false;                   ///< contractions of float32 round their operands (Graph::set_tf32)
+  MatmulPrecision matmul = MatmulPrecision::kFull;
 };
 
 class TokenEmbedding;
@@ -92,7 +93,7 @@ class Context {
  public:
   Context(Graph& graph, Mode mode, const Precision& precision, const Dimension& batch)
       : graph_(graph), mode_(mode), precision_(precision), batch_(batch) {
-    graph.set_tf32(precision.tf32);
+    graph.set_matmul_precision(precision.matmul);
   }
   /// The context of a model that is only applied while `trained` is the context of the one that is trained: on the same
   /// batch, as in evaluation, with constants for variables (of the type of activations).

@@ -39,6 +39,14 @@ const std::vector<InstructionSet>& available_instruction_sets() {
 
 bool is_available(InstructionSet set) { return std::ranges::count(available_instruction_sets(), set) > 0; }
 
+bool has_avx512_bf16() {
+#if MTF_HAS_INSTRUCTION_SETS
+  return is_available(InstructionSet::kAvx512) && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 void set_instruction_set(InstructionSet set) {
   MTF_CHECK(is_available(set), "this machine has no {}", name_of(set));
   internal::current_instruction_set.store(set, std::memory_order_relaxed);

@@ -26,6 +26,8 @@ std::string_view name_of(InstructionSet set);
 /// The instruction sets that both this program and the machine have, the best one first.
 const std::vector<InstructionSet>& available_instruction_sets();
 bool is_available(InstructionSet set);
+/// True if the machine has AVX512-BF16, which AVX-512 does not imply.
+bool has_avx512_bf16();
 
 namespace internal {
 extern std::atomic<InstructionSet> current_instruction_set;

@@ -21,6 +21,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/core/matmul_precision.h"
 #include "engine/graph/operation.h"
 #include "engine/graph/variable.h"
 
@@ -102,10 +103,9 @@ class Graph {
   Microbatching microbatching_of(const Shape& shape) const;
   /// Says that some tensors have the dimension of the examples under the name `name`, since a layer has renamed it.
   void add_microbatch_name(const std::string& name) { microbatch_names_.insert(name); }
-  /// With `tf32`, float32 contractions that are added from now on may round their operands to tf32 (10 bits
-  /// of mantissa), on devices that multiply such numbers faster.
-  void set_tf32(bool tf32) { tf32_ = tf32; }
-  bool tf32() const { return tf32_; }
+  /// The precision of contractions that are added from now on; at first kFull.
+  void set_matmul_precision(MatmulPrecision precision) { matmul_precision_ = precision; }
+  MatmulPrecision matmul_precision() const { return matmul_precision_; }
 
   /// Restores the previous scope when it is destroyed.
   class Scope {
@@ -149,7 +149,7 @@ class Graph {
   OperationScope scope_;
   Microbatching microbatching_;
   std::set<std::string> microbatch_names_;  ///< besides that of microbatching_
-  bool tf32_ = false;
+  MatmulPrecision matmul_precision_ = MatmulPrecision::kFull;
   int layers_ = 0;
   std::vector<Unit> units_;
 };

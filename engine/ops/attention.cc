@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/graph/gradients.h"
+#include "engine/graph/matmul_precision_scope.h"
 #include "engine/ops/attention_masks.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
@@ -141,6 +142,7 @@ class Composed {
         rows_(without(inputs.q.shape(), options.key)) {}
 
   AttentionResult run() {
+    const MatmulPrecisionScope scope(graph_, attention_precision(graph_));
     const Shape all = rows_ + memory_;
     Tensor logits = einsum({cast(in_.q, dtype_), cast(in_.k, dtype_)}, all);
     if (options_.soft_cap) logits = soft_cap(logits, *options_.soft_cap);

@@ -106,6 +106,12 @@ struct AttentionOperands {
   static constexpr int kOperands = kNoise + 1;
 };
 
+/// The precision of products in attention that is added to the graph: where contractions are rounded to bfloat16, at most
+/// tf32, which the CPU ignores.
+inline MatmulPrecision attention_precision(const Graph& graph) {
+  return graph.matmul_precision() == MatmulPrecision::kFull ? MatmulPrecision::kFull : MatmulPrecision::kTf32;
+}
+
 /// Common base of attention and its gradient. Operands have their row dimension last; the bias table and the
 /// noise have the accumulation dtype.
 class AttentionOperation : public Operation, public AttentionOperands {
@@ -118,7 +124,8 @@ class AttentionOperation : public Operation, public AttentionOperands {
       : Operation(std::move(inputs), std::move(outputs)),
         options(options),
         index(index),
-        tf32(this->inputs()[kQ].dtype() == DType::kFloat32 && this->inputs()[kQ].graph().tf32()),
+        tf32(this->inputs()[kQ].dtype() == DType::kFloat32 &&
+             attention_precision(this->inputs()[kQ].graph()) == MatmulPrecision::kTf32),
         own_segments(has_own_segments()) {}
   std::string attributes() const override;
   /// All dimensions of the logits and the result, and the buckets.
@@ -139,7 +146,7 @@ class AttentionOperation : public Operation, public AttentionOperands {
 
   AttentionOptions options;
   OperandIndex index;
-  bool tf32;  ///< see Graph::set_tf32()
+  bool tf32;  ///< see attention_precision()
   /// True if there are segments, and those of the memory are those of the queries under another name: query i
   /// sees entry i.
   bool own_segments;

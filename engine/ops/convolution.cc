@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/graph/matmul_precision_scope.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/window_blocks.h"
 
@@ -108,7 +109,15 @@ Convolution::Convolution(Role result, const Tensor& first, const Tensor& second,
     : OperationBase({first, second}, {{output, dtype}}),
       result(result),
       windows(std::move(windows)),
-      tf32(first.dtype() == DType::kFloat32 && first.graph().tf32()) {}
+      precision(MatmulPrecision::kFull) {
+  std::array<Shape, 3> shapes;
+  shapes[role(0)] = first.shape();
+  shapes[role(1)] = second.shape();
+  shapes[result] = output;
+  const ConvolutionClasses classes = classify(shapes, this->windows);
+  if (classes.inputs.rank() + classes.outputs.rank() > 0)
+    precision = precision_for(first.dtype(), first.graph().matmul_precision());
+}
 
 std::string_view Convolution::name() const {
   switch (result) {
@@ -122,9 +131,13 @@ std::string_view Convolution::name() const {
   return kConvolution;
 }
 
-std::string Convolution::attributes() const { return to_string(windows) + (tf32 ? ", tf32" : ""); }
+std::string Convolution::attributes() const {
+  const std::string text = to_string(windows);
+  return precision == MatmulPrecision::kFull ? text : fmt::format("{}, {}", text, short_name(precision));
+}
 
 Tensors Convolution::gradient(const Tensors& dy) const {
+  const MatmulPrecisionScope scope(graph(), precision);
   Tensors operands(3);
   operands[role(0)] = input(0);
   operands[role(1)] = input(1);
@@ -188,6 +201,7 @@ bool Convolution::needs_expansion(const ShardingRequest& request) const {
 }
 
 Tensors Convolution::expand(const Tensors& inputs, const LayoutMap& rules) const {
+  const MatmulPrecisionScope scope(graph(), precision);
   const auto extended = result == kEntries ? WindowBlocks::kWindows : WindowBlocks::kEntries;
   const WindowBlocks blocks(windows, extended, {inputs[0].shape(), inputs[1].shape(), outputs()[0].shape},
                             rules);
@@ -205,6 +219,7 @@ Tensors Convolution::expand(const Tensors& inputs, const LayoutMap& rules) const
 }
 
 Tensor Convolution::wide_sum() const {
+  const MatmulPrecisionScope scope(graph(), precision);
   return graph()
       .add<Convolution>(result, input(0), input(1), windows, outputs()[0].shape, DType::kFloat32)
       .output();

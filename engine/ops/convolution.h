@@ -64,7 +64,7 @@ class Convolution final : public OperationBase<Convolution> {
 
   Role result;
   std::vector<Window> windows;
-  bool tf32;  ///< see Graph::set_tf32()
+  MatmulPrecision precision;  ///< kFull where each channel has a filter by itself: that is no matrix product
 };
 
 /// The dimensions that have no window, by the operands that have them: `groups` all three, `batch` entries and windows,

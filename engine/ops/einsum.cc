@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/base/check.h"
+#include "engine/graph/matmul_precision_scope.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
@@ -147,11 +148,19 @@ ContractionClasses classify(const Shape& a, const Shape& b, const Shape& output)
   return classes;
 }
 
+MatmulPrecision Einsum::precision_of(const Tensor& a, const Tensor& b, const Shape& output) {
+  const ContractionClasses classes = classify(a.shape(), b.shape(), output);
+  if (classes.rows.rank() + classes.columns.rank() == 0) return MatmulPrecision::kFull;
+  return precision_for(a.dtype(), a.graph().matmul_precision());
+}
+
 Tensor Einsum::wide_sum() const {
+  const MatmulPrecisionScope scope(graph(), precision);
   return graph().add<Einsum>(input(0), input(1), output().shape(), DType::kFloat32).output();
 }
 
 Tensors Einsum::gradient(const Tensors& dy) const {
+  const MatmulPrecisionScope scope(graph(), precision);
   const Tensor narrow = cast(dy[0], input(0).dtype());
   return {einsum({narrow, input(1)}, input(0).shape()), einsum({narrow, input(0)}, input(1).shape())};
 }

@@ -39,10 +39,10 @@ class Einsum final : public OperationBase<Einsum> {
  public:
   Einsum(const Tensor& a, const Tensor& b, const Shape& output) : Einsum(a, b, output, a.dtype()) {}
   Einsum(const Tensor& a, const Tensor& b, const Shape& output, DType dtype)
-      : OperationBase({a, b}, {{output, dtype}}), tf32(a.dtype() == DType::kFloat32 && a.graph().tf32()) {}
+      : OperationBase({a, b}, {{output, dtype}}), precision(precision_of(a, b, output)) {}
   std::string_view name() const override { return "einsum"; }
   Tensor wide_sum() const override;
-  std::string attributes() const override { return tf32 ? "tf32" : ""; }
+  std::string attributes() const override { return std::string(short_name(precision)); }
 
   /// Returns d a = einsum({dy, b}) with the shape of a, and likewise for b.
   Tensors gradient(const Tensors& dy) const override;
@@ -55,7 +55,10 @@ class Einsum final : public OperationBase<Einsum> {
   /// Counts 2 FLOPs for each element of the union.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
 
-  bool tf32;  ///< see Graph::set_tf32()
+  MatmulPrecision precision;  ///< kFull without rows and columns: inner products are no matrix products
+
+ private:
+  static MatmulPrecision precision_of(const Tensor& a, const Tensor& b, const Shape& output);
 };
 
 /// The dimensions of a contraction by class; `columns` are in the order of b, the others in the order of a.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/graph/matmul_precision_scope.h"
 #include "engine/ops/cast.h"
 
 namespace mtf {
@@ -55,9 +56,12 @@ Cost cost_of(const Cost& bytes, const Shape& rows, int64_t out, double filled) {
 }  // namespace
 
 ExpertProduct::ExpertProduct(const Tensor& x, const Tensor& w, const Tensor& offsets, double filled)
-    : OperationBase({x, w, offsets}, {product_of(x, w, offsets)}), filled(filled) {}
+    : OperationBase({x, w, offsets}, {product_of(x, w, offsets)}),
+      filled(filled),
+      precision(precision_for(x.dtype(), x.graph().matmul_precision())) {}
 
 Tensors ExpertProduct::gradient(const Tensors& dy) const {
+  const MatmulPrecisionScope scope(graph(), precision);
   const Shape& matrix = input(1).shape();
   const bool forward = last(input(0).shape()) == matrix[1];
   const Tensor &x = forward ? input(0) : dy[0], &y = forward ? dy[0] : input(0);
@@ -84,15 +88,19 @@ Tensor expert_product(const Tensor& x, const Tensor& w, const Tensor& offsets, d
 
 ExpertOuterProduct::ExpertOuterProduct(const Tensor& x, const Tensor& y, const Tensor& offsets,
                                        const Dimension& experts, DType dtype, double filled)
-    : OperationBase({x, y, offsets}, {outer_product_of(x, y, offsets, experts, dtype)}), filled(filled) {}
+    : OperationBase({x, y, offsets}, {outer_product_of(x, y, offsets, experts, dtype)}),
+      filled(filled),
+      precision(precision_for(x.dtype(), x.graph().matmul_precision())) {}
 
 Tensor ExpertOuterProduct::wide_sum() const {
+  const MatmulPrecisionScope scope(graph(), precision);
   return graph()
       .add<ExpertOuterProduct>(input(0), input(1), input(2), output().shape()[0], DType::kFloat32, filled)
       .output();
 }
 
 Tensors ExpertOuterProduct::gradient(const Tensors& dw) const {
+  const MatmulPrecisionScope scope(graph(), precision);
   const Tensor matrix = cast(dw[0], input(0).dtype());
   return {expert_product(input(1), matrix, input(2), filled),
           expert_product(input(0), matrix, input(2), filled),

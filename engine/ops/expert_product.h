@@ -31,6 +31,7 @@ class ExpertProduct final : public OperationBase<ExpertProduct> {
  public:
   ExpertProduct(const Tensor& x, const Tensor& w, const Tensor& offsets, double filled);
   std::string_view name() const override { return "expert_product"; }
+  std::string attributes() const override { return std::string(short_name(precision)); }
   Tensors gradient(const Tensors& dy) const override;
   /// If `in` is split, the output is a partial sum.
   ShardingRule sharding_rule(const ShardingRequest& request) const override;
@@ -38,6 +39,7 @@ class ExpertProduct final : public OperationBase<ExpertProduct> {
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
 
   double filled;
+  MatmulPrecision precision;
 };
 
 /// Inputs: x, y, offsets.
@@ -46,6 +48,7 @@ class ExpertOuterProduct final : public OperationBase<ExpertOuterProduct> {
   ExpertOuterProduct(const Tensor& x, const Tensor& y, const Tensor& offsets, const Dimension& experts,
                      DType dtype, double filled);
   std::string_view name() const override { return "expert_outer_product"; }
+  std::string attributes() const override { return std::string(short_name(precision)); }
   Tensor wide_sum() const override;
   Tensors gradient(const Tensors& dw) const override;
   /// If a dimension of rows is split, the output is a partial sum.
@@ -54,6 +57,7 @@ class ExpertOuterProduct final : public OperationBase<ExpertOuterProduct> {
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
 
   double filled;
+  MatmulPrecision precision;
 };
 
 }  // namespace mtf

@@ -20,17 +20,17 @@ FusedEinsum::FusedEinsum(const Einsum& einsum, const EinsumEpilogue& epilogue)
       has_bias(epilogue.bias),
       has_addend(epilogue.addend),
       activation(epilogue.activation),
-      tf32(einsum.tf32) {
+      precision(einsum.precision) {
   MTF_CHECK(!activation || *activation == UnaryFunction::kGelu || *activation == UnaryFunction::kRelu,
             "a contraction with another activation than gelu and relu");
 }
 
 std::string FusedEinsum::attributes() const {
   std::string text;
-  const auto add = [&](bool has, const char* attribute) {
+  const auto add = [&](bool has, std::string_view attribute) {
     if (has) text += (text.empty() ? "" : ", ") + std::string(attribute);
   };
-  add(tf32, "tf32");
+  add(precision != MatmulPrecision::kFull, short_name(precision));
   add(has_bias, "bias");
   add(has_addend, "addend");
   add(activation == UnaryFunction::kGelu, "gelu");

@@ -34,7 +34,7 @@ class FusedEinsum final : public OperationBase<FusedEinsum> {
 
   bool has_bias, has_addend;
   std::optional<UnaryFunction> activation;
-  bool tf32;
+  MatmulPrecision precision;
 };
 
 }  // namespace mtf

@@ -46,13 +46,18 @@ WorkKind kind_of(const Operation& operation, double flops) {
 }
 
 FactorType factors_of(const Operation& operation, DType dtype) {
-  if (dtype == DType::kBFloat16) return FactorType::kBFloat16;
-  const auto has_tf32 = [&](const auto* as) { return as != nullptr && as->tf32; };
-  const bool tf32 = has_tf32(dynamic_cast<const Einsum*>(&operation)) ||
-                    has_tf32(dynamic_cast<const FusedEinsum*>(&operation)) ||
-                    has_tf32(dynamic_cast<const Convolution*>(&operation)) ||
-                    has_tf32(dynamic_cast<const AttentionOperation*>(&operation));
-  return tf32 ? FactorType::kTf32 : FactorType::kFloat32;
+  MatmulPrecision precision = MatmulPrecision::kFull;
+  const auto look_at = [&](const auto* as) {
+    if (as != nullptr) precision = as->precision;
+  };
+  look_at(dynamic_cast<const Einsum*>(&operation));
+  look_at(dynamic_cast<const FusedEinsum*>(&operation));
+  look_at(dynamic_cast<const Convolution*>(&operation));
+  look_at(dynamic_cast<const ExpertProduct*>(&operation));
+  look_at(dynamic_cast<const ExpertOuterProduct*>(&operation));
+  const auto* attention = dynamic_cast<const AttentionOperation*>(&operation);
+  if (attention != nullptr && attention->tf32) precision = MatmulPrecision::kTf32;
+  return factor_type(dtype, precision);
 }
 
 /// The extents of a contraction of slices. Grouped products of experts have a product for each expert; windows of a

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "engine/core/matmul_precision.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -28,7 +29,18 @@ std::string_view name_of(WorkKind kind);
 constexpr bool has_flops(WorkKind kind) { return kind == WorkKind::kProduct || kind == WorkKind::kAttention; }
 
 /// The type of the factors of products.
-enum class FactorType { kFloat32, kTf32, kBFloat16 };
+enum class FactorType {
+  kFloat32,
+  kTf32,
+  kBFloat16,
+  kStoredBFloat16,  ///< bfloat16 which GPUs multiply as it is, and processors as float32
+};
+/// The type of factors that are stored as `dtype` and multiplied with this precision.
+constexpr FactorType factor_type(DType dtype, MatmulPrecision precision) {
+  if (precision == MatmulPrecision::kBFloat16) return FactorType::kBFloat16;
+  if (dtype == DType::kBFloat16) return FactorType::kStoredBFloat16;
+  return precision == MatmulPrecision::kTf32 ? FactorType::kTf32 : FactorType::kFloat32;
+}
 
 /// The extents of a contraction as a product of matrices, `batch` times; 0 where there is none.
 struct ProductExtents {

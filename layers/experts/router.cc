@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/graph/matmul_precision_scope.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
@@ -19,18 +20,6 @@
 
 namespace mtf {
 namespace {
-
-/// Contractions round no operands to tf32 while it lives.
-class FullPrecision {
- public:
-  explicit FullPrecision(Graph& graph) : graph_(graph), tf32_(graph.tf32()) { graph.set_tf32(false); }
-  ~FullPrecision() { graph_.set_tf32(tf32_); }
-  FullPrecision(const FullPrecision&) = delete;
-
- private:
-  Graph& graph_;
-  bool tf32_;
-};
 
 std::string name_of(Gating gating) {
   for (const config::EnumName& word : enum_names(gating)) {
@@ -83,7 +72,7 @@ Tensor Router::noisy(const Tensor& x) const {
 
 /// The sum over the model's dimension is made by one position: where layouts split it, x is gathered before.
 Tensor Router::logits(const Tensor& x, const Dimension& model) const {
-  const FullPrecision precision(context_.graph());
+  const MatmulPrecisionScope precision(context_.graph(), MatmulPrecision::kFull);
   const Dimension experts{"expert_unsplit", options_.num_experts}, whole{"router_input", model.size};
   const Tensor kernel = context_.variable("kernel", {model, experts},
                                           make_initializer(InitializerOptions(), model.size, 1), 1, type());

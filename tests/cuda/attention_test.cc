@@ -61,7 +61,7 @@ void expect_same(const Graph& graph, const CaseBuilder& build, const AttentionOp
 void expect_same(const Problem& problem, Format format, bool with_gradient = true) {
   SCOPED_TRACE(format.tf32 ? "tf32" : short_name(format.dtype));
   Graph graph;
-  graph.set_tf32(format.tf32);
+  graph.set_matmul_precision(format.tf32 ? MatmulPrecision::kTf32 : MatmulPrecision::kFull);
   CaseBuilder build(graph, format.dtype);
   const AttentionInputs in = problem.inputs(build);
   const Tensor y = attention(in, problem.options);
@@ -428,7 +428,7 @@ TEST(CudaAttention, ShowsNaN) {
 /// With one entry, results are its value as tensor cores take it.
 TEST(CudaAttention, RoundsFactorsToTheNearestTf32) {
   Graph graph;
-  graph.set_tf32(true);
+  graph.set_matmul_precision(MatmulPrecision::kTf32);
   CaseBuilder c(graph, DType::kFloat32);
   const Tensor y = attention(multi_head(c, 1, 1, 9, 1, 64));
   EXPECT_THAT(find(y, "attention").attributes(), ::testing::HasSubstr("tf32"));

@@ -203,7 +203,7 @@ TEST(CudaConvolution, OfMorePatchesThanScratchHolds) {
 
 TEST(CudaConvolution, RoundsToTf32WhereTheGraphAllowsIt) {
   Graph graph;
-  graph.set_tf32(true);
+  graph.set_matmul_precision(MatmulPrecision::kTf32);
   const Dimension in{"in", 16};
   const Tensor x = graph.input("x", {kImages, kOddRows, in}),
                f = graph.input("f", {{"k", 3}, in, {"out", 8}});

@@ -368,10 +368,12 @@ TYPED_TEST(MatmulTest, WithBiasAndEpilogue) {
   }
 }
 
-TEST_F(DeviceTest, MatmulInTf32) {
+TEST_F(DeviceTest, MatmulOfRoundedFactors) {
   MatmulProblem p = dense(64, 96, 32);
-  p.tf32 = true;
-  expect_product<float, float>(device_, p);
+  for (const MatmulPrecision precision : {MatmulPrecision::kTf32, MatmulPrecision::kBFloat16}) {
+    p.precision = precision;
+    expect_product<float, float>(device_, p);
+  }
 }
 
 }  // namespace

@@ -134,16 +134,19 @@ TEST(EmulatedMatmul, MultipliesManyMatrices) {
   expect_product<float, float>(p, 1e-5);
 }
 
-TEST(EmulatedMatmul, TruncatesToTensorFloat) {
+TEST(EmulatedMatmul, RoundsFactorsAsAsked) {
   const auto device = open_device(0);
   MatmulProblem p{.row_a = 1, .row_b = 1, .row_c = 1};
-  p.tf32 = true;
-  const auto matmul = device->matmuls().prepare(p);
-  const DeviceArray<float> x(*device, std::vector{std::bit_cast<float>(0x3f801fffu)}),
-      y(*device, std::vector{3.0F}), z(*device, 1);
-  const DeviceArray<char> workspace(*device, matmul->workspace_bytes());
-  matmul->run(x.data(), y.data(), z.data(), workspace.data());
-  EXPECT_EQ(z.get()[0], 3);
+  for (const auto& [precision, bits] :
+       {std::pair(MatmulPrecision::kTf32, 0x3f801fffu), {MatmulPrecision::kBFloat16, 0x3f807fffu}}) {
+    p.precision = precision;
+    const auto matmul = device->matmuls().prepare(p);
+    const DeviceArray<float> x(*device, std::vector{std::bit_cast<float>(bits)}),
+        y(*device, std::vector{3.0F}), z(*device, 1);
+    const DeviceArray<char> workspace(*device, matmul->workspace_bytes());
+    matmul->run(x.data(), y.data(), z.data(), workspace.data());
+    EXPECT_EQ(z.get()[0], 3) << short_name(precision);
+  }
 }
 
 TEST(EmulatedMatmul, MakesAPlanOnce) {

@@ -143,11 +143,12 @@ TEST(MatmulPlan, FullTextsDiffer) {
   for (int64_t P::*size : {&P::m, &P::n, &P::k, &P::batch, &P::row_a, &P::row_b, &P::row_c, &P::batch_a,
                            &P::batch_b, &P::batch_c, &P::alignment_a, &P::alignment_b, &P::alignment_c})
     changed(size, 1024);
-  for (bool P::*flag : {&P::transpose_a, &P::transpose_b, &P::accumulate, &P::tf32, &P::bias})
-    changed(flag, true);
+  for (bool P::*flag : {&P::transpose_a, &P::transpose_b, &P::accumulate, &P::bias}) changed(flag, true);
   changed(&P::input, DType::kBFloat16);
   changed(&P::output, DType::kBFloat16);
   changed(&P::epilogue, Epilogue::kGelu);
+  changed(&P::precision, MatmulPrecision::kTf32);
+  changed(&P::precision, MatmulPrecision::kBFloat16);
 }
 
 TEST(MatmulPlan, NamesTheEnvironmentThatTheLibraryObeys) {

@@ -24,20 +24,30 @@ constexpr int64_t kColumns = 8;
 
 constexpr int kAlgorithms = 2;
 
-/// Truncates x to 10 bits of mantissa, as tensor cores do.
-float to_tf32(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u); }
-double to_tf32(double x) { return x; }
+/// Truncates x to 10 bits of mantissa, as tensor cores do, or rounds it to bfloat16.
+float factor(float x, MatmulPrecision precision) {
+  switch (precision) {
+    case MatmulPrecision::kTf32:
+      return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u);
+    case MatmulPrecision::kBFloat16:
+      return widen(narrow<BFloat16>(x));
+    case MatmulPrecision::kFull:
+      break;
+  }
+  return x;
+}
+double factor(double x, MatmulPrecision) { return x; }
 
 /// to[column * rows + row] = element (row, column) of the matrix as it is multiplied.
 template <class Sum, class T>
-void widen_matrix(const ColumnMajorMatrix& matrix, const T* from, bool tf32, Sum* to) {
+void widen_matrix(const ColumnMajorMatrix& matrix, const T* from, MatmulPrecision precision, Sum* to) {
   const int64_t rows = matrix.transpose ? matrix.columns : matrix.rows;
   const int64_t columns = matrix.transpose ? matrix.rows : matrix.columns;
   for (int64_t column = 0; column < columns; ++column) {
     for (int64_t row = 0; row < rows; ++row) {
       const Sum x =
           widen(matrix.transpose ? from[row * matrix.leading + column] : from[column * matrix.leading + row]);
-      to[column * rows + row] = tf32 ? to_tf32(x) : x;
+      to[column * rows + row] = factor(x, precision);
     }
   }
 }
@@ -89,10 +99,10 @@ void run_part(const MatmulProblem& problem, int64_t begin, const Operands& opera
   std::vector<Sum> sums(static_cast<size_t>(rows * kColumns));
   for (int64_t batch = begin; batch < begin + problem.batch; ++batch) {
     widen_matrix(matrices.first, static_cast<const Input*>(operands.b) + batch * matrices.first.batch_stride,
-                 problem.tf32, first.data());
+                 problem.precision, first.data());
     widen_matrix(matrices.second,
-                 static_cast<const Input*>(operands.a) + batch * matrices.second.batch_stride, problem.tf32,
-                 second.data());
+                 static_cast<const Input*>(operands.a) + batch * matrices.second.batch_stride,
+                 problem.precision, second.data());
     Output* output = static_cast<Output*>(operands.c) + batch * matrices.output.batch_stride;
     const Output* addend = static_cast<const Output*>(operands.addend) + batch * matrices.output.batch_stride;
     for (int64_t begun = 0; begun < columns; begun += kColumns) {

@@ -217,12 +217,16 @@ TEST(Einsum, CarriesTheGraphsPrecisionAndSoDoesItsGradient) {
   const Tensor x = graph.input("x", {i, j}), w = graph.input("w", {j, k});
   const auto attributes = [](const Tensor& y) { return y.operation().attributes(); };
   EXPECT_EQ(attributes(einsum({x, w}, {i, k})), "");
-  graph.set_tf32(true);
-  const Tensor y = einsum({x, w}, {i, k});
-  EXPECT_EQ(attributes(y), "tf32");
-  EXPECT_EQ(attributes(y.operation().gradient({graph.input("dy", {i, k})})[0]), "tf32");
-  const DType bf16 = DType::kBFloat16;
-  EXPECT_EQ(attributes(einsum({graph.input("u", {i, j}, bf16), graph.input("v", {j, k}, bf16)}, {i, k})), "");
+  const Tensor dy = graph.input("dy", {i, k}), u = graph.input("u", {i, j}, DType::kBFloat16),
+               v = graph.input("v", {j, k}, DType::kBFloat16);
+  for (const auto& [precision, of_float32, of_bfloat16] :
+       {std::tuple(MatmulPrecision::kTf32, "tf32", ""), {MatmulPrecision::kBFloat16, "bf16", "bf16"}}) {
+    graph.set_matmul_precision(precision);
+    const Tensor y = einsum({x, w}, {i, k});
+    EXPECT_EQ(attributes(y), of_float32);
+    EXPECT_EQ(attributes(y.operation().gradient({dy})[0]), of_float32);
+    EXPECT_EQ(attributes(einsum({u, v}, {i, k})), of_bfloat16);
+  }
 }
 
 TEST(Einsum, SumsDimensionsThatTwoInputsHaveByDefault) {

@@ -4,93 +4,41 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/expert_product.h"
+#include "tests/support/random_products.h"
 
 namespace mtf::testing {
 namespace {
 
-std::mt19937 generator(1);
-
-int64_t random_size(int64_t least, int64_t most) {
-  return std::uniform_int_distribution<int64_t>(least, most)(generator);
-}
-
 template <class T>
-std::vector<T> random_values(int64_t n) {
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<T> values;
-  for (int64_t i = 0; i < n; ++i) values.push_back(T(uniform(generator)));
-  return values;
-}
-
-/// A matrix whose memory ends with its values, so that a sanitizer detects a read beyond them.
-template <class T>
-struct Matrix {
-  int64_t rows, columns, row_stride, column_stride, begin;
-  std::vector<T> values;
-
-  Matrix(int64_t rows, int64_t columns, bool transposed)
-      : rows(rows), columns(columns), begin(random_size(0, 3)) {
-    const int64_t distance = (transposed ? rows : columns) + (random_size(0, 1) ? 0 : random_size(1, 20));
-    row_stride = transposed ? 1 : distance;
-    column_stride = transposed ? distance : 1;
-    values = random_values<T>(begin + (rows - 1) * row_stride + (columns - 1) * column_stride + 1);
-  }
-  const T* at(int64_t i, int64_t j) const {
-    return values.data() + begin + i * row_stride + j * column_stride;
-  }
-};
-
-/// Returns rows [row, row + rows) and columns [column, column + columns) of a * b.
-template <class T>
-std::vector<float> product_block(const Matrix<T>& a, const Matrix<T>& b, int64_t row, int64_t rows,
-                                 int64_t column, int64_t columns, const GemmKernels& kernels) {
-  const SummedAxis summed{a.columns, a.column_stride, b.row_stride};
-  std::vector<float> c(rows * columns, NAN), scratch(product_scratch(rows, columns, a.columns), NAN);
-  multiply(Product<T>{rows,
-                      columns,
-                      {&summed, 1},
-                      a.at(row, 0),
-                      a.row_stride,
-                      b.at(0, column),
-                      b.column_stride,
-                      c.data(),
-                      columns},
-           scratch.data(), kernels);
-  return c;
-}
-
-template <class T>
-void expect_bits_of_the_whole(int64_t rows, int64_t columns, int64_t depth, const GemmKernels& kernels) {
+void expect_bits_of_the_whole(int64_t rows, int64_t columns, int64_t depth, const ProductWay& way) {
   const Matrix<T> a(rows, depth, random_size(0, 1)), b(depth, columns, random_size(0, 1));
-  const std::vector<float> whole = product_block(a, b, 0, rows, 0, columns, kernels);
+  const std::vector<float> whole = product_block(a, b, 0, rows, 0, columns, way);
   for (int part = 0; part < 4; ++part) {
     const int64_t row = random_size(0, rows - 1), column = random_size(0, columns - 1);
     const int64_t height = random_size(1, rows - row), width = random_size(1, columns - column);
-    const std::vector<float> block = product_block(a, b, row, height, column, width, kernels);
+    const std::vector<float> block = product_block(a, b, row, height, column, width, way);
     for (int64_t i = 0; i < height; ++i) {
       ASSERT_EQ(std::memcmp(&block[i * width], &whole[(row + i) * columns + column], width * sizeof(float)),
                 0)
-          << kernels.vector_width << " wide, " << rows << "x" << columns << "x" << depth << ", row "
-          << row + i << " of " << height << "x" << width;
+          << way.name << ", " << rows << "x" << columns << "x" << depth << ", row " << row + i << " of "
+          << height << "x" << width;
     }
   }
 }
 
 TEST(Gemm, ABlockHasTheBitsOfTheWhole) {
-  for (const InstructionSet set : available_instruction_sets()) {
-    const GemmKernels& kernels = gemm_kernels(set);
+  for (const ProductWay& way : product_ways()) {
     for (int trial = 0; trial < 60; ++trial) {
       const int64_t rows = random_size(1, trial % 3 ? 80 : 700),
                     columns = random_size(1, trial % 2 ? 90 : 1200);
       const int64_t depth = random_size(1, trial % 4 ? 60 : 1200);
-      expect_bits_of_the_whole<float>(rows, columns, depth, kernels);
-      expect_bits_of_the_whole<BFloat16>(rows, columns, depth, kernels);
+      expect_bits_of_the_whole<float>(rows, columns, depth, way);
+      expect_bits_of_the_whole<BFloat16>(rows, columns, depth, way);
     }
   }
 }
@@ -98,22 +46,21 @@ TEST(Gemm, ABlockHasTheBitsOfTheWhole) {
 TEST(Gemm, FewRowsHaveTheBitsOfMany) {
   constexpr int64_t kRows = 40;
   const auto expect_same = [&]<class T>(T, int64_t columns, int64_t depth, int transposed,
-                                        const GemmKernels& kernels) {
+                                        const ProductWay& way) {
     const Matrix<T> a(kRows, depth, transposed & 1), b(depth, columns, transposed & 2);
-    const std::vector<float> whole = product_block(a, b, 0, kRows, 0, columns, kernels);
+    const std::vector<float> whole = product_block(a, b, 0, kRows, 0, columns, way);
     for (int64_t height = 1; height <= kMostThinRows + 1; ++height) {
       const int64_t row = random_size(0, kRows - height);
-      const std::vector<float> block = product_block(a, b, row, height, 0, columns, kernels);
+      const std::vector<float> block = product_block(a, b, row, height, 0, columns, way);
       ASSERT_EQ(std::memcmp(block.data(), &whole[row * columns], block.size() * sizeof(float)), 0)
-          << kernels.vector_width << " wide, " << height << "x" << columns << "x" << depth << " "
-          << transposed;
+          << way.name << ", " << height << "x" << columns << "x" << depth << " " << transposed;
     }
   };
-  for (const InstructionSet set : available_instruction_sets()) {
+  for (const ProductWay& way : product_ways()) {
     for (const auto& [columns, depth] : {std::array{16, 4}, {37, 385}, {1100, 50}, {130, 1031}, {64, 1}}) {
       for (const int transposed : {0, 1, 2, 3}) {
-        expect_same(float(), columns, depth, transposed, gemm_kernels(set));
-        expect_same(BFloat16(), columns, depth, transposed, gemm_kernels(set));
+        expect_same(float(), columns, depth, transposed, way);
+        expect_same(BFloat16(), columns, depth, transposed, way);
       }
     }
   }
@@ -121,28 +68,29 @@ TEST(Gemm, FewRowsHaveTheBitsOfMany) {
 
 TEST(Gemm, FewRowsAddToRowsThatAreApart) {
   constexpr int64_t kRows = 3, kColumns = 70, kDepth = 400, kStride = 90;
-  const std::vector<float> a = random_values<float>(kDepth * 5), b = random_values<float>(kDepth * kColumns);
-  for (const InstructionSet set : available_instruction_sets()) {
+  const std::vector<float> a = random_elements<float>(kDepth * 5),
+                           b = random_elements<float>(kDepth * kColumns);
+  for (const ProductWay& way : product_ways()) {
     std::vector<float> scratch(product_scratch(kRows, kColumns, kDepth)), sums(kRows * kColumns),
         c(kRows * kStride, 2);
     const SummedAxis summed{kDepth, 5, kColumns};
     Product<float> product{kRows, kColumns, {&summed, 1}, a.data(), 1, b.data(), 1, sums.data(), kColumns};
-    multiply(product, scratch.data(), gemm_kernels(set));
+    product.in_bfloat16 = way.in_bfloat16;
+    multiply(product, scratch.data(), way.kernels);
     product.c = c.data();
     product.c_row_stride = kStride;
     product.adds = true;
-    multiply(product, scratch.data(), gemm_kernels(set));
+    multiply(product, scratch.data(), way.kernels);
     for (int64_t i = 0; i < kRows * kStride; ++i) {
       const int64_t row = i / kStride, column = i % kStride;
       const float expected = column < kColumns ? 2 + sums[row * kColumns + column] : 2;
-      ASSERT_NEAR(c[i], expected, 1e-4) << name_of(set) << " " << i;
+      ASSERT_NEAR(c[i], expected, 1e-4) << way.name << " " << i;
     }
   }
 }
 
 TEST(Gemm, TransposedOperandsGiveTheSameBits) {
-  for (const InstructionSet set : available_instruction_sets()) {
-    const GemmKernels& kernels = gemm_kernels(set);
+  for (const ProductWay& way : product_ways()) {
     for (const auto& [rows, columns, depth] :
          {std::array{1, 40, 784}, {25, 300, 1024}, {200, 10, 500}, {90, 70, 33}}) {
       std::vector<float> first;
@@ -154,54 +102,73 @@ TEST(Gemm, TransposedOperandsGiveTheSameBits) {
           for (int64_t j = 0; j < columns; ++j)
             const_cast<float&>(*b.at(k, j)) = std::cos(static_cast<float>(5 * j - k));
         }
-        const std::vector<float> c = product_block(a, b, 0, rows, 0, columns, kernels);
+        const std::vector<float> c = product_block(a, b, 0, rows, 0, columns, way);
         if (first.empty()) first = c;
-        EXPECT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0)
-            << name_of(set) << transposed;
+        EXPECT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0) << way.name << transposed;
       }
     }
   }
 }
 
 TEST(Gemm, IsAsExactAsASumInFloat32CanBe) {
-  for (const InstructionSet set : available_instruction_sets()) {
-    const GemmKernels& kernels = gemm_kernels(set);
+  for (const ProductWay& way : product_ways()) {
+    if (way.in_bfloat16) continue;
     for (const int64_t depth : {1, 15, 384, 385, 2000}) {
       const Matrix<float> a(31, depth, false), b(depth, 45, true);
-      const std::vector<float> c = product_block(a, b, 0, 31, 0, 45, kernels);
+      const std::vector<float> c = product_block(a, b, 0, 31, 0, 45, way);
       for (int64_t i = 0; i < 31; ++i) {
         for (int64_t j = 0; j < 45; ++j) {
           double sum = 0;
           for (int64_t k = 0; k < depth; ++k) sum += static_cast<double>(*a.at(i, k)) * *b.at(k, j);
           ASSERT_NEAR(c[i * 45 + j], sum, 1e-7 * static_cast<double>(depth + 1))
-              << name_of(set) << " depth " << depth;
+              << way.name << " depth " << depth;
         }
       }
     }
   }
 }
 
-TEST(Gemm, SeveralSummedAxesAreOneDepth) {
-  const int64_t outer = 7, inner = 90, rows = 20, columns = 50;
-  const std::vector<float> a = random_values<float>(rows * outer * inner),
-                           b = random_values<float>(outer * inner * columns);
-  // The same b with its two axes exchanged in memory.
-  std::vector<float> exchanged(b.size());
+/// b with its two summed axes exchanged in memory, or a too.
+void expect_axes_do_not_matter(int64_t outer, int64_t inner, const ProductWay& way) {
+  const int64_t rows = 20, columns = 50, depth = outer * inner;
+  const std::vector<float> a = random_elements<float>(rows * depth),
+                           b = random_elements<float>(depth * columns);
+  std::vector<float> exchanged_a(a.size()), exchanged_b(b.size());
   for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = 0; i < inner; ++i)
-      std::copy_n(&b[(o * inner + i) * columns], columns, &exchanged[(i * outer + o) * columns]);
+    for (int64_t i = 0; i < inner; ++i) {
+      std::copy_n(&b[(o * inner + i) * columns], columns, &exchanged_b[(i * outer + o) * columns]);
+      for (int64_t r = 0; r < rows; ++r)
+        exchanged_a[r * depth + i * outer + o] = a[r * depth + o * inner + i];
+    }
   }
-  const std::array<SummedAxis, 1> joined{{{outer * inner, 1, columns}}};
-  const std::array<SummedAxis, 2> apart{{{outer, inner, columns}, {inner, 1, outer * columns}}};
-  for (const InstructionSet set : available_instruction_sets()) {
-    const GemmKernels& kernels = gemm_kernels(set);
-    std::vector<float> scratch(product_scratch(rows, columns, outer * inner)), c(rows * columns), d(c);
-    multiply(Product<float>{rows, columns, joined, a.data(), outer * inner, b.data(), 1, c.data(), columns},
-             scratch.data(), kernels);
-    multiply(
-        Product<float>{rows, columns, apart, a.data(), outer * inner, exchanged.data(), 1, d.data(), columns},
-        scratch.data(), kernels);
-    EXPECT_EQ(c, d) << name_of(set);
+  const auto product = [&](std::span<const SummedAxis> axes, const std::vector<float>& x,
+                           const std::vector<float>& y) {
+    std::vector<float> c(rows * columns), scratch(product_scratch(rows, columns, depth));
+    multiply(Product<float>{.rows = rows,
+                            .columns = columns,
+                            .summed = axes,
+                            .a = x.data(),
+                            .a_row_stride = depth,
+                            .b = y.data(),
+                            .b_column_stride = 1,
+                            .c = c.data(),
+                            .c_row_stride = columns,
+                            .in_bfloat16 = way.in_bfloat16},
+             scratch.data(), way.kernels);
+    return c;
+  };
+  const std::array<SummedAxis, 1> joined{{{depth, 1, columns}}};
+  const std::array<SummedAxis, 2> b_apart{{{outer, inner, columns}, {inner, 1, outer * columns}}},
+      both_apart{{{outer, 1, columns}, {inner, outer, outer * columns}}};
+  const std::vector<float> c = product(joined, a, b);
+  EXPECT_EQ(c, product(b_apart, a, exchanged_b)) << way.name << " " << outer << " " << inner;
+  EXPECT_EQ(c, product(both_apart, exchanged_a, exchanged_b)) << way.name << " " << outer << " " << inner;
+}
+
+TEST(Gemm, SeveralSummedAxesAreOneDepth) {
+  for (const ProductWay& way : product_ways()) {
+    for (const auto& [outer, inner] : {std::array{7, 90}, {70, 9}, {200, 3}, {501, 1}})
+      expect_axes_do_not_matter(outer, inner, way);
   }
 }
 
@@ -225,7 +192,7 @@ std::vector<T> placed(const std::vector<T>& rows, const std::vector<int64_t>& pl
 template <class T, class Multiply>
 void expect_places_do_not_matter(int64_t rows, int64_t columns, int64_t depth, const Multiply& multiply) {
   using C = Computed<T>;
-  const std::vector<T> a = random_values<T>(rows * depth), b = random_values<T>(depth * columns);
+  const std::vector<T> a = random_elements<T>(rows * depth), b = random_elements<T>(depth * columns);
   const std::vector<int64_t> places = random_places(depth), row_places = random_places(rows);
   std::vector<int64_t> a_rows, c_rows;
   for (const int64_t place : row_places) {
@@ -260,10 +227,11 @@ void expect_places_do_not_matter(int64_t rows, int64_t columns, int64_t depth, c
 TEST(Gemm, PlacesDoNotChangeBits) {
   for (const auto& [rows, columns, depth] :
        {std::array{20, 50, 90}, {130, 700, 390}, {300, 33, 500}, {5, 1, 17}, {1, 40, 1}}) {
-    for (const InstructionSet set : available_instruction_sets()) {
+    for (const ProductWay& way : product_ways()) {
       std::vector<float> scratch(product_scratch(rows, columns, depth));
-      const auto by_kernels = [&](const auto& product) {
-        multiply(product, scratch.data(), gemm_kernels(set));
+      const auto by_kernels = [&](auto product) {
+        product.in_bfloat16 = way.in_bfloat16;
+        multiply(product, scratch.data(), way.kernels);
       };
       expect_places_do_not_matter<float>(rows, columns, depth, by_kernels);
       expect_places_do_not_matter<BFloat16>(rows, columns, depth, by_kernels);
@@ -274,17 +242,21 @@ TEST(Gemm, PlacesDoNotChangeBits) {
 }
 
 TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
-  const int64_t depth = depth_block(384), size = 45;
-  const std::vector<float> a = random_values<float>(depth * size), b = random_values<float>(depth * size);
-  const SummedAxis summed{depth, size, size};
-  for (const InstructionSet set : available_instruction_sets()) {
-    const GemmKernels& kernels = gemm_kernels(set);
-    std::vector<float> sums(size), scratch(product_scratch(1, 1, depth));
-    kernels.add_products({a.data(), b.data(), size, size, depth, size}, sums.data());
-    for (int64_t i = 0; i < size; ++i) {
-      float c;
-      multiply(Product<float>{1, 1, {&summed, 1}, &a[i], 0, &b[i], 0, &c, 1}, scratch.data(), kernels);
-      EXPECT_EQ(sums[i], c) << name_of(set) << " " << i;
+  const int64_t size = 45;
+  for (const int64_t depth : {depth_block(384), int64_t{333}}) {
+    const std::vector<float> a = random_elements<float>(depth * size),
+                             b = random_elements<float>(depth * size);
+    const SummedAxis summed{depth, size, size};
+    for (const ProductWay& way : product_ways()) {
+      std::vector<float> sums(size), scratch(product_scratch(1, 1, depth));
+      add_products({a.data(), b.data(), size, size, depth, size, way.in_bfloat16}, sums.data(), way.kernels);
+      for (int64_t i = 0; i < size; ++i) {
+        float c;
+        Product<float> product{1, 1, {&summed, 1}, &a[i], 0, &b[i], 0, &c, 1};
+        product.in_bfloat16 = way.in_bfloat16;
+        multiply(product, scratch.data(), way.kernels);
+        EXPECT_EQ(sums[i], c) << way.name << " " << i;
+      }
     }
   }
 }
@@ -318,8 +290,10 @@ std::vector<T> run_kernel(const Operation& operation, const std::vector<Slice>& 
 /// Runs the kernel of an einsum of float32 or bfloat16.
 template <class T>
 std::vector<T> run_einsum(const std::vector<Shape>& shapes, const Shape& output,
-                          const std::vector<std::vector<T>>& inputs, bool task_by_task) {
+                          const std::vector<std::vector<T>>& inputs, bool task_by_task,
+                          MatmulPrecision precision = MatmulPrecision::kFull) {
   Graph graph;
+  graph.set_matmul_precision(precision);
   const auto input = [&](const char* name, int n) { return graph.input(name, shapes[n], DTypeOf<T>::value); };
   const Tensor y = einsum({input("a", 0), input("b", 1)}, output);
   return run_kernel<T>(y.operation(), {slice_of(inputs[0]), slice_of(inputs[1])}, task_by_task);
@@ -330,12 +304,16 @@ bool same_bits(const std::vector<T>& x, const std::vector<T>& y) {
   return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
 }
 
+constexpr MatmulPrecision kPrecisions[] = {MatmulPrecision::kFull, MatmulPrecision::kBFloat16};
+
 template <class T>
 void expect_tasks_do_not_matter(const Shape& a, const Shape& b, const Shape& output) {
-  const std::vector<std::vector<T>> inputs{random_values<T>(a.size()), random_values<T>(b.size())};
-  EXPECT_TRUE(
-      same_bits(run_einsum<T>({a, b}, output, inputs, false), run_einsum<T>({a, b}, output, inputs, true)))
-      << a.to_string() << b.to_string();
+  const std::vector<std::vector<T>> inputs{random_elements<T>(a.size()), random_elements<T>(b.size())};
+  for (const MatmulPrecision precision : kPrecisions) {
+    EXPECT_TRUE(same_bits(run_einsum<T>({a, b}, output, inputs, false, precision),
+                          run_einsum<T>({a, b}, output, inputs, true, precision)))
+        << a.to_string() << b.to_string() << short_name(precision);
+  }
 }
 
 TEST(EinsumTasks, DoNotChangeBits) {
@@ -348,14 +326,15 @@ TEST(EinsumTasks, DoNotChangeBits) {
 
 /// Products of 90 rows in two groups with the matrices of three experts, of which one has no rows.
 template <class T>
-void expect_tasks_of_experts_do_not_matter() {
+void expect_tasks_of_experts_do_not_matter(MatmulPrecision precision) {
   const Dimension block{"experts", 1}, groups{"groups", 2}, capacity{"capacity", 50}, in{"in", 530},
       out{"out", 600}, experts{"experts", 3};
   const Shape rows{block, groups, capacity};
   const std::vector<int32_t> ends{0, 30, 30, 50, 0, 1, 1, 40};
-  const std::vector<T> of_x = random_values<T>(100 * in.size), of_y = random_values<T>(100 * out.size),
-                       of_w = random_values<T>(3 * in.size * out.size);
+  const std::vector<T> of_x = random_elements<T>(100 * in.size), of_y = random_elements<T>(100 * out.size),
+                       of_w = random_elements<T>(3 * in.size * out.size);
   Graph graph;
+  graph.set_matmul_precision(precision);
   const auto input = [&](const char* name, const Shape& shape) {
     return graph.input(name, shape, DTypeOf<T>::value);
   };
@@ -374,9 +353,11 @@ void expect_tasks_of_experts_do_not_matter() {
 }
 
 TEST(ExpertTasks, DoNotChangeBits) {
-  expect_tasks_of_experts_do_not_matter<float>();
-  expect_tasks_of_experts_do_not_matter<BFloat16>();
-  expect_tasks_of_experts_do_not_matter<double>();
+  for (const MatmulPrecision precision : kPrecisions) {
+    expect_tasks_of_experts_do_not_matter<float>(precision);
+    expect_tasks_of_experts_do_not_matter<BFloat16>(precision);
+  }
+  expect_tasks_of_experts_do_not_matter<double>(MatmulPrecision::kFull);
 }
 
 /// Returns entries [begin, begin + size) of the first dimension.
@@ -387,9 +368,10 @@ std::vector<T> slice(const std::vector<T>& values, const Shape& shape, int64_t b
 }
 
 template <class T>
-void expect_cuts_do_not_matter(const Shape& a, const Shape& b, const Shape& output) {
-  const std::vector<std::vector<T>> inputs{random_values<T>(a.size()), random_values<T>(b.size())};
-  const std::vector<T> whole = run_einsum<T>({a, b}, output, inputs, false);
+void expect_cuts_do_not_matter(const Shape& a, const Shape& b, const Shape& output,
+                               MatmulPrecision precision) {
+  const std::vector<std::vector<T>> inputs{random_elements<T>(a.size()), random_elements<T>(b.size())};
+  const std::vector<T> whole = run_einsum<T>({a, b}, output, inputs, false, precision);
   const std::string cut = output[0].name;
   for (const int64_t size : {1, 3, 16}) {
     const auto part = [&](const Shape& shape) {
@@ -400,8 +382,8 @@ void expect_cuts_do_not_matter(const Shape& a, const Shape& b, const Shape& outp
     const auto part_of = [&](const Shape& shape, const std::vector<T>& values) {
       return shape.find(cut) ? slice(values, shape, 5, size) : values;
     };
-    const std::vector<T> result = run_einsum<T>({part(a), part(b)}, part(output),
-                                                {part_of(a, inputs[0]), part_of(b, inputs[1])}, false);
+    const std::vector<T> result = run_einsum<T>(
+        {part(a), part(b)}, part(output), {part_of(a, inputs[0]), part_of(b, inputs[1])}, false, precision);
     EXPECT_TRUE(same_bits(result, slice(whole, output, 5, size)))
         << a.to_string() << b.to_string() << " -> " << output.to_string() << " cut to " << size;
   }
@@ -409,27 +391,37 @@ void expect_cuts_do_not_matter(const Shape& a, const Shape& b, const Shape& outp
 
 TEST(EinsumCuts, OfRowsColumnsAndBatchDoNotChangeBits) {
   const Dimension r{"r", 24}, c{"c", 37}, k{"k", 800}, s{"s", 3}, b{"b", 40};
-  for (const Shape& output : {Shape{r, c}, Shape{c, r}}) {
-    if (output[0].name == "r") {
-      expect_cuts_do_not_matter<float>({r, k}, {k, c}, output);
-      expect_cuts_do_not_matter<float>({r, k, s}, {s, c, k}, output);
-      expect_cuts_do_not_matter<float>({r, s, k}, {k, s, c}, output);
-      expect_cuts_do_not_matter<BFloat16>({r, s, k}, {k, s, c}, output);
-    } else {
-      expect_cuts_do_not_matter<float>({r, k}, {c, k}, output);
-      expect_cuts_do_not_matter<float>({s, r, k}, {c, k, s}, output);
-    }
+  const auto expect_same = [](auto type, const Shape& x, const Shape& y, const Shape& output) {
+    for (const MatmulPrecision precision : kPrecisions)
+      expect_cuts_do_not_matter<decltype(type)>(x, y, output, precision);
+  };
+  const float f32{};
+  const BFloat16 bf16{};
+  expect_same(f32, {r, k}, {k, c}, {r, c});
+  expect_same(f32, {r, k, s}, {s, c, k}, {r, c});
+  expect_same(f32, {r, s, k}, {k, s, c}, {r, c});
+  expect_same(bf16, {r, s, k}, {k, s, c}, {r, c});
+  expect_same(f32, {r, k}, {c, k}, {c, r});
+  expect_same(f32, {s, r, k}, {c, k, s}, {c, r});
+  expect_same(f32, {b, k}, {b, k}, Shape{b});
+  expect_same(f32, {b, k, c}, {b, k, c}, {b, c});
+  expect_same(bf16, {b, k, c}, {b, k, c}, {b, c});
+}
+
+// A slice with one row and one column is multiplied entry by entry of the batch, also where the summed dimensions are odd.
+TEST(EinsumCuts, ToOneRowDoNotChangeBits) {
+  const Dimension r{"r", 24}, c{"c", 1}, k{"k", 133}, s{"s", 3}, v{"v", 16};
+  for (const MatmulPrecision precision : kPrecisions) {
+    expect_cuts_do_not_matter<float>({r, k, v}, {k, c, v}, {r, c, v}, precision);
+    expect_cuts_do_not_matter<float>({r, k, s, v}, {s, k, c, v}, {r, c, v}, precision);
   }
-  expect_cuts_do_not_matter<float>({b, k}, {b, k}, Shape{b});
-  expect_cuts_do_not_matter<float>({b, k, c}, {b, k, c}, {b, c});
-  expect_cuts_do_not_matter<BFloat16>({b, k, c}, {b, k, c}, {b, c});
 }
 
 // The batch dimension is the vector of an elementwise product, and is split too finely for that.
 TEST(EinsumCuts, OfTheVectorDoNotChangeBits) {
   const Dimension k{"k", 800}, v{"v", 24}, few{"v", 3};
-  const std::vector<float> a = random_values<float>(k.size * v.size),
-                           b = random_values<float>(k.size * v.size);
+  const std::vector<float> a = random_elements<float>(k.size * v.size),
+                           b = random_elements<float>(k.size * v.size);
   const std::vector<float> whole = run_einsum<float>({{k, v}, {k, v}}, Shape{v}, {a, b}, false);
   std::vector<std::vector<float>> parts(2);
   for (int64_t i = 0; i < k.size; ++i) {

@@ -58,8 +58,10 @@ std::vector<float> noise(int64_t n) {
 }
 
 /// The bytes of losses and of the final weights after 3 steps.
-std::vector<std::byte> bits_after_training(const Layouts& layouts, int threads, bool random_sleeps) {
+std::vector<std::byte> bits_after_training(const Layouts& layouts, int threads, bool random_sleeps,
+                                           MatmulPrecision precision = MatmulPrecision::kFull) {
   Graph graph;
+  graph.set_matmul_precision(precision);
   build_awkward_step(graph);
   const Program program = partition(graph, layouts);
   const std::shared_ptr<Backend> backend = test_backend();
@@ -143,6 +145,16 @@ TEST(SharedMemory, GrowsForThoseWhoNeedMore) {
   EXPECT_NE(second, first);
   EXPECT_EQ(memory.at_least(1000), second);
   EXPECT_EQ(memory.bytes(), 2000);
+
+TEST(Executor, ThreadsDoNotChangeABitOfProductsInBFloat16) {
+  for (const Layouts& layouts : {Layouts::single(), layouts("rows:3;cols:3", "batch:rows;hidden:cols")}) {
+    const auto bits = [&](int threads) {
+      return bits_after_training(layouts, threads, false, MatmulPrecision::kBFloat16);
+    };
+    const std::vector<std::byte> expected = bits(1);
+    EXPECT_NE(expected, bits_after_training(layouts, 1, false));
+    for (const int threads : {2, 5}) EXPECT_EQ(bits(threads), expected) << threads << " threads";
+  }
 }
 
 TEST(Executor, RandomProgramsAreTheSameOnAnyNumberOfThreads) {

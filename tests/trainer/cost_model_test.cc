@@ -100,6 +100,10 @@ TEST(CostModel, RatesDependOnTypeAndShape) {
   EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
   product.factors = FactorType::kBFloat16;
   EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 2000.0);
+  product.factors = FactorType::kStoredBFloat16;  // which a processor multiplies as float32
+  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
+  hardware.device.kind = DeviceKind::kCuda;
+  EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).peak_flops(product.factors), 4000);
   product.factors = FactorType::kTf32;  // not given
   EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
 }

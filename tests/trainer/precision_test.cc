@@ -1,5 +1,5 @@
-// Tests models with bfloat16 activations (precision.activation): every layer, training and evaluation, on
-// layouts.
+// Tests models with bfloat16 activations (precision.activation) and with products in bfloat16 (precision.matmul): every
+// layer, training and evaluation, on layouts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kBatchSize = 8, kVocabulary = 24;
 constexpr Precision kNarrow{.activation = DType::kBFloat16};
+constexpr Precision kRounded{.matmul = MatmulPrecision::kBFloat16};
 /// The tolerance of losses against those of float32: bfloat16 has 8 bits of precision.
 constexpr double kTolerance = 0.02;
 
@@ -211,10 +212,24 @@ TEST_P(NarrowActivations, WithMicrobatchesAndRecomputationTheyAreTheSameUpToRoun
                kTolerance, 0.01);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, NarrowActivations, ::testing::ValuesIn(cases()),
-                         [](const auto& info) { return info.param.name; });
+class RoundedFactors : public ::testing::TestWithParam<Case> {};
 
-TEST(NarrowActivationsOnLayouts, LearnAsFloat32Does) {
+TEST_P(RoundedFactors, LearnAsFloat32Does) {
+  const Values wide = losses(GetParam(), {}), rounded = losses(GetParam(), kRounded);
+  expect_close("losses", rounded, wide, kTolerance, 0.01);
+  EXPECT_NE(rounded, wide);
+}
+
+TEST_P(RoundedFactors, ComeWithNarrowActivationsToo) {
+  const Precision both{.activation = DType::kBFloat16, .matmul = MatmulPrecision::kBFloat16};
+  expect_close("losses", losses(GetParam(), both), losses(GetParam(), {}), kTolerance, 0.01);
+}
+
+constexpr auto kNameOfCase = [](const auto& info) { return info.param.name; };
+INSTANTIATE_TEST_SUITE_P(Models, NarrowActivations, ::testing::ValuesIn(cases()), kNameOfCase);
+INSTANTIATE_TEST_SUITE_P(Models, RoundedFactors, ::testing::ValuesIn(cases()), kNameOfCase);
+
+TEST(NarrowNumbersOnLayouts, LearnAsFloat32Does) {
   for (const Case& c : cases()) {
     const std::string name = c.name;
     if (name != "lm" && name != "lm_relative" && name != "bitransformer") continue;
@@ -229,19 +244,20 @@ TEST(NarrowActivationsOnLayouts, LearnAsFloat32Does) {
                                                  {"x:2", "batch:x", "d_model:x", ""},
                                                  {"x:2", "batch:x", "", "d_model:x"}}) {
       SCOPED_TRACE(fmt::format("{} {} {} {} {}", name, mesh, layout, parameters, slots));
-      expect_close("losses", losses(c, kNarrow, layouts(mesh, layout, parameters, slots)), wide, kTolerance,
-                   0.01);
+      for (const Precision& precision : {kNarrow, kRounded})
+        expect_close("losses", losses(c, precision, layouts(mesh, layout, parameters, slots)), wide,
+                     kTolerance, 0.01);
     }
   }
 }
 
-TEST(Tf32, IsAskedForByEveryContraction) {
+TEST(MatmulPrecision, IsAskedForByEveryContraction) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const auto model = parse_model(c.model);
     TrainStepOptions options;
     options.batch_size = kBatchSize;
-    options.precision = {.tf32 = true};
+    options.precision = {.matmul = MatmulPrecision::kTf32};
     const TrainStep step = build_train_step(*model, c.features, options);
     std::istringstream program(partition(*step.graph, Layouts::single()).to_string());
     int contractions = 0;

@@ -34,9 +34,11 @@ TEST(ModelFlops, AreThoseOfForwardAndBackwardOnce) {
 }
 
 TEST(PeakFlops, AreThoseOfTheDeviceAndTheType) {
-  const Precision full, half{.activation = DType::kBFloat16}, tf32{.tf32 = true};
+  const Precision full, half{.activation = DType::kBFloat16}, tf32{.matmul = MatmulPrecision::kTf32},
+      bf16{.matmul = MatmulPrecision::kBFloat16};
   EXPECT_EQ(peak_flops_of("NVIDIA H100 80GB HBM3", half), 989.4e12);
   EXPECT_EQ(peak_flops_of("NVIDIA H200", tf32), 494.7e12);
+  EXPECT_EQ(peak_flops_of("NVIDIA H200", bf16), 989.4e12);
   EXPECT_EQ(peak_flops_of("NVIDIA A100-SXM4-80GB", full), 19.5e12);
   EXPECT_EQ(peak_flops_of("NVIDIA A100-PCIE-40GB", half), 312e12);
   EXPECT_EQ(peak_flops_of("NVIDIA H100 PCIe", tf32), 378e12);

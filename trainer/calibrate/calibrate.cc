@@ -153,18 +153,22 @@ class Calibration {
     device.flops.float32 = rounded(fitted.flops);
     device.products = fitted.rates;
     device.products.share = std::min(1.0, rounded(device.products.share));
-    const auto rate_of = [&](DType dtype, bool tf32) {
-      const TimedProduct timed = product(2048, 1024, 256, dtype, {}, tf32);
+    const auto rate_of = [&](DType dtype, MatmulPrecision precision) {
+      const TimedProduct timed = product(2048, 1024, 256, dtype, {}, precision);
       return rounded(timed.kernel->flops() / timed.kernel->seconds(rounds_) / device.products.share);
     };
-    device.flops.bfloat16 = rate_of(DType::kBFloat16, false);
-    if (device.kind == DeviceKind::kCuda) device.flops.tf32 = rate_of(DType::kFloat32, true);
+    if (device.kind == DeviceKind::kCuda) {
+      device.flops.bfloat16 = rate_of(DType::kBFloat16, MatmulPrecision::kFull);
+      device.flops.tf32 = rate_of(DType::kFloat32, MatmulPrecision::kTf32);
+    } else {
+      device.flops.bfloat16 = rate_of(DType::kFloat32, MatmulPrecision::kBFloat16);
+    }
   }
 
   TimedProduct product(double m, double n, double k, DType dtype, Transposed transposed = {},
-                       bool tf32 = false) {
+                       MatmulPrecision precision = MatmulPrecision::kFull) {
     Graph graph;
-    graph.set_tf32(tf32);
+    graph.set_matmul_precision(precision);
     const Dimension rows{"rows", static_cast<int64_t>(m)}, columns{"columns", static_cast<int64_t>(n)},
         summed{"summed", static_cast<int64_t>(k)};
     const Tensor a = graph.input("a", transposed.a ? Shape{summed, rows} : Shape{rows, summed}, dtype),

@@ -293,7 +293,7 @@ int thread_count(const Config& config) {
 
 Precision precision_of(const Config& config) {
   return {dtype_of(config.precision.master), dtype_of(config.precision.slice),
-          dtype_of(config.precision.activation), config.precision.matmul == MatmulPrecision::kTf32};
+          dtype_of(config.precision.activation), config.precision.matmul};
 }
 
 DType slot_type_of(const Config& config) {

@@ -19,6 +19,7 @@
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
 #include "engine/core/hosted_mesh.h"
+#include "engine/core/matmul_precision.h"
 #include "engine/spmd/partition/partition.h"
 #include "layers/context.h"
 #include "models/distillation.h"
@@ -70,7 +71,6 @@ struct RunOptions {
 
 enum class ElementType { kFloat32, kBFloat16 };
 enum class SlotType { kFloat32, kBFloat16, kInt8 };
-enum class MatmulPrecision { kFull, kTf32 };
 enum class InferPrecision { kSame };
 
 struct PrecisionOptions {
@@ -362,7 +362,9 @@ inline config::EnumNames enum_names(PipelineSchedule) {
   return {{"1f1b", PipelineSchedule::k1F1B}, {"gpipe", PipelineSchedule::kGPipe}};
 }
 inline config::EnumNames enum_names(MatmulPrecision) {
-  return {{"full", MatmulPrecision::kFull}, {"tf32", MatmulPrecision::kTf32}};
+  return {{"full", MatmulPrecision::kFull},
+          {"tf32", MatmulPrecision::kTf32},
+          {"bfloat16", MatmulPrecision::kBFloat16}};
 }
 inline config::EnumNames enum_names(InferPrecision) { return {{"same", InferPrecision::kSame}}; }
 inline config::EnumNames enum_names(RecomputeWord) {

@@ -83,9 +83,11 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
         "each row, takes a quarter: they are rounded at random when they are written, so that running means "
         "follow "
         "small changes on average");
-  visit("matmul", options.matmul,
-        "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
-        "several times as fast");
+  visit(
+      "matmul", options.matmul,
+      "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
+      "several times as fast; bfloat16: the factors are rounded to bfloat16, which is faster on GPUs and on "
+      "processors with AVX512-BF16. Sums stay float32");
   visit("infer", options.infer, "precision of inference");
 }
 

@@ -61,7 +61,8 @@ std::optional<std::string> hardware_file(const config::Path& path, Diagnostics& 
 void describe(config::Visitor& visit, PeakFlops& options) {
   visit("float32", options.float32, "of float32, such as 66.9e12", positive);
   visit("tf32", options.tf32, "of float32 with `precision.matmul: tf32`; null: as float32", positive);
-  visit("bfloat16", options.bfloat16, "of bfloat16; null: as float32", positive);
+  visit("bfloat16", options.bfloat16,
+        "of bfloat16, on processors with `precision.matmul: bfloat16`; null: as float32", positive);
 }
 
 void describe(config::Visitor& visit, ProductRates& options) {

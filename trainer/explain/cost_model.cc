@@ -37,6 +37,9 @@ double CostModel::rate(FactorType factors) const {
   switch (factors) {
     case FactorType::kTf32:
       return flops.tf32.value_or(flops.float32);
+    case FactorType::kStoredBFloat16:
+      if (!is_gpu()) break;
+      [[fallthrough]];
     case FactorType::kBFloat16:
       return flops.bfloat16.value_or(flops.float32);
     case FactorType::kFloat32:

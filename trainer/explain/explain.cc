@@ -118,9 +118,7 @@ ExplainedHardware explained_hardware(const Config& config, const CostModel& mode
   if (config.data.sequence_length)
     hardware.tokens_per_second = hardware.examples_per_second * static_cast<double>(longest_row(config));
   const Precision precision = precision_of(config);
-  const FactorType factors = precision.activation == DType::kBFloat16 ? FactorType::kBFloat16
-                             : precision.tf32                         ? FactorType::kTf32
-                                                                      : FactorType::kFloat32;
+  const FactorType factors = factor_type(precision.activation, precision.matmul);
   hardware.utilization = explanation.step.facts.model_flops / seconds / model.peak_flops(factors);
   return hardware;
 }

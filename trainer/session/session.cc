@@ -308,12 +308,21 @@ void check_layout_rules(const Session& session, Diagnostics& diagnostics) {
 
 namespace {
 
-/// Adds a note that lower precision is faster: float32 is the default on every device.
+/// Adds a note that lower precision is faster on a GPU, as float32 is the default on every device, or that it is not on this
+/// processor.
 void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
   const PrecisionOptions& precision = session.config.precision;
-  if (session.backend->is_host() || session.config.run.mode != RunMode::kTrain ||
-      precision.activation != ElementType::kFloat32 || precision.matmul != MatmulPrecision::kFull)
+  if (session.config.run.mode != RunMode::kTrain) return;
+  if (session.backend->is_host()) {
+    if (precision.matmul == MatmulPrecision::kBFloat16 &&
+        !(instruction_set() == InstructionSet::kAvx512 && has_avx512_bf16()))
+      diagnostics.note(
+          "precision.matmul=bfloat16 is no faster than float32 here: the kernels of this run use no "
+          "AVX512-BF16, "
+          "and compute the same numbers with instructions for float32");
     return;
+  }
+  if (precision.activation != ElementType::kFloat32 || precision.matmul != MatmulPrecision::kFull) return;
   diagnostics.note(
       "the GPU computes in float32; precision.activation=bfloat16 or precision.matmul=tf32 is several times "
       "as fast");

@@ -42,7 +42,14 @@ std::optional<double> peak_flops_of(std::string_view device, const Precision& pr
   for (const Peaks& peaks : kPeaks) {
     if (!is_kind_of(device, peaks.device)) continue;
     if (precision.activation == DType::kBFloat16) return peaks.bfloat16;
-    return precision.tf32 ? peaks.tf32 : peaks.float32;
+    switch (precision.matmul) {
+      case MatmulPrecision::kTf32:
+        return peaks.tf32;
+      case MatmulPrecision::kBFloat16:
+        return peaks.bfloat16;
+      case MatmulPrecision::kFull:
+        return peaks.float32;
+    }
   }
   return std::nullopt;
 }

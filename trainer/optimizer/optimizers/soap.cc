@@ -16,6 +16,7 @@
 
 #include <algorithm>
 
+#include "engine/graph/matmul_precision_scope.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/eigenbasis.h"
@@ -49,19 +50,6 @@ struct Side {
   }
 };
 
-/// Contractions that are added while it lives are not rounded to tf32.
-class FullPrecision {
- public:
-  explicit FullPrecision(Graph& graph) : graph_(graph), before_(graph.tf32()) { graph.set_tf32(false); }
-  ~FullPrecision() { graph_.set_tf32(before_); }
-  FullPrecision(const FullPrecision&) = delete;
-  FullPrecision& operator=(const FullPrecision&) = delete;
-
- private:
-  Graph& graph_;
-  bool before_;
-};
-
 Tensor running_mean(const Tensor& mean, const Tensor& x, double decay) {
   return add(scalar_multiply(mean, decay), scalar_multiply(x, 1 - decay), mean.shape());
 }
@@ -81,7 +69,7 @@ struct Soap final : AdamBase {
     const Shape& shape = w.variable.shape;
     std::vector<Side> sides = sides_of(shape);
     if (sides.empty()) return corrected_adam(context, w);
-    const FullPrecision full_precision(context.graph());
+    const MatmulPrecisionScope full_precision(context.graph(), MatmulPrecision::kFull);
     const Tensor g = cast(w.gradient, DType::kFloat32);
     for (Side& side : sides) side.basis = advance(context, w.variable, side, g);
 

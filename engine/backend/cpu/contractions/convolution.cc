@@ -118,7 +118,8 @@ Line line_of(const ConvolutionPlan& plan, const WindowAxis& axis, const Window::
 template <class T, class Out>
 class ConvolutionKernel final : public Kernel {
  public:
-  explicit ConvolutionKernel(ConvolutionPlan plan) : plan_(std::move(plan)) {
+  ConvolutionKernel(ConvolutionPlan plan, bool in_bfloat16)
+      : plan_(std::move(plan)), in_bfloat16_(in_bfloat16) {
     if (!plan_.images.empty()) {
       image_ = plan_.images.back();
       plan_.images.pop_back();
@@ -459,7 +460,8 @@ class ConvolutionKernel final : public Kernel {
         .b = input_b(operand.call) + operand.at[kB] + operand.column * plan_.columns.strides[kB],
         .b_column_stride = plan_.columns.strides[kB],
         .c = scratch.c,
-        .c_row_stride = operand.columns};
+        .c_row_stride = operand.columns,
+        .in_bfloat16 = in_bfloat16_};
     for (size_t w = 0; w < plan_.windows.size(); ++w) {
       product.a += lines[w].a_begin * view.windows[w];
       product.b += lines[w].b_begin * plan_.windows[w].strides[kB];
@@ -556,6 +558,7 @@ class ConvolutionKernel final : public Kernel {
   }
 
   ConvolutionPlan plan_;
+  bool in_bfloat16_;
   StridedAxis<3> image_;  ///< the images that one product may have several of
   int64_t channels_ = 1, lines_ = 1, blocks_ = 1, most_reach_ = 1, grid_ = 1, places_ = 1;
   int64_t images_at_once_ = 1, channels_at_once_ = 1, columns_at_once_ = 1;
@@ -566,12 +569,15 @@ class ConvolutionKernel final : public Kernel {
 template <class T>
 std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context) {
   const ConvolutionOperands operands(context);
-  if (auto kernel = winograd_kernel(operands, context)) return kernel;
+  const bool in_bfloat16 = operands.operation.precision == MatmulPrecision::kBFloat16;
+  if (!in_bfloat16) {
+    if (auto kernel = winograd_kernel(operands, context)) return kernel;
+  }
   if (auto kernel = depthwise_convolution_kernel(operands, context)) return kernel;
   ConvolutionPlan plan(operands, context);
   if (context.outputs[0].dtype == DTypeOf<T>::value)
-    return std::make_unique<ConvolutionKernel<T, T>>(std::move(plan));
-  return std::make_unique<ConvolutionKernel<T, Computed<T>>>(std::move(plan));
+    return std::make_unique<ConvolutionKernel<T, T>>(std::move(plan), in_bfloat16);
+  return std::make_unique<ConvolutionKernel<T, Computed<T>>>(std::move(plan), in_bfloat16);
 }
 
 template <class T>

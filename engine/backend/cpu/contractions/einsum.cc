@@ -104,7 +104,8 @@ int64_t begin_of(int64_t part, int64_t parts, int64_t size, int64_t unit) {
 template <class T, class Out>
 class EinsumKernel final : public Kernel {
  public:
-  explicit EinsumKernel(Plan plan) : plan_(std::move(plan)), swapped_(better_swapped(plan_)) {
+  EinsumKernel(Plan plan, bool in_bfloat16)
+      : plan_(std::move(plan)), in_bfloat16_(in_bfloat16), swapped_(better_swapped(plan_)) {
     if (swapped_) {
       std::swap(plan_.rows, plan_.columns);
       swap_operands(plan_.loops);
@@ -206,6 +207,7 @@ class EinsumKernel final : public Kernel {
                          plan_.columns.strides[kB],
                          scratch,
                          columns};
+      product.in_bfloat16 = in_bfloat16_;
       if constexpr (std::is_same_v<Out, C>) {
         if (!out_in_scratch_) {
           product.c = rows_out;
@@ -227,7 +229,7 @@ class EinsumKernel final : public Kernel {
   }
 
   Plan plan_;
-  bool swapped_;
+  bool in_bfloat16_, swapped_;
   std::vector<SummedAxis> summed_;
   int64_t depth_;
   bool out_in_scratch_;
@@ -242,8 +244,9 @@ constexpr int64_t kProductsPerTask = 512;
 template <class T, class Out>
 class ElementwiseKernel final : public Kernel {
  public:
-  ElementwiseKernel(Plan plan, int64_t size)
+  ElementwiseKernel(Plan plan, int64_t size, bool in_bfloat16)
       : plan_(std::move(plan)),
+        in_bfloat16_(in_bfloat16),
         size_(size),
         vectors_((size + kProductsPerTask - 1) / kProductsPerTask),
         depth_(size_of(plan_.sums)) {}
@@ -271,32 +274,43 @@ class ElementwiseKernel final : public Kernel {
   }
 
  private:
-  /// Adds the products of depths k ... end - 1, in runs along the innermost summed axis.
+  /// Adds the products of depths k ... end - 1, in runs along the innermost summed axis. In bfloat16, a pair of depths is
+  /// in one run.
   void add_block(const T* a, const T* b, int64_t n, int64_t k, int64_t end, Computed<T>* sums) const {
     const Axis inner = plan_.sums.empty() ? Axis{} : plan_.sums.back();
     while (k < end) {
       const Offsets<3> sum = offsets_of(plan_.sums, k);
-      const int64_t run = std::min(end - k, inner.size - k % inner.size);
-      add_products(Products<T>{a + sum[kA], b + sum[kB], inner.strides[kA], inner.strides[kB], run, n}, sums);
+      Offsets<3> strides = inner.strides;
+      int64_t run = std::min(end - k, inner.size - k % inner.size);
+      if (in_bfloat16_ && run % 2 == 1 && k + run < end && --run == 0) {
+        const Offsets<3> next = offsets_of(plan_.sums, k + 1);
+        for (const size_t i : {kA, kB}) strides[i] = next[i] - sum[i];
+        run = 2;
+      }
+      add_products(Products<T>{a + sum[kA], b + sum[kB], strides[kA], strides[kB], run, n, in_bfloat16_},
+                   sums);
       k += run;
     }
   }
 
   Plan plan_;
+  bool in_bfloat16_;
   int64_t size_, vectors_, depth_;
 };
 
 template <class T, class Out>
 std::unique_ptr<Kernel> einsum_into(const KernelContext& context) {
   Plan plan = make_plan(context);
+  const bool in_bfloat16 =
+      static_cast<const Einsum&>(context.operation).precision == MatmulPrecision::kBFloat16;
   if (plan.rows.size == 1 && plan.columns.size == 1 && !plan.loops.empty()) {
     const Axis inner = plan.loops.back();
     if (inner.size >= 8 && inner.strides == Offsets<3>{1, 1, 1}) {
       plan.loops.pop_back();
-      return std::make_unique<ElementwiseKernel<T, Out>>(std::move(plan), inner.size);
+      return std::make_unique<ElementwiseKernel<T, Out>>(std::move(plan), inner.size, in_bfloat16);
     }
   }
-  return std::make_unique<EinsumKernel<T, Out>>(std::move(plan));
+  return std::make_unique<EinsumKernel<T, Out>>(std::move(plan), in_bfloat16);
 }
 
 template <class T>

@@ -64,7 +64,10 @@ class RowChunks {
 template <class T>
 class ExpertProductKernel final : public Kernel {
  public:
-  explicit ExpertProductKernel(const KernelContext& context) : rows_(context.inputs[0], context.inputs[2]) {
+  explicit ExpertProductKernel(const KernelContext& context)
+      : rows_(context.inputs[0], context.inputs[2]),
+        in_bfloat16_(static_cast<const ExpertProduct&>(context.operation).precision ==
+                     MatmulPrecision::kBFloat16) {
     const LocalTensor &x = context.inputs[0], &w = context.inputs[1], &y = context.outputs[0];
     const Dimension in = x.global[x.global.rank() - 1];
     const size_t in_axis = w.global[1] == in ? 1 : 2, out_axis = 3 - in_axis;
@@ -127,7 +130,8 @@ class ExpertProductKernel final : public Kernel {
                       .b_column_stride = out_stride_,
                       .c = product,
                       .c_row_stride = columns,
-                      .a_rows = begins};
+                      .a_rows = begins,
+                      .in_bfloat16 = in_bfloat16_};
       if constexpr (kInPlace) {
         rows.c = call.output<T>(0) + column;
         rows.c_rows = results;
@@ -149,6 +153,7 @@ class ExpertProductKernel final : public Kernel {
   }
 
   ExpertRows rows_;
+  bool in_bfloat16_;
   int64_t in_, out_, expert_stride_, in_stride_, out_stride_, columns_, blocks_;
   int64_t most_columns_, rows_at_once_;  ///< that are multiplied at a time
 };
@@ -158,7 +163,9 @@ template <class T, class Out>
 class ExpertOuterProductKernel final : public Kernel {
  public:
   explicit ExpertOuterProductKernel(const KernelContext& context)
-      : rows_(context.inputs[0], context.inputs[2]) {
+      : rows_(context.inputs[0], context.inputs[2]),
+        in_bfloat16_(static_cast<const ExpertOuterProduct&>(context.operation).precision ==
+                     MatmulPrecision::kBFloat16) {
     const Shape &x = context.inputs[0].local, &y = context.inputs[1].local;
     in_ = x[x.rank() - 1].size;
     out_ = y[y.rank() - 1].size;
@@ -221,7 +228,8 @@ class ExpertOuterProductKernel final : public Kernel {
                           .b_column_stride = 1,
                           .c = sum,
                           .c_row_stride = stride,
-                          .adds = all > 0},
+                          .adds = all > 0,
+                          .in_bfloat16 = in_bfloat16_},
                scratch);
       all += n;
     }
@@ -237,6 +245,7 @@ class ExpertOuterProductKernel final : public Kernel {
   }
 
   ExpertRows rows_;
+  bool in_bfloat16_;
   int64_t in_, out_, height_, width_, across_, down_;
 };
 

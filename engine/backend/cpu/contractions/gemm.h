@@ -7,6 +7,10 @@
 // Cutting rows and columns (layouts, tasks) therefore does not change results. An entry is the sum over
 // consecutive blocks of the depth, of depth_block() elements each. Each block is a sequence of fused
 // multiply-adds (multiplications and additions where the machine has no such instruction).
+//
+// With `in_bfloat16` the factors are rounded to bfloat16, and a block adds them in pairs of depths, the odd one first
+// (PairKernels). Machines without instructions for that compute the same bits (the portable kernels only where no product
+// leaves the range of float32).
 #pragma once
 
 #include <cstddef>
@@ -27,6 +31,13 @@ struct SummedAxis {
   int64_t place(int64_t k) const { return places ? places[k] : k; }
 };
 
+/// The product of the sizes of the axes.
+inline int64_t depth_of(std::span<const SummedAxis> summed) {
+  int64_t depth = 1;
+  for (const SummedAxis& axis : summed) depth *= axis.size;
+  return depth;
+}
+
 /// The operands of a product. The columns of C are contiguous; other strides are arbitrary.
 template <class T>
 struct Product {
@@ -41,6 +52,7 @@ struct Product {
   const int64_t* a_rows = nullptr;  ///< where each row of A begins, in place of a_row_stride
   const int64_t* c_rows = nullptr;  ///< where each row of C begins, in place of c_row_stride
   bool adds = false;                ///< C += A * B
+  bool in_bfloat16 = false;         ///< rounds the factors to bfloat16; not for float64
 };
 
 /// `scratch` must have product_scratch() elements.
@@ -54,10 +66,12 @@ void multiply(const Product<float>& product, float* scratch, const GemmKernels& 
 void multiply(const Product<BFloat16>& product, float* scratch, const GemmKernels& kernels);
 
 /// sums[j] += sum over k of a[k][j] * b[k][j], with the same multiply-adds as a product within one block of
-/// the depth.
+/// the depth; in bfloat16 for float32 and bfloat16 if `in_bfloat16` is set.
 void add_products(const Products<float>& products, float* sums);
 void add_products(const Products<BFloat16>& products, float* sums);
 void add_products(const Products<double>& products, double* sums);
+void add_products(const Products<float>& products, float* sums, const GemmKernels& kernels);
+void add_products(const Products<BFloat16>& products, float* sums, const GemmKernels& kernels);
 
 /// The scratch elements for products of at most these extents, with any instruction set.
 int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth);

@@ -3,9 +3,11 @@
 
 #if MTF_HAS_INSTRUCTION_SETS
 
+#include <bit>
 #include <cstring>
 #include <utility>
 
+#include "engine/backend/cpu/contractions/bfloat16_factor.h"
 #include "engine/backend/element.h"
 #include "engine/base/dispatch.h"
 

@@ -49,6 +49,7 @@ struct Products {
   const T *a = nullptr, *b = nullptr;
   int64_t a_stride = 0, b_stride = 0;
   int64_t depth = 0, size = 0;
+  bool in_bfloat16 = false;
 };
 
 /// c [rows x columns] = (adds ? c : 0) + a [rows x depth] * b [depth x columns], with the sums over blocks of the depth of
@@ -78,6 +79,8 @@ struct Panels {
   int64_t begin(int64_t panel) const { return panel * size + (panel < longer ? panel : longer); }
 };
 
+struct PairKernels;
+
 struct GemmKernels {
   using Multiply = void (*)(const Tile&);
 
@@ -93,10 +96,44 @@ struct GemmKernels {
   /// cache lines are read once, also where those of all depths fall into one set.
   void (*pack_panels)(const Strip<float>&, const Panels&, float* to);
   void (*pack_panels_bf16)(const Strip<BFloat16>&, const Panels&, float* to);
+  /// Makes factors in bfloat16 of what pack() wrote, [depth][stride]: rounds them, and exchanges the rows of each pair of
+  /// depths, which a tile then adds in the order of PairKernels. If `depth` is odd, a row is added.
+  void (*round_pairs)(float* packed, int64_t depth, int64_t stride);
   /// add_products of gemm.h: adds entry by entry with the same multiply-adds as a tile.
   void (*add_products)(const Products<float>&, float* sums);
   void (*add_products_bf16)(const Products<BFloat16>&, float* sums);
+  /// The same with factors in bfloat16.
+  void (*add_pairs)(const Products<float>&, float* sums);
+  void (*add_pairs_bf16)(const Products<BFloat16>&, float* sums);
   /// Thin products, by rows - 1.
+  void (*thin[kMostThinRows])(const ThinProduct<float>&);
+  void (*thin_bf16[kMostThinRows])(const ThinProduct<BFloat16>&);
+  /// Kernels that multiply in bfloat16; null if the machine has no such instructions.
+  const PairKernels* pairs = nullptr;
+};
+
+/// Kernels with an instruction that adds the products of two depths to a sum. Factors are packed as words: the even depth in
+/// the lower half, the odd one, or zero, in the upper half. A sum s becomes
+///   a[even] * b[even] + (a[odd] * b[odd] + s)
+/// with each addition rounded once. Denormal factors, and sums that become denormal, count as zero.
+struct PairKernels {
+  /// Kernels by vectors - 1 and rows - 1, with pairs for the depth of a tile: a is [pair][rows] or [rows][a_row_stride].
+  GemmKernels::Multiply packed[2][kMaximalTileRows], by_rows[2][kMaximalTileRows];
+  /// to[k / 2 * to_stride + i] = the word of entry i of the strip at depths k and k + 1. Entries up to `to_stride` are
+  /// written too.
+  void (*pack)(const Strip<float>&, float* to, int64_t to_stride);
+  void (*pack_bf16)(const Strip<BFloat16>&, float* to, int64_t to_stride);
+  /// to[i * to_stride + k / 2] = the same.
+  void (*pack_rows)(const Strip<float>&, float* to, int64_t to_stride);
+  void (*pack_rows_bf16)(const Strip<BFloat16>&, float* to, int64_t to_stride);
+  /// GemmKernels::pack_panels for words.
+  void (*pack_panels)(const Strip<float>&, const Panels&, float* to);
+  void (*pack_panels_bf16)(const Strip<BFloat16>&, const Panels&, float* to);
+  /// Packs contiguous columns in strips of two vectors, one after the other, each as pack() does; the last one may have one
+  /// vector. Rows are read as a whole.
+  void (*pack_columns)(const Strip<float>&, float* to);
+  void (*pack_columns_bf16)(const Strip<BFloat16>&, float* to);
+  /// Thin products whose B has contiguous columns, by rows - 1. The rows of a are words, also those of a_row_stride.
   void (*thin[kMostThinRows])(const ThinProduct<float>&);
   void (*thin_bf16[kMostThinRows])(const ThinProduct<BFloat16>&);
 };
@@ -106,6 +143,8 @@ const GemmKernels& gemm_kernels(InstructionSet set);
 
 /// Null if the compiler does not build them.
 const GemmKernels* avx512_gemm_kernels();
+/// Null if the compiler does not build them or the machine cannot run them.
+const PairKernels* avx512_pair_kernels();
 const GemmKernels* avx2_gemm_kernels();
 const GemmKernels* portable_gemm_kernels();
 

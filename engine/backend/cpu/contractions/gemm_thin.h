@@ -75,6 +75,20 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
   }
 }
 
+/// c (+)= sums for `columns` columns of all rows.
+template <int kWidth, int kRows, class T>
+MTF_INLINE void save_thin_sums(const ThinProduct<T>& product, int64_t column, int64_t columns, bool adds,
+                               const float* sums) {
+  for (int r = 0; r < kRows; ++r) {
+    float* c = product.c + r * product.c_row_stride + column;
+    for (int64_t j = 0; j < columns; j += kWidth) {
+      Vector<kWidth> sum;
+      load<kWidth>(sums + r * kSumsStride + j, sum);
+      save_sums<kWidth>(sum, c + j, adds);
+    }
+  }
+}
+
 /// The columns of each depth of B are contiguous: several depths are read side by side.
 template <int kWidth, int kRows, class T>
 MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
@@ -90,14 +104,7 @@ MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
       for (; k + kDepths <= end; k += kDepths)
         add_depths<kWidth, kRows, kDepths>(product, k, column, columns, sums);
       for (; k < end; ++k) add_depths<kWidth, kRows, 1>(product, k, column, columns, sums);
-      for (int r = 0; r < kRows; ++r) {
-        float* c = product.c + r * product.c_row_stride + column;
-        for (int64_t j = 0; j < columns; j += kWidth) {
-          Vector<kWidth> sum;
-          load<kWidth>(sums + r * kSumsStride + j, sum);
-          save_sums<kWidth>(sum, c + j, block > 0 || product.adds);
-        }
-      }
+      save_thin_sums<kWidth, kRows>(product, column, columns, block > 0 || product.adds, sums);
     }
   }
 }

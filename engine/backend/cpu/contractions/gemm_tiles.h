@@ -3,10 +3,12 @@
 // one instruction set apart from the others.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include "engine/backend/cpu/contractions/bfloat16_factor.h"
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/element.h"
 #include "engine/base/dispatch.h"
@@ -93,22 +95,19 @@ MTF_INLINE void add_products_of(const Tile tile, Vector<kWidth> (&sums)[kRows][k
   }
 }
 
-/// Multiplies a tile with kRows * kVectors sums in registers.
-template <int kWidth, int kRows, int kVectors, bool kPacked>
-void multiply(const Tile& tile) {
-  Vector<kWidth> sums[kRows][kVectors] = {};
-  if (tile.depth >= kLongDepth) {
+/// Prefetches the tile of C where the sums take long.
+template <int kWidth, int kRows, int kVectors>
+MTF_INLINE void prefetch_tile(const Tile& tile, int64_t depth) {
+  if (depth < kLongDepth) return;
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(tile.row(r) + v * kWidth);
-    }
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(tile.row(r) + v * kWidth);
   }
-  if (tile.packed_b) {
-    add_products_of<kWidth, kRows, kVectors, kPacked, true>(tile, sums);
-  } else {
-    add_products_of<kWidth, kRows, kVectors, kPacked, false>(tile, sums);
-  }
+}
+
+template <int kWidth, int kRows, int kVectors>
+MTF_INLINE void save_tile(const Tile& tile, const Vector<kWidth> (&sums)[kRows][kVectors]) {
   if (tile.columns == kVectors * kWidth) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -124,6 +123,19 @@ void multiply(const Tile& tile) {
     float* c = tile.row(r);
     for (int64_t j = 0; j < tile.columns; ++j) c[j] = tile.add ? c[j] + edge[r][j] : edge[r][j];
   }
+}
+
+/// Multiplies a tile with kRows * kVectors sums in registers.
+template <int kWidth, int kRows, int kVectors, bool kPacked>
+void multiply(const Tile& tile) {
+  Vector<kWidth> sums[kRows][kVectors] = {};
+  prefetch_tile<kWidth, kRows, kVectors>(tile, tile.depth);
+  if (tile.packed_b) {
+    add_products_of<kWidth, kRows, kVectors, kPacked, true>(tile, sums);
+  } else {
+    add_products_of<kWidth, kRows, kVectors, kPacked, false>(tile, sums);
+  }
+  save_tile<kWidth>(tile, sums);
 }
 
 /// Exchanges rows[i][j] and rows[j][i]: swaps the off-diagonal halves of ever smaller blocks.
@@ -263,6 +275,37 @@ void pack_panels(const Strip<T>& strip, const Panels& panels, float* to) {
   }
 }
 
+/// An instantiation for each width keeps instruction sets apart.
+template <int kWidth>
+void round_pairs(float* packed, int64_t depth, int64_t stride) {
+  for (int64_t k = 0; k < depth; k += 2, packed += 2 * stride) {
+    float *even = packed, *odd = packed + stride;
+    const bool has_odd = k + 1 < depth;
+    for (int64_t i = 0; i < stride; ++i) {
+      const float first = std::bit_cast<float>(factor_bits(even[i]));
+      even[i] = has_odd ? std::bit_cast<float>(factor_bits(odd[i])) : 0.0f;
+      odd[i] = first;
+    }
+  }
+}
+
+template <class T>
+MTF_INLINE float factor(T x) {
+  return std::bit_cast<float>(factor_bits(widen(x)));
+}
+
+template <class T>
+void add_pairs(const Products<T>& products, float* __restrict__ sums) {
+  for (int64_t k = 0; k < products.depth; k += 2) {
+    const T *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
+    if (k + 1 < products.depth) {
+      const T *odd_a = a + products.a_stride, *odd_b = b + products.b_stride;
+      for (int64_t j = 0; j < products.size; ++j) sums[j] += factor(odd_a[j]) * factor(odd_b[j]);
+    }
+    for (int64_t j = 0; j < products.size; ++j) sums[j] += factor(a[j]) * factor(b[j]);
+  }
+}
+
 template <class T>
 void add_products(const Products<T>& products, float* __restrict__ sums) {
   for (int64_t k = 0; k < products.depth; ++k) {
@@ -288,8 +331,11 @@ constexpr GemmKernels make_kernels() {
                       pack<kWidth, BFloat16>,
                       pack_panels<kWidth, float>,
                       pack_panels<kWidth, BFloat16>,
+                      round_pairs<kWidth>,
                       add_products<float>,
                       add_products<BFloat16>,
+                      add_pairs<float>,
+                      add_pairs<BFloat16>,
                       {},
                       {}};
   const auto rows = std::make_index_sequence<kTileRows>();

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "engine/backend/element.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf {
 namespace {
@@ -20,15 +21,21 @@ bool is_thin(const Product<T>& product, const GemmKernels& kernels) {
          product.columns >= kernels.vector_width;
 }
 
-template <class T>
-void multiply_rows(ThinProduct<T> product, int64_t rows, const GemmKernels& kernels) {
+/// The functions of GemmKernels or PairKernels that multiply elements of type T.
+template <class T, class Kernels>
+const auto& thin_of(const Kernels& kernels) {
+  if constexpr (std::is_same_v<T, float>) {
+    return kernels.thin;
+  } else {
+    return kernels.thin_bf16;
+  }
+}
+
+template <class T, class Kernels>
+void multiply_rows(ThinProduct<T> product, int64_t rows, const Kernels& kernels) {
   for (; rows > 0; rows -= kMostThinRows) {
     const int64_t now = std::min<int64_t>(kMostThinRows, rows);
-    if constexpr (std::is_same_v<T, float>) {
-      kernels.thin[now - 1](product);
-    } else {
-      kernels.thin_bf16[now - 1](product);
-    }
+    thin_of<T>(kernels)[now - 1](product);
     product.a += now * product.a_row_stride;
     product.c += now * product.c_row_stride;
   }
@@ -44,21 +51,51 @@ void copy_a(const Product<T>& product, float* to) {
   }
 }
 
+/// The product of a copy of A by whole vectors of columns.
+template <class T>
+ThinProduct<T> thin_product_of(const Product<T>& product, const float* a, int64_t a_row_stride,
+                               const GemmKernels& kernels) {
+  const SummedAxis& axis = product.summed[0];
+  return {.columns = product.columns / kernels.vector_width * kernels.vector_width,
+          .depth = axis.size,
+          .block = depth_block(axis.size),
+          .a = a,
+          .a_row_stride = a_row_stride,
+          .b = product.b,
+          .b_column_stride = product.b_column_stride,
+          .b_depth_stride = axis.b_stride,
+          .c = product.c,
+          .c_row_stride = product.c_row_stride,
+          .adds = product.adds};
+}
+
+/// Multiplies in bfloat16 if B is read in rows; others are packed as fast as they are read.
+template <class T>
+int64_t multiply_pairs(const Product<T>& product, float* scratch, const GemmKernels& kernels) {
+  if (!kernels.pairs || product.b_column_stride != 1) return 0;
+  const SummedAxis& axis = product.summed[0];
+  const int64_t words = ceil_divide(axis.size, int64_t{2});
+  const Strip<T> rows{.data = product.a,
+                      .width = product.rows,
+                      .stride = product.a_row_stride,
+                      .depth = axis.size,
+                      .depth_stride = axis.a_stride};
+  if constexpr (std::is_same_v<T, float>) {
+    kernels.pairs->pack_rows(rows, scratch, words);
+  } else {
+    kernels.pairs->pack_rows_bf16(rows, scratch, words);
+  }
+  const ThinProduct<T> thin = thin_product_of(product, scratch, words, kernels);
+  multiply_rows(thin, product.rows, *kernels.pairs);
+  return thin.columns;
+}
+
 template <class T>
 int64_t multiply_vectors(const Product<T>& product, float* scratch, const GemmKernels& kernels) {
   if (!is_thin(product, kernels)) return 0;
+  if (product.in_bfloat16) return multiply_pairs(product, scratch, kernels);
   const SummedAxis& axis = product.summed[0];
-  ThinProduct<T> thin{.columns = product.columns / kernels.vector_width * kernels.vector_width,
-                      .depth = axis.size,
-                      .block = depth_block(axis.size),
-                      .a = scratch,
-                      .a_row_stride = axis.size,
-                      .b = product.b,
-                      .b_column_stride = product.b_column_stride,
-                      .b_depth_stride = axis.b_stride,
-                      .c = product.c,
-                      .c_row_stride = product.c_row_stride,
-                      .adds = product.adds};
+  ThinProduct<T> thin = thin_product_of(product, scratch, axis.size, kernels);
   bool copies = true;
   if constexpr (std::is_same_v<T, float>) {
     if (axis.a_stride == 1) {

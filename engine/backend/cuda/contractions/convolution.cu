@@ -420,7 +420,7 @@ class PatchConvolution final : public Kernel {
     Contraction contraction;
     contraction.input = dtype_;
     contraction.output = product_dtype();
-    contraction.tf32 = operands_.tf32;
+    contraction.precision = operands_.precision;
     contraction.output_in_scratch = guarded_ && !sums_filter();
     // The second factor and the output, by role.
     const size_t of_grid = sums_filter() ? size_t{kB} : size_t{kOut},
@@ -560,7 +560,7 @@ std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context, Device&
   if (std::optional<Contraction> contraction = as_contraction(operands)) {
     contraction->input = context.inputs[0].dtype;
     contraction->output = context.outputs[0].dtype;
-    contraction->tf32 = operands.tf32;
+    contraction->precision = operands.precision;
     contraction->output_in_scratch = context.guarded;
     return make_product(*contraction, false, device);
   }

@@ -8,7 +8,7 @@ namespace mtf::cuda {
 
 ConvolutionOperands::ConvolutionOperands(const KernelContext& context)
     : result(static_cast<const Convolution&>(context.operation).result),
-      tf32(static_cast<const Convolution&>(context.operation).tf32) {
+      precision(static_cast<const Convolution&>(context.operation).precision) {
   const auto& operation = static_cast<const Convolution&>(context.operation);
   for (int i = 0; i < 2; ++i) by_role[operation.role(i)] = context.inputs[static_cast<size_t>(i)];
   by_role[result] = context.outputs[0];

@@ -30,7 +30,7 @@ struct ConvolutionOperands {
   int input_of(Convolution::Role role) const { return role - (role > result); }
 
   Convolution::Role result;
-  bool tf32;
+  MatmulPrecision precision;
   std::array<LocalTensor, 3> by_role;
   std::vector<ConvolutionWindow> windows;
   /// Classes of dimensions (ConvolutionClasses) with strides by role; `images` are the batch without blocks. Axes of one

@@ -156,7 +156,7 @@ class ProductKernel final : public Kernel {
 
 std::unique_ptr<Kernel> einsum_kernel(const KernelContext& context, Device& device) {
   Contraction contraction = contraction_of(context);
-  contraction.tf32 = static_cast<const Einsum&>(context.operation).tf32;
+  contraction.precision = static_cast<const Einsum&>(context.operation).precision;
   contraction.output_in_scratch = context.guarded;
   return make_product(contraction, context.accumulates, device);
 }
@@ -169,7 +169,7 @@ Epilogue epilogue_of(const FusedEinsum& operation) {
 std::unique_ptr<Kernel> fused_einsum_kernel(const KernelContext& context, Device& device) {
   const auto& operation = static_cast<const FusedEinsum&>(context.operation);
   Contraction contraction = contraction_of(context, operation.has_bias, operation.has_addend);
-  contraction.tf32 = operation.tf32;
+  contraction.precision = operation.precision;
   contraction.epilogue = epilogue_of(operation);
   contraction.output_in_scratch = context.guarded;
   return make_product(contraction, false, device);

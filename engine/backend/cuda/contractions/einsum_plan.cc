@@ -22,9 +22,11 @@ constexpr int64_t kTile = 64;  ///< the least number of entries that are compute
 /// The rate of products whose columns begin at multiples of `alignment` bytes: tensor cores are fed with 16
 /// bytes at once, and by slower kernels with less.
 double flops_per_nanosecond(const Contraction& contraction, int64_t alignment) {
-  if (contraction.input != DType::kBFloat16 && !contraction.tf32) return 4e4;
+  const bool is_bfloat16 =
+      contraction.input == DType::kBFloat16 || contraction.precision == MatmulPrecision::kBFloat16;
+  if (!is_bfloat16 && contraction.precision == MatmulPrecision::kFull) return 4e4;
   const double share = alignment >= 16 ? 1 : alignment >= 8 ? 0.8 : alignment >= 4 ? 0.5 : 0.15;
-  return share * (contraction.tf32 ? 2.5e5 : 5e5);
+  return share * (is_bfloat16 ? 5e5 : 2.5e5);
 }
 
 double bytes_of(DType dtype) { return static_cast<double>(size_of(dtype)); }
@@ -266,7 +268,7 @@ class Search {
       if (!sums.empty() && (by_library || (narrow && !packed[kOut]))) return;
       const bool later = packed[kOut] && (!sums.empty() || contraction_.finishes() || contraction_.addend);
       EinsumPlan rest;
-      rest.problem.tf32 = contraction_.tf32;
+      rest.problem.precision = contraction_.precision;
       rest.problem.input = contraction_.input;
       rest.problem.output = narrow && later ? DType::kFloat32 : contraction_.output;
       rest.problem.bias = by_library && contraction_.bias;

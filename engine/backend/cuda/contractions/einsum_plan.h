@@ -28,7 +28,7 @@ struct Contraction {
   ContractionAxes batch, rows, columns, summed;
   DType input = DType::kFloat32;
   DType output = DType::kFloat32;
-  bool tf32 = false;
+  MatmulPrecision precision = MatmulPrecision::kFull;
   bool bias = false;
   bool addend = false;  ///< stored as the output is
   Epilogue epilogue = Epilogue::kNone;

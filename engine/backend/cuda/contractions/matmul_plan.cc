@@ -67,7 +67,7 @@ MatmulProblem canonical(MatmulProblem p) {
   p.row_b = row_stride(stored_b(p), p.row_b, "b");
   p.row_c = row_stride(stored_c(p), p.row_c, "c");
   if (p.batch == 1) p.batch_a = p.batch_b = p.batch_c = 0;
-  p.tf32 = p.tf32 && p.input == DType::kFloat32;
+  if (p.input != DType::kFloat32) p.precision = MatmulPrecision::kFull;
   return p;
 }
 
@@ -96,10 +96,11 @@ std::string full_text(const MatmulProblem& p) {
   return fmt::format(
       "{} {} x {} x {}, {} matrices, transposed {:d} {:d}, rows {} {} {}, apart {} {} {}, aligned {} {} {}, "
       "to "
-      "{}{}{}{}{}",
+      "{}{}{}{}{}{}",
       name_of(p.input), p.m, p.n, p.k, p.batch, p.transpose_a, p.transpose_b, p.row_a, p.row_b, p.row_c,
       p.batch_a, p.batch_b, p.batch_c, p.alignment_a, p.alignment_b, p.alignment_c, name_of(p.output),
-      p.accumulate ? ", accumulate" : "", p.tf32 ? ", tf32" : "", p.bias ? ", bias" : "",
+      p.accumulate ? ", accumulate" : "", p.precision == MatmulPrecision::kFull ? "" : ", ",
+      short_name(p.precision), p.bias ? ", bias" : "",
       p.epilogue == Epilogue::kGelu   ? ", gelu"
       : p.epilogue == Epilogue::kRelu ? ", relu"
                                       : "");

@@ -35,7 +35,8 @@ struct MultiplyTiles {
   int64_t m, n, k;
   Divisor row_tiles, column_tiles;
   int64_t tiles;
-  bool tf32, adds;
+  MatmulPrecision precision;
+  bool adds;
 
   MTF_DEVICE void operator()(const Block& block) const {
     A* left = block.shared<A>();
@@ -77,10 +78,11 @@ struct MultiplyTiles {
     }
   }
 
-  /// With tf32, rounds to 10 bits of mantissa, to nearest.
+  /// Rounds float32 to the nearest number of 10 bits of mantissa, or to bfloat16.
   MTF_DEVICE A factor(T x) const {
     if constexpr (std::is_same_v<T, float>) {
-      if (tf32 && x - x == 0)
+      if (precision == MatmulPrecision::kBFloat16) return widen(narrow<BFloat16>(x));
+      if (precision == MatmulPrecision::kTf32 && x - x == 0)
         return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000u) & 0xffffe000u);
     }
     return widen(x);
@@ -108,7 +110,7 @@ class PlainMatmul final : public Matmul {
              Divisor(down, down * across * p.batch),
              Divisor(across, across * p.batch),
              down * across * p.batch,
-             p.tf32,
+             p.precision,
              p.accumulate};
   }
 

@@ -9,6 +9,7 @@
 
 #include "engine/backend/tuning_record.h"
 #include "engine/core/dtype.h"
+#include "engine/core/matmul_precision.h"
 
 namespace mtf::cuda {
 
@@ -28,9 +29,9 @@ struct MatmulProblem {
   DType input = DType::kFloat32;                  ///< type of a and b
   DType output = DType::kFloat32;                 ///< type of c: that of a and b, or float32
   bool accumulate = false;                        ///< adds the addend, which is stored as c is
-  bool tf32 = false;                              ///< multiplies float32 with a 10-bit mantissa
-  bool bias = false;                              ///< adds bias[j], of c's type, to column j; not in float64
-  Epilogue epilogue = Epilogue::kNone;            ///< not in float64; gelu with tanh
+  MatmulPrecision precision = MatmulPrecision::kFull;  ///< of float32
+  bool bias = false;                    ///< adds bias[j], of c's type, to column j; not in float64
+  Epilogue epilogue = Epilogue::kNone;  ///< not in float64; gelu with tanh
   /// The numbers of bytes at multiples of which the operands begin: powers of two, no less than an element.
   /// The addend begins where c could begin, a bias at a multiple of kBiasAlignment.
   int64_t alignment_a = 16, alignment_b = 16, alignment_c = 16;

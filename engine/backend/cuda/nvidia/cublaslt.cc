@@ -109,14 +109,24 @@ void set(const Handle& library, const Operation& operation, cublasLtMatmulDescAt
                  "describing a product");
 }
 
+cublasComputeType_t compute_type_of(const MatmulProblem& problem) {
+  if (problem.input == DType::kFloat64) return CUBLAS_COMPUTE_64F;
+  switch (problem.precision) {
+    case MatmulPrecision::kTf32:
+      return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case MatmulPrecision::kBFloat16:
+      return CUBLAS_COMPUTE_32F_FAST_16BF;
+    case MatmulPrecision::kFull:
+      break;
+  }
+  return CUBLAS_COMPUTE_32F;
+}
+
 Operation make_operation(const Handle& library, const MatmulProblem& problem,
                          const ColumnMajorProblem& matrices) {
-  const bool wide = problem.input == DType::kFloat64;
-  const cublasComputeType_t compute = wide           ? CUBLAS_COMPUTE_64F
-                                      : problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                     : CUBLAS_COMPUTE_32F;
+  const cudaDataType_t scale = problem.input == DType::kFloat64 ? CUDA_R_64F : CUDA_R_32F;
   cublasLtMatmulDesc_t created = nullptr;
-  library->check(library->create_operation(&created, compute, wide ? CUDA_R_64F : CUDA_R_32F),
+  library->check(library->create_operation(&created, compute_type_of(problem), scale),
                  "describing a product");
   Operation operation(created, library->destroy_operation);
   const auto transposed = [](bool transpose) {
