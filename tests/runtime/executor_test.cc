@@ -145,6 +145,7 @@ TEST(SharedMemory, GrowsForThoseWhoNeedMore) {
   EXPECT_NE(second, first);
   EXPECT_EQ(memory.at_least(1000), second);
   EXPECT_EQ(memory.bytes(), 2000);
+}
 
 TEST(Executor, ThreadsDoNotChangeABitOfProductsInBFloat16) {
   for (const Layouts& layouts : {Layouts::single(), layouts("rows:3;cols:3", "batch:rows;hidden:cols")}) {
