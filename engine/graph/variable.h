@@ -3,6 +3,7 @@
 // element index, never on the layout.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -32,9 +33,11 @@ struct Initializer {
 };
 
 struct Variable {
-  /// kConstant: set before the first step, never assigned and never saved (the weights of a teacher). kSession:
-  /// has the layout of an activation and is never saved (caches of decoding).
-  enum class Kind { kWeight, kSlot, kStatistic, kConstant, kSession };
+  /// kConstant: set before the first step, never assigned and never saved (the weights of a teacher). kNarrow: made of a
+  /// weight for inference, laid out like it and never saved (engine/ops/narrow_products.h). kSession: has the layout of an
+  /// activation and is never saved (caches of decoding).
+  enum class Kind { kWeight, kSlot, kStatistic, kConstant, kNarrow, kSession };
+  static constexpr size_t kKinds = static_cast<size_t>(Kind::kSession) + 1;
 
   std::string name;  ///< full path, unique in the graph
   Shape shape;
@@ -52,7 +55,7 @@ struct Variable {
 
   bool trainable() const { return kind == Kind::kWeight; }
   /// True if checkpoints contain the variable.
-  bool is_saved() const { return kind != Kind::kConstant && kind != Kind::kSession; }
+  bool is_saved() const { return kind != Kind::kConstant && kind != Kind::kNarrow && kind != Kind::kSession; }
 };
 
 }  // namespace mtf

@@ -39,6 +39,10 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
   for (const ProgramVariable& v : variables) {
     if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
       entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
+      const Variable& shared = entries_[v.variable.name]->variable;
+      MTF_CHECK(shared.shape.size() == v.variable.shape.size() && shared.dtype == v.variable.dtype,
+                "`{}` is {} {} and shared as {} {}", v.variable.name, name_of(shared.dtype),
+                shared.shape.to_string(), name_of(v.variable.dtype), v.variable.shape.to_string());
       continue;
     }
     auto entry = std::make_shared<Entry>();

@@ -10,8 +10,8 @@ namespace mtf {
 namespace {
 
 /// Returns the bytes of the variables on one position of a stage, by Variable::Kind, without those in the host's memory.
-std::array<int64_t, 4> variable_bytes(const Program& program, int64_t stage) {
-  std::array<int64_t, 4> bytes{};
+std::array<int64_t, Variable::kKinds> variable_bytes(const Program& program, int64_t stage) {
+  std::array<int64_t, Variable::kKinds> bytes{};
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.on_host || (v.layout.pin && v.layout.pin->coordinate != stage)) continue;
     const Shape local = slice_shape(v.variable.shape, v.layout, program.mesh);
@@ -33,7 +33,7 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
   const std::vector<MemoryPlan::Position> step = position_memory(*programs[0]);
   const size_t stage = MemoryPlan::largest(step);
   for (const MemoryPlan::Position& position : step) memory.stages.push_back(position.total());
-  const std::array<int64_t, 4> variables = variable_bytes(*programs[0], static_cast<int64_t>(stage));
+  const auto variables = variable_bytes(*programs[0], static_cast<int64_t>(stage));
   add("weights", variables[static_cast<size_t>(Variable::Kind::kWeight)]);
   add("optimizer slots", variables[static_cast<size_t>(Variable::Kind::kSlot)]);
   add("statistics", variables[static_cast<size_t>(Variable::Kind::kStatistic)]);
@@ -44,6 +44,10 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     const MemoryPlan::Position& position = stages[std::min(stage, stages.size() - 1)];
     const std::string of = is_step ? "" : " of the evaluation";
     if (is_step) memory.step_bytes = position.total();
+    if (!is_step)
+      add("narrow weights" + of,
+          variable_bytes(*program,
+                         static_cast<int64_t>(stage))[static_cast<size_t>(Variable::Kind::kNarrow)]);
     add("inputs" + of, position.inputs);
     add("temporaries" + of, position.temporaries);
   }

@@ -14,6 +14,9 @@ namespace mtf {
 /// The largest number of bytes, on one position, of a result that share_operations keeps alive for a later reader.
 inline constexpr int64_t kSharedBytes = int64_t{1} << 20;
 
+/// Leaves out variables that the program neither reads nor sets: weights of which it reads narrow copies.
+Program drop_unread_variables(Program program);
+
 /// Makes the results of equal elementwise operations on the same operands once: the masks and weights that every
 /// layer casts, constants. Dropout is left alone.
 ///   %1 = cast(%w), .., %5 = cast(%w)   into   %1 = cast(%w)

@@ -1,0 +1,76 @@
+// Products with weights in fewer bits than they are trained in, for graphs that only infer (precision.infer).
+//
+//   use_narrow_products(graph, options);
+//   Tensor y = einsum({x, w}, {batch, hidden});      // w is a weight, or a view of one: a narrow copy of it is read
+//   const std::unique_ptr<Graph> conversion = graph.narrow_products()->conversion(0, 1);   // makes the copy
+//
+// Copies are variables of kind kNarrow. Programs of the conversion set them from the weights, before programs that infer
+// run; these no longer read the weights, unless something else than products does.
+//
+//   bfloat16  both factors are rounded to bfloat16; sums and the result are float32
+//   int8      x is rounded with a scale for each row, the weight with one for each column (int8_product.h)
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/ops/int8_product.h"
+
+namespace mtf {
+
+struct NarrowOptions {
+  DType type = DType::kInt8;  ///< kBFloat16 or kInt8
+  /// The number of parts into which layouts cut a dimension: the order of a copy in memory follows from it, and no result
+  /// does. Null: 1.
+  std::function<int64_t(const std::string& dimension)> parts = {};
+};
+
+/// The narrow copies of the weights of a graph.
+class NarrowProducts {
+ public:
+  explicit NarrowProducts(NarrowOptions options) : options_(std::move(options)) {}
+  NarrowProducts(const NarrowProducts&) = delete;
+
+  /// Returns the product of a and b summed down to `output`, whose dimensions are among theirs, if one of them is a weight.
+  /// Null: neither is one or both are, it has a dimension that is neither summed nor only in one of them, it sums more than
+  /// kMostInt8Products entries, or the other is float64.
+  Tensor product(const Tensor& a, const Tensor& b, const Shape& output);
+
+  /// The number of copies.
+  int64_t size() const { return std::ssize(copies_); }
+  /// The bytes of the weight of which copy `i` is made.
+  int64_t weight_bytes(int64_t i) const;
+  /// Returns a graph that sets the copies first ... last - 1 from the weights.
+  std::unique_ptr<Graph> conversion(int64_t first, int64_t last) const;
+
+ private:
+  struct Copy {
+    Tensor weight;  ///< the factor: a weight, or a view of one
+    Shape columns, summed;
+    const Variable* values = nullptr;
+    const Variable* scale = nullptr;  ///< null in bfloat16
+  };
+
+  const Copy& copy_of(const Tensor& weight, const Shape& columns, const Shape& summed);
+  Copy declare(const Tensor& weight, const Shape& columns, const Shape& summed) const;
+  bool fits_blocks(const Shape& columns, const Shape& summed) const;
+  Quantized codes_of(const Tensor& x, const Shape& summed);
+
+  NarrowOptions options_;
+  std::vector<Copy> copies_;
+  std::map<std::string, size_t> known_;  ///< indices into copies_, by what they are made of
+  /// The codes of what several products multiply (queries, keys and values are made of one tensor), with their order.
+  std::map<std::tuple<const Operation*, int, std::string>, Quantized> codes_;
+};
+
+/// Contractions with weights that are added from now on read narrow copies of these, if there are options.
+void use_narrow_products(Graph& graph, const std::optional<NarrowOptions>& options);
+
+}  // namespace mtf
