@@ -59,7 +59,7 @@ Tensor NarrowProducts::product(const Tensor& a, const Tensor& b, const Shape& ou
   const ContractionClasses classes = classify(x.shape(), weight.shape(), output);
   const bool is_known_type = x.dtype() == DType::kFloat32 || x.dtype() == DType::kBFloat16;
   if (!is_known_type || classes.batch.rank() > 0) return {};
-  if (options_.type == DType::kInt8 && classes.summed.size() > kMostInt8Products) return {};
+  if (classes.summed.size() < kLeastNarrowSum || classes.summed.size() > kMostInt8Products) return {};
   const Shape summed = weight.shape() - classes.columns;
   const Copy& copy = copy_of(weight, classes.columns, summed);
   Graph& graph = x.graph();

@@ -32,6 +32,9 @@ struct NarrowOptions {
   std::function<int64_t(const std::string& dimension)> parts = {};
 };
 
+/// Sums of fewer entries read the weight itself: rounding what they sum would take as long as they do (maps of heads).
+inline constexpr int64_t kLeastNarrowSum = 16;
+
 /// The narrow copies of the weights of a graph.
 class NarrowProducts {
  public:
@@ -39,8 +42,8 @@ class NarrowProducts {
   NarrowProducts(const NarrowProducts&) = delete;
 
   /// Returns the product of a and b summed down to `output`, whose dimensions are among theirs, if one of them is a weight.
-  /// Null: neither is one or both are, it has a dimension that is neither summed nor only in one of them, it sums more than
-  /// kMostInt8Products entries, or the other is float64.
+  /// Null: neither is one or both are, it has a dimension that is neither summed nor only in one of them, it sums fewer than
+  /// kLeastNarrowSum or more than kMostInt8Products entries, or the other is float64.
   Tensor product(const Tensor& a, const Tensor& b, const Shape& output);
 
   /// The number of copies.

@@ -21,6 +21,7 @@
 #include "engine/ops/convolution.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/int8_product.h"
 #include "engine/ops/moments.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
@@ -115,6 +116,23 @@ void dense(const std::string& filter, int64_t batch, int64_t in, int64_t out, DT
   report(filter, "dense" + shape, einsum({x, w}, {b, o}).operation());
   report(filter, "dense dx" + shape, einsum({dy, w}, {b, i}).operation());
   report(filter, "dense dw" + shape, einsum({dy, x}, {i, o}).operation());
+}
+
+/// Times the product of a few rows and a weight of each type that inference has, and the rounding of the rows.
+void inferred(const std::string& filter, int64_t rows, int64_t in, int64_t out) {
+  Graph graph;
+  const Dimension b{"batch", rows}, i{"in", in}, o{"out", out};
+  const std::string shape = " " + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out);
+  const auto product = [&](const std::string& type, DType dtype) -> const Operation& {
+    const Tensor x = graph.input("x " + type, {b, i}, dtype), w = graph.input("w " + type, {i, o}, dtype);
+    return graph.add<Einsum>(x, w, Shape{b, o}, DType::kFloat32);
+  };
+  report(filter, "inferred float32" + shape, product("float32", DType::kFloat32));
+  report(filter, "inferred bfloat16" + shape, product("bfloat16", DType::kBFloat16));
+  const Quantized codes = quantize_rows(graph.input("x", {b, i}), {i}),
+                  weight = quantize_weight(graph.input("w", {i, o}), {o}, {i}, true);
+  report(filter, "inferred int8" + shape, int8_product(codes, weight).operation());
+  report(filter, "inferred int8 rounding" + shape, codes.codes.operation());
 }
 
 void attention(const std::string& filter) {
@@ -241,6 +259,12 @@ int main(int argc, char** argv) {
   for (int64_t batch : {25, 200, 2000}) dense(filter, batch, 1024, 10);
   dense(filter, 2048, 256, 8192);
   dense(filter, 200, 784, 1024, DType::kBFloat16);
+  for (const int64_t rows : {1, 8, 32}) {
+    for (const auto& [in, out] : {std::pair(256, 256), {256, 1024}, {1024, 256}, {256, 8192}})
+      inferred(filter, rows, in, out);
+  }
+  for (const auto& [in, out] : {std::pair(768, 768), {768, 3072}, {3072, 768}, {768, 50304}})
+    inferred(filter, 1, in, out);
   attention(filter);
   for (const bool causal : {false, true}) {
     fused_attention(filter, 16, 4, 32, 32, causal);

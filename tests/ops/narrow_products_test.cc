@@ -194,7 +194,10 @@ TEST(NarrowProducts, LeaveOtherContractions) {
                                                  Initializer::zeros(), Variable::Kind::kSession));
   graph.set_output("of weights", einsum({w, v}, {kNarrowVector, kNarrowIds}));
   graph.set_output("with batch", einsum({x, each}, {kNarrowBatch}));
+  const Tensor few = graph.input("few", {kNarrowBatch, {"heads", 8}}),
+               map = graph.read(weight(graph, "map", {{"heads", 8}, kNarrowHidden}));
   graph.set_output("of a cache", einsum({x, cache}, {kNarrowBatch, kNarrowHidden}));
+  graph.set_output("of few", einsum({few, map}, {kNarrowBatch, kNarrowHidden}));
   EXPECT_EQ(graph.narrow_products()->size(), 0);
   EXPECT_THAT(partition(graph, Layouts::single()).to_string(), Not(HasSubstr("int8")));
 }

@@ -1,10 +1,10 @@
-"""Decoding by mtf-train and by CTranslate2: a translation model of random weights, float32, on the CPU.
+"""Decoding by mtf-train and by CTranslate2: a translation model of random weights on the CPU.
 
 Both have 3 + 3 layers, d_model 256, d_ff 1024, 8 heads, a vocabulary of 8192, inputs of 32 tokens, and write 64 tokens for
 each text: texts of random weights do not end by themselves, and scores that favour long texts keep a beam going. Rates are
 tokens of the best hypothesis in a second of the processor; start-up is not counted (mtf-train: the difference between a long
 run and a short one). Ratios are mtf-train / CTranslate2, medians of the rounds' own. With one thread, CTranslate2's OpenMP
-waits passively.
+waits passively. --type is that of weights in products (precision.infer and compute_type).
 """
 
 import statistics
@@ -48,6 +48,7 @@ def add_arguments(parser):
     numbers = lambda text: [int(number) for number in text.split(",")]
     parser.add_argument("--batches", type=numbers, default=[1, 8, 32], help="texts at a time")
     parser.add_argument("--beams", type=numbers, default=[1, 4], help="1 is greedy search")
+    parser.add_argument("--type", choices=["float32", "bfloat16", "int8"], default="float32")
     parser.add_argument("--tokens", type=int, default=32768, help="of all hypotheses in one measurement")
 
 
@@ -58,6 +59,7 @@ def decode_ours(session, threads, beam, batch, repeats):
     for count in (1 + repeats, 1):
         write_text(session.path("texts.txt"), count * batch, INPUT)
         arguments = ["run/config.yaml", "run.mode=infer", "infer.input=texts.txt", "infer.output=out.txt", *method]
+        arguments += [f"precision.infer={'same' if session.options.type == 'float32' else session.options.type}"]
         arguments += ["infer.length_penalty=5", f"infer.batch_size={batch}", f"infer.max_length={OUTPUT}"]
         costs.append(session.mtf_train(*arguments, threads=threads))
     return costs[0] - costs[1]
@@ -66,6 +68,7 @@ def decode_ours(session, threads, beam, batch, repeats):
 def start_ctranslate2(session, threads):
     sizes = {"layers": LAYERS, "width": WIDTH, "hidden": HIDDEN, "heads": HEADS, "vocabulary": VOCABULARY}
     arguments = [f"--{name}={value}" for name, value in sizes.items()]
+    arguments.append(f"--type={session.options.type}")
     command = session.peer("peers", "ctranslate2_decoding.py", session.path(f"ctranslate2_{threads}"), threads, *arguments)
     return Worker(
         "CTranslate2", command, threads, passive_threads(threads) if threads == 1 else {"OMP_NUM_THREADS": str(threads)}

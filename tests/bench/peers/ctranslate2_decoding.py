@@ -47,13 +47,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("directory")
     parser.add_argument("threads", type=int)
+    parser.add_argument("--type", default="float32")
     for name in ("layers", "width", "hidden", "heads", "vocabulary"):
         parser.add_argument(f"--{name}", type=int)
     options = parser.parse_args()
     pieces = ["</s>", *(f"t{i}" for i in range(1, options.vocabulary - 1)), "<pad>"]
     write_model(options, pieces)
     translator = ctranslate2.Translator(
-        options.directory, device="cpu", compute_type="float32", inter_threads=1, intra_threads=options.threads
+        options.directory, device="cpu", compute_type=options.type, inter_threads=1, intra_threads=options.threads
     )
 
     def decode(beam, batch, input, output, repeats):
