@@ -21,9 +21,11 @@ namespace mtf::testing {
 class DecodeRun {
  public:
   /// `vocabulary` is the number of ids of inputs and of targets. Replicas are checked.
-  DecodeRun(const std::string& model, int64_t vocabulary, const Layouts& layouts = Layouts::single())
+  DecodeRun(const std::string& model, int64_t vocabulary, const Layouts& layouts = Layouts::single(),
+            InferPrecision precision = InferPrecision::kSame)
       : session_(make_session(model, vocabulary, layouts)), weights_(make_weights(session_)) {
     weights_.initialize(1);
+    session_.config.precision.infer = precision;
   }
 
   void set(const std::string& name, const Values& values) {
@@ -44,7 +46,15 @@ class DecodeRun {
   }
   std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
     DecodePrograms programs(session_);
-    return Decoder(programs, weights_, options, 1).decode(texts);
+    const WeightsProgram read = program_of_weights(session_);
+    VariableStore weights(*session_.backend, read.program.mesh, read.program.variables,
+                          variable_store_options(session_, &weights_));
+    read.narrow.make(session_, weights, [this](VariableStore& some) {
+      for (const std::string& name : some.names()) {
+        if (some.variable(name).is_saved()) some.set(name, weights_.get(name));
+      }
+    });
+    return Decoder(programs, weights, options, 1).decode(texts);
   }
   void set_threads(int threads) { session_.config.run.threads.value = threads; }
   const Session& session() const { return session_; }
@@ -64,7 +74,7 @@ class DecodeRun {
   }
 
   static VariableStore make_weights(const Session& session) {
-    const Program program = program_of_weights(session);
+    const Program program = program_of_weights(session).program;
     return {*session.backend, program.mesh, program.variables, variable_store_options(session)};
   }
 

@@ -266,7 +266,7 @@ void restore_weights(const SafetensorsFile& file, VariableStore& variables, Rest
   std::vector<std::string> missing, there;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
-    if (variable.kind == Variable::Kind::kSlot) continue;
+    if (!is_initialized(variable)) continue;
     const StoredTensor* average = what == Restore::kAverages ? file.find(average_name(name)) : nullptr;
     if (const StoredTensor* stored = average ? average : file.find(name)) {
       set_stored(file, *stored, variable, variables);

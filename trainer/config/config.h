@@ -71,7 +71,7 @@ struct RunOptions {
 
 enum class ElementType { kFloat32, kBFloat16 };
 enum class SlotType { kFloat32, kBFloat16, kInt8 };
-enum class InferPrecision { kSame };
+enum class InferPrecision { kSame, kBFloat16, kInt8 };
 
 struct PrecisionOptions {
   ElementType activation = ElementType::kFloat32;
@@ -366,7 +366,13 @@ inline config::EnumNames enum_names(MatmulPrecision) {
           {"tf32", MatmulPrecision::kTf32},
           {"bfloat16", MatmulPrecision::kBFloat16}};
 }
-inline config::EnumNames enum_names(InferPrecision) { return {{"same", InferPrecision::kSame}}; }
+inline config::EnumNames enum_names(InferPrecision) {
+  return {{"same", InferPrecision::kSame},
+          {"bfloat16", InferPrecision::kBFloat16},
+          {"bf16", InferPrecision::kBFloat16},
+          {"int8", InferPrecision::kInt8}};
+}
+inline config::CommonNames common_names(InferPrecision) { return common_names(SlotType{}); }
 inline config::EnumNames enum_names(RecomputeWord) {
   return {{"none", RecomputeWord::kNone}, {"block", RecomputeWord::kBlock}, {"auto", RecomputeWord::kAuto}};
 }

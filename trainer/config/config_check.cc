@@ -95,6 +95,7 @@ class ConfigCheck {
     if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
     if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
     if (sound_.contains({"cluster", "devices"})) check_collectives();
+    if (sound_.contains({"precision", "devices"})) check_inference();
     check_patterns("train.trainable", config_.train.trainable);
     check_patterns("trace.tensors", config_.trace.tensors);
     check_patterns("optimizer.no_decay", config_.optimizer->no_decay);
@@ -329,10 +330,19 @@ class ConfigCheck {
     }
   }
 
+  bool has_gpus() const {
+    return std::ranges::any_of(config_.devices,
+                               [](const std::string& device) { return device.starts_with("cuda"); });
+  }
+
+  void check_inference() {
+    if (config_.precision.infer != InferPrecision::kInt8 || !has_gpus()) return;
+    error("precision.infer", "`precision.infer: int8` is for processors, and `devices` names a GPU",
+          "`bfloat16`, or `devices: cpu`");
+  }
+
   void check_collectives() {
-    const bool has_gpus = std::ranges::any_of(
-        config_.devices, [](const std::string& device) { return device.starts_with("cuda"); });
-    if (config_.cluster.collectives != Collectives::kNccl || has_gpus) return;
+    if (config_.cluster.collectives != Collectives::kNccl || has_gpus()) return;
     error("cluster.collectives", "`cluster.collectives: nccl` goes from GPU to GPU, and `devices` names none",
           "`gloo`, or `devices: cuda`");
   }

@@ -88,7 +88,12 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
       "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
       "several times as fast; bfloat16: the factors are rounded to bfloat16, which is faster on GPUs and on "
       "processors with AVX512-BF16. Sums stay float32");
-  visit("infer", options.infer, "precision of inference");
+  visit(
+      "infer", options.infer,
+      "weights of products where a model is only applied (evaluation, decoding, scoring, prediction); same: "
+      "as in training; bfloat16: both factors are rounded to it; int8: 8 bits with a scale for each output, "
+      "and activations with one for each token, on processors",
+      free_on_resume);
 }
 
 void describe(config::Visitor& visit, RelativeBatchSize& options) {

@@ -13,7 +13,6 @@
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/output.h"
-#include "trainer/decode/programs.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
@@ -67,6 +66,7 @@ using WeightSums = std::map<std::string, std::vector<double>>;
 
 void add_weights(const VariableStore& weights, WeightSums& sums) {
   for (const std::string& name : weights.names()) {
+    if (!weights.variable(name).is_saved()) continue;
     const std::vector<float> values = wide_values(weights, name);
     std::vector<double>& sum = sums[name];
     sum.resize(values.size());
@@ -165,6 +165,12 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
   set_means(sums, chosen.paths.size(), weights);
 }
 
+void load_weights(const ChosenWeights& chosen, const Session& session, const NarrowWeights& narrow,
+                  VariableStore& weights) {
+  load_weights(chosen, session, weights);
+  narrow.make(session, weights, [&](VariableStore& some) { load_weights(chosen, session, some); });
+}
+
 std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble) {
   if (ensemble.together) return {std::move(chosen)};
   std::vector<WeightGroup> groups;
@@ -225,12 +231,13 @@ GroupModels::GroupModels(const Session& session, const WeightGroup& group, const
 
 std::vector<const Program*> GroupModels::programs() const {
   std::vector<const Program*> programs;
-  for (const Program& program : programs_) programs.push_back(&program);
+  for (const WeightsProgram& member : programs_) programs.push_back(&member.program);
   return programs;
 }
 
 GroupWeights::GroupWeights(const Session& session, const GroupModels& models)
     : session_(session),
+      models_(models),
       all_(*session.backend, models.programs()[0]->mesh, {}, variable_store_options(session)) {
   for (const Program* program : models.programs()) {
     const std::string name = member_name(std::ssize(members_));
@@ -243,7 +250,7 @@ GroupWeights::GroupWeights(const Session& session, const GroupModels& models)
 void GroupWeights::load(const WeightGroup& group) {
   MTF_CHECK(group.size() == members_.size(), "{} checkpoints for {} members", group.size(), members_.size());
   for (size_t member = 0; member < group.size(); ++member)
-    load_weights(group[member], session_, *members_[member]);
+    load_weights(group[member], session_, models_.narrow(member), *members_[member]);
 }
 
 }  // namespace mtf

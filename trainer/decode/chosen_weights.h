@@ -15,6 +15,7 @@
 
 #include "engine/runtime/variable_store.h"
 #include "trainer/decode/ensemble.h"
+#include "trainer/decode/programs.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -35,9 +36,12 @@ struct ChosenWeights {
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
                                           std::string_view key);
 
-/// Loads (and averages) the chosen weights. Throws Error (kCheckpoint) when they do not fit the model or its
-/// vocabulary.
+/// Loads (and averages) the chosen weights, as far as `weights` has them. Throws Error (kCheckpoint) when they do not fit
+/// the model or its vocabulary.
 void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights);
+/// Does the same and makes the narrow weights from those that are loaded.
+void load_weights(const ChosenWeights& chosen, const Session& session, const NarrowWeights& narrow,
+                  VariableStore& weights);
 
 /// What predicts together: the weights of one model, or of the members of an ensemble.
 using WeightGroup = std::vector<ChosenWeights>;
@@ -66,17 +70,19 @@ class GroupModels {
   const Ensemble& ensemble() const { return ensemble_; }
   /// Programs whose variables are the weights of a member each.
   std::vector<const Program*> programs() const;
+  /// What makes the narrow weights of a member.
+  const NarrowWeights& narrow(size_t member) const { return programs_[member].narrow; }
 
  private:
   Ensemble ensemble_;
   std::vector<std::unique_ptr<Model>> models_;  ///< those that are not the session's
-  std::vector<Program> programs_;
+  std::vector<WeightsProgram> programs_;
 };
 
 /// The loaded weights of a group. Those of an ensemble's members stand below member_name().
 class GroupWeights {
  public:
-  /// The groups that are loaded have as many members as `models`.
+  /// The groups that are loaded have as many members as `models`, which must outlive the object.
   GroupWeights(const Session& session, const GroupModels& models);
 
   void load(const WeightGroup& group);
@@ -84,6 +90,7 @@ class GroupWeights {
 
  private:
   const Session& session_;
+  const GroupModels& models_;
   std::vector<std::unique_ptr<VariableStore>> members_;
   VariableStore all_;  ///< the variables of all members
 };

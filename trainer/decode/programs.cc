@@ -35,6 +35,7 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
 Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
                    const std::function<Tensor(Context& context, const Model& model)>& logits_of) {
   const std::vector<EnsembleMember>& members = environment.ensemble.members;
+  use_narrow_products(graph, environment.narrow);
   const auto wide_logits = [&](const EnsembleMember& member) {
     return cast(logits_of(*make_context(graph, environment, texts), *member.model), DType::kFloat32);
   };
@@ -176,7 +177,9 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
 DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble) {
   Layouts layouts = session.layouts;
   layouts.activation = of_fixed_sizes(layouts.activation);
-  DecodeEnvironment environment{session, *session.model->decoder(), std::move(layouts), ensemble};
+  std::optional<NarrowOptions> narrow = narrow_options(session.config, layouts);
+  DecodeEnvironment environment{session, *session.model->decoder(), std::move(layouts), ensemble,
+                                std::move(narrow)};
   if (ensemble.members.empty()) environment.ensemble.members.push_back({session.model.get()});
   return environment;
 }
@@ -207,16 +210,17 @@ DecodeProgram DecodePrograms::take_step(const DecodePlan& plan) {
   return std::move(steps_.extract(without_prefix(plan).key()).mapped());
 }
 
-Program program_of_weights(const Session& session, const Model* model) {
+WeightsProgram program_of_weights(const Session& session, const Model* model) {
   Ensemble alone;
   if (model != nullptr) alone.members.push_back({model});
   const DecodeEnvironment environment = decode_environment(session, alone);
   const int64_t any = length_bucket(1, environment.decoder.longest_text());
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
-  Program program = compiled(environment, *build_prefill(environment, plan));
+  const std::unique_ptr<Graph> graph = build_prefill(environment, plan);
+  Program program = compiled(environment, *graph);
   std::erase_if(program.variables,
                 [](const ProgramVariable& v) { return v.variable.kind == Variable::Kind::kSession; });
-  return program;
+  return {std::move(program), NarrowWeights(session, *graph, environment.layouts)};
 }
 
 }  // namespace mtf

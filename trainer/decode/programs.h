@@ -16,6 +16,7 @@
 #include "engine/runtime/executor.h"
 #include "models/text_decoder.h"
 #include "trainer/decode/ensemble.h"
+#include "trainer/session/narrow_weights.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -44,13 +45,19 @@ struct DecodeEnvironment {
   const TextDecoder& decoder;
   Layouts layouts;  ///< the session's layouts without rules for dimensions whose sizes depend on the texts
   Ensemble ensemble = {};
+  std::optional<NarrowOptions> narrow = {};  ///< of products with weights (narrow_weights.h)
 };
 
 DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble = {});
 
-/// Returns a program whose variables are the weights of `model` (by default the session's) under the layouts of the
-/// session, for a run that only decodes. Throws Error (kConfig) when the layout does not fit the model.
-Program program_of_weights(const Session& session, const Model* model = nullptr);
+/// A program whose variables are the weights of a model, for a run that only decodes.
+struct WeightsProgram {
+  Program program;
+  NarrowWeights narrow;
+};
+/// Returns it for the weights of `model` (by default the session's) under the layouts of the session. Throws Error (kConfig)
+/// when the layout does not fit the model.
+WeightsProgram program_of_weights(const Session& session, const Model* model = nullptr);
 
 /// Returns the context for building a graph for `texts` texts.
 std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts);

@@ -87,17 +87,22 @@ class RunningMetric {
 }  // namespace
 
 Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
-                     VariableStore& variables)
+                     VariableStore& variables, NarrowWeights narrow)
     : session_(session),
       sets_(std::move(sets)),
       batch_size_(evaluate_batch_size(session.config, session.layouts)),
       part_(part_of(program, hosting_of(session.config))),
-      executor_(std::move(program), *session.backend, variables, executor_options(session)) {
+      narrow_(std::move(narrow)),
+      weights_(*session.backend, program.mesh, program.variables,
+               variable_store_options(session, &variables)),
+      executor_(std::move(program), *session.backend, weights_, executor_options(session)) {
+  weights_.share_as("", variables);
   if (std::ranges::any_of(sets_, asks_for_texts))
-    text_metrics_ = std::make_unique<TextMetrics>(session, variables);
+    text_metrics_ = std::make_unique<TextMetrics>(session, weights_);
 }
 
 std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
+  narrow_.make(session_, weights_);
   std::vector<Evaluation> results;
   for (const EvaluationSet& set : sets_) {
     std::optional<Evaluation> result = evaluate(set, step, stop);
@@ -209,10 +214,11 @@ namespace {
 /// Measures weights and reports the results.
 class CheckpointEvaluation {
  public:
-  CheckpointEvaluation(const Session& session, Evaluator& evaluator, VariableStore& variables)
-      : session_(session), evaluator_(evaluator), variables_(variables) {}
+  CheckpointEvaluation(const Session& session, Evaluator& evaluator, const NarrowWeights& narrow,
+                       VariableStore& variables)
+      : session_(session), evaluator_(evaluator), narrow_(narrow), variables_(variables) {}
 
-  void load(const ChosenWeights& weights) { load_weights(weights, session_, variables_); }
+  void load(const ChosenWeights& weights) { load_weights(weights, session_, narrow_, variables_); }
 
   /// Measures what is loaded.
   void measure(const ChosenWeights& weights) {
@@ -232,6 +238,7 @@ class CheckpointEvaluation {
  private:
   const Session& session_;
   Evaluator& evaluator_;
+  const NarrowWeights& narrow_;
   VariableStore& variables_;
 };
 
@@ -264,6 +271,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
   Program program = compile(session, *graph);
+  const NarrowWeights narrow(session, *graph, session.layouts);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   // Another process may see one checkpoint more of a job that trains.
   std::vector<ChosenWeights> chosen;
@@ -281,7 +289,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
-  CheckpointEvaluation evaluation(session, evaluator, variables);
+  CheckpointEvaluation evaluation(session, evaluator, narrow, variables);
   if (config.evaluate.follow) {
     follow_checkpoints(session, {[&](const ChosenWeights& weights) { evaluation.load(weights); },
                                  [&](const ChosenWeights& weights) { evaluation.measure(weights); }});

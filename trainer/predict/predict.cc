@@ -22,6 +22,7 @@
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/feed.h"
+#include "trainer/session/narrow_weights.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -35,15 +36,19 @@ std::unique_ptr<Graph> prediction_graph(const Session& session, const std::vecto
   return build_prediction(*session.model, features, rows,
                           {.precision = precision_of(session.config),
                            .expert_parts = expert_parts(session.layouts),
-                           .keep_probabilities = session.config.infer.format == InferFormat::kJsonl});
+                           .keep_probabilities = session.config.infer.format == InferFormat::kJsonl,
+                           .narrow = narrow_options(session.config, session.layouts)});
+}
+
+Program compiled(const Session& session, const Graph& graph) {
+  Diagnostics diagnostics;
+  check_layouts(graph, session.layouts, diagnostics);
+  diagnostics.throw_if_errors();
+  return compile(session, graph);
 }
 
 Program prediction_program(const Session& session, const std::vector<Feature>& features, int64_t rows) {
-  const std::unique_ptr<Graph> graph = prediction_graph(session, features, rows);
-  Diagnostics diagnostics;
-  check_layouts(*graph, session.layouts, diagnostics);
-  diagnostics.throw_if_errors();
-  return compile(session, *graph);
+  return compiled(session, *prediction_graph(session, features, rows));
 }
 
 /// The rows of a batch for `examples` examples: infer.batch_size or fewer, a power of two for each of the parts into which
@@ -270,7 +275,9 @@ void predict(Session& session, Diagnostics& diagnostics) {
   check_features(session, input.features());
   session.train_data = input.source ? input.source : std::make_shared<DeclaredSource>(input.features());
   const int64_t rows = batch_rows(session, std::nullopt);
-  Program program = prediction_program(session, input.features(), rows);
+  const std::unique_ptr<Graph> graph = prediction_graph(session, input.features(), rows);
+  Program program = compiled(session, *graph);
+  const NarrowWeights narrow(session, *graph, session.layouts);
   if (input.source) make_prediction_lines(program, *input.source, {}, config.mark("infer.input"));
   check_memory_of(session, input.features(), program, rows);
   std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(chosen)}};
@@ -285,7 +292,7 @@ void predict(Session& session, Diagnostics& diagnostics) {
     if (!input.source)
       lines = std::make_unique<PairedLines>(
           communicator, LineFiles{config.infer.input.text, {}, {}, config.data.text_limit()});
-    load_weights(group.front(), session, weights);
+    load_weights(group.front(), session, narrow, weights);
     std::optional<TextOutput> output;
     if (session.processes->is_first())
       output.emplace(config.infer.output, newest_step(group), [&] {

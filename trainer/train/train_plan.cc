@@ -251,7 +251,10 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   warn_of_positions(session, diagnostics);
   check_labels(session, step->classes, plan.evaluation_sets);
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
-  if (evaluation) plan.evaluation = compile(session, *evaluation);
+  if (evaluation) {
+    plan.evaluation = compile(session, *evaluation);
+    plan.narrow = NarrowWeights(session, *evaluation, session.layouts);
+  }
   const DecodingNeed decoding = evaluation_decoding(session, plan.evaluation_sets);
   const Program* const evaluated = plan.evaluation ? &*plan.evaluation : nullptr;
   const MemoryUse use = memory_use(session, true, plan.evaluation_sets, decoding.bytes);

@@ -61,7 +61,8 @@ Config ConfigText::load() const {
 std::vector<Variable> ConfigText::variables() const {
   try {
     Diagnostics diagnostics;
-    const Session session = open_session({path_}, {"run.mode=explain", "distill=null"}, diagnostics);
+    const Session session =
+        open_session({path_}, {"run.mode=explain", "distill=null", "precision.infer=same"}, diagnostics);
     const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
     diagnostics.throw_if_errors();
     std::vector<Variable> variables;

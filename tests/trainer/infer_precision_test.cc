@@ -1,0 +1,94 @@
+// Tests that texts which are written with weights in fewer bits are nearly those of float32, and the same alone, among
+// others and on every layout.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "tests/trainer/decode_testing.h"
+
+namespace mtf::testing {
+namespace {
+
+constexpr int64_t kNarrowVocabulary = 30;
+constexpr const char* kNarrowModel =
+    "{type: bitransformer, d_model: 32, max_length: 16, vocab_divisor: 32, "
+    "layer_defaults: {SelfAttention: {num_heads: 4, key_value_size: 8}, "
+    "EncDecAttention: {num_heads: 4, num_memory_heads: 2, key_value_size: 8, combine_dims: false}, "
+    "DenseReluDense: {hidden_size: 64, activation: [swish, linear]}}, "
+    "encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}, "
+    "decoder: {num_layers: 2, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
+
+std::vector<GivenText> narrow_texts() {
+  std::vector<GivenText> given;
+  for (int32_t row = 0; row < 8; ++row) {
+    GivenText text{.inputs = {}, .prefix = {}, .limit = 6 + row % 4, .number = static_cast<uint64_t>(row)};
+    for (int32_t i = 0; i < 2 + row; ++i) text.inputs.push_back(2 + (7 * i + row) % 27);
+    text.inputs.push_back(kEosId);
+    given.push_back(std::move(text));
+  }
+  return given;
+}
+
+std::vector<Written> written(InferPrecision precision, const std::vector<GivenText>& texts,
+                             const DecodeOptions& options, const Layouts& layouts = Layouts::single()) {
+  DecodeRun run(kNarrowModel, kNarrowVocabulary, layouts, precision);
+  run.set_varied(0.3);
+  return run.decode(texts, options);
+}
+
+void expect_same_texts(const std::vector<Written>& actual, const std::vector<Written>& expected,
+                       double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t text = 0; text < actual.size(); ++text) {
+    ASSERT_EQ(actual[text][0].tokens, expected[text][0].tokens) << "text " << text;
+    for (size_t i = 0; i < actual[text][0].log_probs.size(); ++i)
+      ASSERT_NEAR(actual[text][0].log_probs[i], expected[text][0].log_probs[i], tolerance) << "text " << text;
+  }
+}
+
+class NarrowTexts : public ::testing::TestWithParam<InferPrecision> {};
+INSTANTIATE_TEST_SUITE_P(Types, NarrowTexts,
+                         ::testing::Values(InferPrecision::kBFloat16, InferPrecision::kInt8),
+                         [](const auto& info) {
+                           return info.param == InferPrecision::kInt8 ? "int8" : "bfloat16";
+                         });
+
+TEST_P(NarrowTexts, BeginLikeThoseOfFloat32) {
+  const DecodeOptions greedy{.method = GreedyMethod{}};
+  const auto wide = written(InferPrecision::kSame, narrow_texts(), greedy),
+             narrow = written(GetParam(), narrow_texts(), greedy);
+  for (size_t text = 0; text < wide.size(); ++text) {
+    ASSERT_EQ(narrow[text][0].tokens[0], wide[text][0].tokens[0]);
+    EXPECT_NEAR(narrow[text][0].log_probs[0], wide[text][0].log_probs[0], 0.1);
+    EXPECT_NE(narrow[text][0].log_probs[0], wide[text][0].log_probs[0]);
+  }
+}
+
+TEST_P(NarrowTexts, DoNotDependOnTextsBesideThem) {
+  for (const bool beam : {false, true}) {
+    DecodeOptions options{.beam_size = 3};
+    if (!beam) options = {.method = GreedyMethod{}};
+    const auto together = written(GetParam(), narrow_texts(), options);
+    for (size_t i = 0; i < together.size(); ++i)
+      expect_same_texts(written(GetParam(), {narrow_texts()[i]}, options), {together[i]}, 0);
+  }
+}
+
+TEST_P(NarrowTexts, AreTheSameOnEveryLayout) {
+  const DecodeOptions options{.beam_size = 2};
+  const auto one = written(GetParam(), narrow_texts(), options);
+  for (const auto& [mesh, layout, parameters] : {std::array{"x:2", "batch:x", ""},
+                                                 {"x:8", "batch:x", ""},
+                                                 {"x:2", "heads:x;d_ff:x;vocab:x", ""},
+                                                 {"x:2;y:2", "batch:x;heads:y;d_ff:y", ""},
+                                                 {"x:4", "d_ff:x;vocab:x", ""},
+                                                 {"x:2", "batch:x", "d_model:x"}}) {
+    SCOPED_TRACE(layout);
+    expect_same_texts(written(GetParam(), narrow_texts(), options, layouts(mesh, layout, parameters)), one,
+                      GetParam() == InferPrecision::kInt8 ? 1e-6 : 2e-2);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing
