@@ -1,6 +1,6 @@
 // Element types of tensors. bfloat16 is a storage type: kernels widen it to float32 and round once when they
-// store (products may multiply it as it is: matmul_precision.h). int8 and uint8 hold the codes of optimizer
-// slots (engine/core/slot_code.h), with which nothing computes.
+// store (products may multiply it as it is: matmul_precision.h). int8 and uint8 hold codes: of optimizer slots
+// (engine/core/slot_code.h), and of the factors of products in inference (engine/ops/int8_product.h).
 #pragma once
 
 #include <bit>
