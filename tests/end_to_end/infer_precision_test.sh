@@ -50,14 +50,14 @@ def lines(name): return open(name).read().splitlines()
 texts = lines("same.txt")
 scores = [float(x) for x in lines("same.scores")]
 wide = json.loads(lines("same.evaluation")[0])
-for type, most in ("bfloat16", 0.02), ("int8", 0.05):
+for type, most in ("bfloat16", 0.1), ("int8", 0.2):
     equal = sum(a == b for a, b in zip(lines(type + ".txt"), texts, strict=True))
     worst = max(abs(float(a) - b) / max(1, abs(b)) for a, b in zip(lines(type + ".scores"), scores, strict=True))
     narrow = json.loads(lines(type + ".evaluation")[0])
     loss = abs(narrow["loss"] / wide["loss"] - 1)
     print(f"{type}: {equal} of {len(texts)} texts, scores to {worst:.2g}, loss to {loss:.2g}")
     assert equal >= 0.8 * len(texts), (type, equal)
-    assert 0 < worst < most and 0 < loss < most, (type, worst, loss)
+    assert 0 < worst < most and 0 < loss < most / 5, (type, worst, loss)
     assert abs(narrow["bleu"] - wide["bleu"]) < 10, (narrow["bleu"], wide["bleu"])
 END
 
@@ -131,7 +131,7 @@ done
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=explained run.mode=explain precision.infer=int8
 expect_text "narrow weights of the evaluation"
 expect_exit 1 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB
-weights() { grep -o '[0-9.]* [kMG]*B  weights' out | head -n 1; }
+weights() { grep -o '[0-9.,]* [A-Za-z]*B  weights' out | head -n 1; }
 wide=$(weights)
 expect_exit 1 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB precision.infer=int8
 echo "weights in float32: $wide, int8: $(weights)"
