@@ -111,8 +111,8 @@ std::map<std::string, Values> metrics(const Case& c, const Precision& precision)
   return run_on_mesh(*graph, Layouts::single(), feeds).outputs;
 }
 
-std::string language_model(const std::string& keys, const std::string& attention = {},
-                           const std::string& feed_forward = {}) {
+std::string narrow_language_model(const std::string& keys, const std::string& attention = {},
+                                  const std::string& feed_forward = {}) {
   return fmt::format(
       "{{type: lm, d_model: 16, num_layers: 2, max_length: 8, vocab_divisor: 8, {} block: [SelfAttention: "
       "{{num_heads: 4, key_value_size: 4, dropout: 0.1, {}}}, DenseReluDense: {{hidden_size: 32, dropout: "
@@ -155,27 +155,31 @@ std::vector<Case> cases() {
        "{dense: "
        "{output: {io: 6}}}]}",
        kVectors},
-      {"lm", language_model(""), kTexts},
-      {"lm_sinusoid", language_model("positions: sinusoid, token_dropout: 0.1,"), kTexts},
+      {"lm", narrow_language_model(""), kTexts},
+      {"lm_sinusoid", narrow_language_model("positions: sinusoid, token_dropout: 0.1,"), kTexts},
       {"lm_relative",
-       language_model("positions: none,", "relative_attention_type: bias_shared",
-                      "activation: [gelu, linear]"),
+       narrow_language_model("positions: none,", "relative_attention_type: bias_shared",
+                             "activation: [gelu, linear]"),
        kTexts},
       {"lm_relative_of_each_layer",
-       language_model("positions: none,", "relative_attention_type: bias, num_memory_heads: 1"), kTexts},
+       narrow_language_model("positions: none,", "relative_attention_type: bias, num_memory_heads: 1"),
+       kTexts},
       {"lm_rotary",
-       language_model("positions: none,", "rotary: true, num_memory_heads: 2",
-                      "activation: [swish, linear], bias: true"),
+       narrow_language_model("positions: none,", "rotary: true, num_memory_heads: 2",
+                             "activation: [swish, linear], bias: true"),
        kTexts},
       {"lm_shared_kv",
-       language_model("", "shared_kv: true, extra_logit: 0, fold_scaling_into_initializer: false"), kTexts},
-      {"lm_unshared",
-       language_model("shared_embedding_and_softmax: false, label_smoothing: 0.1, z_loss: 0.001,"), kTexts},
-      {"lm_rezero",
-       language_model("sublayers: {per_layer: [call_layer, dropout: 0.1, rezero: 0.1, residual], final: "
-                      "[layer_norm]},"),
+       narrow_language_model("", "shared_kv: true, extra_logit: 0, fold_scaling_into_initializer: false"),
        kTexts},
-      {"lm_prefix", language_model("input_full_attention: true, loss_on_targets_only: true,"), kTexts},
+      {"lm_unshared",
+       narrow_language_model("shared_embedding_and_softmax: false, label_smoothing: 0.1, z_loss: 0.001,"),
+       kTexts},
+      {"lm_rezero",
+       narrow_language_model(
+           "sublayers: {per_layer: [call_layer, dropout: 0.1, rezero: 0.1, residual], final: "
+           "[layer_norm]},"),
+       kTexts},
+      {"lm_prefix", narrow_language_model("input_full_attention: true, loss_on_targets_only: true,"), kTexts},
       {"lm_local",
        "{type: lm, d_model: 16, num_layers: 2, max_length: 8, vocab_divisor: 8, block: [LocalSelfAttention: "
        "{num_heads: 4, key_value_size: 4, radius: 3, dropout: 0.1}, DenseReluDense: {hidden_size: 32}]}",
