@@ -151,6 +151,7 @@ class CacheMoves {
       sources = slices_of(from, name_, from_device_);
       results = slices_of(to, name_, to_device_);
     }
+    if (sources.empty()) return;  // the positions of another process have the cache
     blocks_ = RowBlocks(sources[0].shape, results[0].shape, filled, size_of(dtype));
     add(sources, results, rows);
   }
