@@ -152,9 +152,9 @@ ContractionClasses classify(const Shape& a, const Shape& b, const Shape& output)
   return classes;
 }
 
-MatmulPrecision Einsum::precision_of(const Tensor& a, const Tensor& b, const Shape& output) {
-  const ContractionClasses classes = classify(a.shape(), b.shape(), output);
-  if (classes.rows.rank() + classes.columns.rank() == 0) return MatmulPrecision::kFull;
+MatmulPrecision Einsum::precision_of(const Tensor& a, const Tensor& b) {
+  const bool is_inner_product = a.shape().rank() == b.shape().rank() && a.shape() - b.shape() == Shape();
+  if (is_inner_product) return MatmulPrecision::kFull;
   return precision_for(a.dtype(), a.graph().matmul_precision());
 }
 

@@ -39,7 +39,7 @@ class Einsum final : public OperationBase<Einsum> {
  public:
   Einsum(const Tensor& a, const Tensor& b, const Shape& output) : Einsum(a, b, output, a.dtype()) {}
   Einsum(const Tensor& a, const Tensor& b, const Shape& output, DType dtype)
-      : OperationBase({a, b}, {{output, dtype}}), precision(precision_of(a, b, output)) {}
+      : OperationBase({a, b}, {{output, dtype}}), precision(precision_of(a, b)) {}
   std::string_view name() const override { return "einsum"; }
   Tensor wide_sum() const override;
   std::string attributes() const override { return std::string(short_name(precision)); }
@@ -58,7 +58,7 @@ class Einsum final : public OperationBase<Einsum> {
   MatmulPrecision precision;  ///< kFull without rows and columns: inner products are no matrix products
 
  private:
-  static MatmulPrecision precision_of(const Tensor& a, const Tensor& b, const Shape& output);
+  static MatmulPrecision precision_of(const Tensor& a, const Tensor& b);
 };
 
 /// The dimensions of a contraction by class; `columns` are in the order of b, the others in the order of a.
