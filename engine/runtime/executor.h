@@ -33,7 +33,7 @@
 namespace mtf {
 
 struct ExecutorOptions {
-  int threads = 1;  ///< of a workspace of its own
+  int threads = 1;  ///< where the executor has a workspace of its own
   uint64_t seed = 1;
   /// Every position computes all values that it holds, and replicas are compared bit for bit.
   bool check_replicas = false;

@@ -93,18 +93,19 @@ int64_t kernel_scratch_bytes(const Program& program, Backend& backend) {
 }
 
 PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator& communicator,
-                                 VariableStore& variables, SharedMemory& temporaries, uint64_t seed,
+                                 VariableStore& variables, Workspace& workspace, uint64_t seed,
                                  bool replicate)
     : program_(std::move(program)),
       backend_(backend),
       communicator_(communicator),
       variables_(variables),
+      threads_(workspace.pool.threads()),
       seed_(seed),
       replicate_(replicate),
       mesh_(program_.mesh, hosting_of(&communicator)),
       groups_(mesh_),
       memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
-  allocate(temporaries);
+  allocate(workspace.temporaries);
   segments_ = prepare(program_.instructions);
   // A run ends when all collectives have, also those that nothing waits for.
   if (last_start_.instruction != nullptr && !pending_of_.contains(last_start_.instruction->outputs[0]))
@@ -198,7 +199,7 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
     }
   }
   for (PreparedSegment& segment : segments) {
-    if (auto* local = std::get_if<KernelSteps>(&segment.steps))
+    if (auto* local = std::get_if<KernelSteps>(&segment.steps); local && local->coordinates < threads_)
       local->ends = concurrent_steps(program_, local->steps);
   }
   return segments;

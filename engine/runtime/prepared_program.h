@@ -68,7 +68,8 @@ struct KernelSteps {
   Copies computed;  ///< copies of the results
   int64_t coordinates = 1;
   std::vector<KernelStep> steps;
-  std::vector<size_t> ends = {};  ///< of groups of steps that may run at the same time (concurrent_steps)
+  /// Where groups of steps end that may run at the same time (concurrent_steps). Empty with a coordinate for each thread.
+  std::vector<size_t> ends = {};
 };
 
 /// Runs a collective within this process.
@@ -111,7 +112,7 @@ class PreparedProgram {
   /// Prepares the positions hosted by the communicator's process. With `replicate` every position stores and
   /// computes all values that it holds.
   PreparedProgram(Program program, Backend& backend, Communicator& communicator, VariableStore& variables,
-                  SharedMemory& temporaries, uint64_t seed, bool replicate);
+                  Workspace& workspace, uint64_t seed, bool replicate);
 
   const Program& program() const { return program_; }
   const HostedMesh& mesh() const { return mesh_; }
@@ -155,6 +156,7 @@ class PreparedProgram {
   Backend& backend_;
   Communicator& communicator_;
   VariableStore& variables_;
+  const int threads_;
   const uint64_t seed_;
   const bool replicate_;
   const HostedMesh mesh_;

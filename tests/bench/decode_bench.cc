@@ -2,8 +2,8 @@
 //
 //   decode_bench FOLDER SIZE SECONDS [THREADS]
 //
-// prints "images/s" over all .png, .jpg and .jpeg files below FOLDER (each class is a subfolder) and a hash of all pixels
-// of one pass. `bench.py images` runs it beside Pillow.
+// prints "images/s" over all .png, .jpg and .jpeg files below FOLDER (each class is a subfolder) and a hash of the pixels that
+// one pass gives. `bench.py images` runs it beside Pillow.
 #include <fmt/format.h>
 
 #include <cstdlib>

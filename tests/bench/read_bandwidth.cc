@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kStreams = 4;
 constexpr int64_t kBytes = 256 << 20;
-constexpr int64_t kWords = kBytes / sizeof(uint64_t) / kStreams;  // of a stream
+constexpr int64_t kWords = kBytes / sizeof(uint64_t) / kStreams;  // in a stream
 constexpr int64_t kBlock = 32;                                    // words of a stream at a time
 constexpr size_t kHugePage = 2 << 20;
 constexpr int kRounds = 9;

@@ -151,6 +151,28 @@ backward_sentences() {
   done
 }
 
+# backward_translator D_MODEL HEAD HIDDEN: prints the sections `data` and `model` of a translator of backward_sentences, to
+# which keys of `model` may be added.
+backward_translator() {
+  cat << YAML
+data:
+  train: {type: parallel, inputs: train.in, targets: train.out}
+  vocabulary: {type: sentencepiece, size: 300}
+  sequence_length: 48
+  cache: cache
+model:
+  type: bitransformer
+  d_model: $1
+  max_length: 48
+  layer_defaults:
+    SelfAttention: {num_heads: 4, key_value_size: $2}
+    EncDecAttention: {num_heads: 4, key_value_size: $2}
+    DenseReluDense: {hidden_size: $3}
+  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
+  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+YAML
+}
+
 # mnist_data: prints arguments that replace Fashion-MNIST by synthetic data.
 mnist_data() {
   [ -e train-images ] || { make_idx train 400; make_idx test 150; }

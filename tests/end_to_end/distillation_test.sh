@@ -6,28 +6,16 @@ use_python
 
 # ---- Translation: sentences backwards ----
 backward_sentences
-cat > student.yaml << 'YAML'
-data:
-  train: {type: parallel, inputs: train.in, targets: train.out}
-  vocabulary: {type: sentencepiece, size: 300}
-  sequence_length: 48
-  cache: cache
-model:
-  type: bitransformer
-  d_model: 16
-  max_length: 48
+{
+  backward_translator 16 4 32
+  cat << 'YAML'
   dropout: 0.1
-  layer_defaults:
-    SelfAttention: {num_heads: 4, key_value_size: 4}
-    EncDecAttention: {num_heads: 4, key_value_size: 4}
-    DenseReluDense: {hidden_size: 32}
-  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
-  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
 train: {steps: 40, batch_size: 16, log_every: 1}
 checkpoint: {every: 20, keep_last: 3}
 optimizer: {type: adam, epsilon: 1e-5}
 learning_rate: 0.002
 YAML
+} > student.yaml
 cat > teacher.yaml << 'YAML'
 include: student.yaml
 model:

@@ -5,25 +5,13 @@ source "$2/tests/end_to_end/common.sh"
 use_python
 
 backward_sentences
-cat > translate.yaml << 'YAML'
-data:
-  train: {type: parallel, inputs: train.in, targets: train.out}
-  vocabulary: {type: sentencepiece, size: 300}
-  sequence_length: 48
-  cache: cache
-model:
-  type: bitransformer
-  d_model: 32
-  max_length: 48
-  layer_defaults:
-    SelfAttention: {num_heads: 4, key_value_size: 8}
-    EncDecAttention: {num_heads: 4, key_value_size: 8}
-    DenseReluDense: {hidden_size: 64}
-  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
-  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+{
+  backward_translator 32 8 64
+  cat << 'YAML'
 train: {steps: 300, batch_size: 16, log_every: 100}
 checkpoint: {every: 100, keep_last: 3}
 YAML
+} > translate.yaml
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=a
 mkdir b
 cp a/vocabulary.model b

@@ -5,26 +5,14 @@ source "$2/tests/end_to_end/common.sh"
 use_python
 
 backward_sentences
-cat > translate.yaml << 'YAML'
-data:
-  train: {type: parallel, inputs: train.in, targets: train.out}
-  vocabulary: {type: sentencepiece, size: 300}
-  sequence_length: 48
-  cache: cache
-model:
-  type: bitransformer
-  d_model: 64
-  max_length: 48
-  layer_defaults:
-    SelfAttention: {num_heads: 4, key_value_size: 16}
-    EncDecAttention: {num_heads: 4, key_value_size: 16}
-    DenseReluDense: {hidden_size: 128}
-  encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}
-  decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}
+{
+  backward_translator 64 16 128
+  cat << 'YAML'
 train: {steps: 400, batch_size: 16, log_every: 100}
 evaluate: {every: 200, datasets: {dev: {type: parallel, inputs: test.in, targets: test.out, metrics: [loss, bleu]}}}
 checkpoint: {every: 200, keep_last: 2}
 YAML
+} > translate.yaml
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=run
 
 # decode MODE TYPE ARGUMENT...: prints the results; standard error is written to $work/said.

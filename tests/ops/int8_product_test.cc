@@ -147,7 +147,7 @@ TEST(Int8Product, IsThatOfTheNearestCodes) {
             std::max(largest_error, std::abs(exact - expected) / (8 * static_cast<double>(1 + row)));
       }
     }
-    EXPECT_LT(largest_error, 0.05);  // of the standard deviation of a sum
+    EXPECT_LT(largest_error, 0.05);  // in standard deviations of a sum
   }
 }
 

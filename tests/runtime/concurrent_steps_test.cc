@@ -23,8 +23,8 @@ void for_each_segment(const Program& program, const Look& look) {
   const std::shared_ptr<Backend> backend = test_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   InProcessCommunicator communicator;
-  SharedMemory temporaries(*backend);
-  const PreparedProgram prepared(program, *backend, communicator, variables, temporaries, 1, false);
+  Workspace workspace(*backend, 8);  // more threads than positions
+  const PreparedProgram prepared(program, *backend, communicator, variables, workspace, 1, false);
   for (const PreparedSegment& segment : prepared.segments()) {
     if (const auto* local = std::get_if<KernelSteps>(&segment.steps)) look(local->steps, local->ends);
   }
@@ -72,7 +72,7 @@ TEST(ConcurrentSteps, DoNotWriteWhatOthersOfTheirGroupTouch) {
         ASSERT_LT(begin, end);
         ASSERT_LE(end - begin, kMostConcurrentSteps);
         joined += end - begin - 1;
-        std::map<const std::byte*, size_t> writer;  // of each byte
+        std::map<const std::byte*, size_t> writer;  // for each byte, the step that writes it
         for (const bool checks : {false, true}) {
           for (size_t i = begin; i < end; ++i) {
             const KernelStep& step = steps[i];

@@ -130,8 +130,8 @@ TEST(MemoryPlan, ScratchIsThatOfTheKernelsThatAreMade) {
     const std::shared_ptr<Backend> backend = test_backend();
     VariableStore variables(*backend, program.mesh, program.variables);
     InProcessCommunicator communicator;
-    SharedMemory temporaries(*backend);
-    const PreparedProgram prepared(program, *backend, communicator, variables, temporaries, 1, false);
+    Workspace workspace(*backend, 1);
+    const PreparedProgram prepared(program, *backend, communicator, variables, workspace, 1, false);
     EXPECT_EQ(kernel_scratch_bytes(program, *backend),
               whole_pages(static_cast<int64_t>(prepared.scratch_bytes())));
     ++planned;

@@ -70,14 +70,8 @@ std::map<std::string, Values> texts() {
 }
 
 std::vector<GivenText> given_texts() {
-  std::vector<GivenText> given;
-  for (int32_t row = 0; row < 5; ++row) {
-    GivenText text{.inputs = {}, .prefix = {}, .limit = 6 + row, .number = static_cast<uint64_t>(row)};
-    for (int32_t i = 0; i < 2 + row; ++i) text.inputs.push_back(2 + (7 * i + row) % 12);
-    text.inputs.push_back(kEosId);
-    if (row == 3) text.prefix = {4, 5};
-    given.push_back(std::move(text));
-  }
+  std::vector<GivenText> given = growing_texts(5, 12);
+  given[3].prefix = {4, 5};
   return given;
 }
 

@@ -5,18 +5,48 @@
 //   run.decode(texts, {.beam_size = 4})[0][0].tokens
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "data/vocabulary/vocabulary.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 #include "trainer/decode/decoder.h"
 
 namespace mtf::testing {
+
+/// Returns `count` texts, each an entry longer than the one before, of `different` tokens.
+inline std::vector<GivenText> growing_texts(int32_t count, int32_t different) {
+  std::vector<GivenText> given;
+  for (int32_t row = 0; row < count; ++row) {
+    GivenText text{.inputs = {}, .prefix = {}, .limit = 6 + row, .number = static_cast<uint64_t>(row)};
+    for (int32_t i = 0; i < 2 + row; ++i) text.inputs.push_back(2 + (7 * i + row) % different);
+    text.inputs.push_back(kEosId);
+    given.push_back(std::move(text));
+  }
+  return given;
+}
+
+inline void expect_equal_texts(const std::vector<Written>& actual, const std::vector<Written>& expected,
+                               double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t text = 0; text < actual.size(); ++text) {
+    ASSERT_EQ(actual[text].size(), expected[text].size()) << "text " << text;
+    for (size_t i = 0; i < actual[text].size(); ++i) {
+      ASSERT_EQ(actual[text][i].tokens, expected[text][i].tokens) << "text " << text;
+      ASSERT_EQ(actual[text][i].log_probs.size(), expected[text][i].log_probs.size()) << "text " << text;
+      for (size_t token = 0; token < actual[text][i].log_probs.size(); ++token)
+        EXPECT_NEAR(actual[text][i].log_probs[token], expected[text][i].log_probs[token], tolerance)
+            << "text " << text;
+    }
+  }
+}
 
 class DecodeRun {
  public:

@@ -21,14 +21,8 @@ constexpr const char* kEnsembleMember =
     "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
 
 std::vector<GivenText> texts_for_ensembles() {
-  std::vector<GivenText> given;
-  for (int32_t row = 0; row < 5; ++row) {
-    GivenText text{.inputs = {}, .prefix = {}, .limit = 6 + row, .number = static_cast<uint64_t>(row)};
-    for (int32_t i = 0; i < 2 + row; ++i) text.inputs.push_back(2 + (7 * i + row) % 12);
-    text.inputs.push_back(kEosId);
-    if (row == 3) text.prefix = {4, 5};
-    given.push_back(std::move(text));
-  }
+  std::vector<GivenText> given = growing_texts(5, 12);
+  given[3].prefix = {4, 5};
   return given;
 }
 
@@ -89,19 +83,6 @@ class EnsembleRun {
   std::vector<std::unique_ptr<DecodeRun>> members_;
   std::unique_ptr<VariableStore> all_;
 };
-
-void expect_equal_texts(const std::vector<Written>& actual, const std::vector<Written>& expected,
-                        float tolerance) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t text = 0; text < actual.size(); ++text) {
-    ASSERT_EQ(actual[text].size(), expected[text].size());
-    for (size_t i = 0; i < actual[text].size(); ++i) {
-      EXPECT_EQ(actual[text][i].tokens, expected[text][i].tokens) << "text " << text;
-      for (size_t token = 0; token < actual[text][i].log_probs.size(); ++token)
-        EXPECT_NEAR(actual[text][i].log_probs[token], expected[text][i].log_probs[token], tolerance);
-    }
-  }
-}
 
 const std::vector<DecodeOptions>& decoding_methods() {
   static const std::vector<DecodeOptions> all = {

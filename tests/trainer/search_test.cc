@@ -126,7 +126,7 @@ TEST(BeamSearch, OfEqualCandidatesTheLowerTokenWins) {
   EXPECT_THAT(search.parents(), ElementsAre(0, 0));
 }
 
-/// Of the hypotheses that continue one, the best has its place, whatever their order.
+/// The best of the hypotheses that continue one has its place, whatever their order.
 TEST(BeamSearch, HypothesesStayInTheirPlaces) {
   BeamSearch search({.beam = 3, .length_penalty = 0, .limit = 9});
   const std::vector<float> first = {-1, -2, -3, -9};

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/memory_extent.h"
 #include "models/text_decoder.h"
 
 namespace mtf {
@@ -93,42 +94,34 @@ void copy_blocks(int64_t blocks, int64_t bytes, const std::byte* from, int64_t f
     std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<size_t>(bytes));
 }
 
-/// Returns this process's slices of a cache. `memory` receives copies of those in a device's memory.
-std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name,
-                                  std::vector<std::vector<std::byte>>& memory) {
+/// Returns this process's slices of a cache, where they are.
+std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name) {
   std::vector<CacheSlice> slices;
-  for (const VariableStore::StoredSlice& slice : store.slices(name)) {
-    const bool is_host = slice.backend->is_host();
-    if (!is_host) slice.on_host(memory.emplace_back());
-    slices.push_back({slice.begin, slice.shape, is_host ? slice.data : memory.back().data()});
-  }
+  for (const VariableStore::StoredSlice& slice : store.slices(name))
+    slices.push_back({slice.begin, slice.shape, slice.data});
   return slices;
 }
 
-/// The memory from the first slice of a cache to its last.
-struct Extent {
-  Extent(const VariableStore& store, const std::string& name) {
-    for (const VariableStore::StoredSlice& slice : store.slices(name)) {
-      begin = begin == nullptr ? slice.data : std::min(begin, slice.data, std::less<>());
-      end = std::max(end, slice.data + slice.bytes, std::less<>());
-    }
+/// Lets slices that are in a device's memory refer to copies in `memory`.
+void copy_to_host(const VariableStore& store, const std::string& name, std::vector<CacheSlice>& slices,
+                  std::vector<std::vector<std::byte>>& memory) {
+  const std::vector<VariableStore::StoredSlice> stored = store.slices(name);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (stored[i].backend->is_host()) continue;
+    stored[i].on_host(memory.emplace_back());
+    slices[i].data = memory.back().data();
   }
-  bool overlaps(const Extent& other) const {
-    const std::less<> before;
-    return before(begin, other.end) && before(other.begin, end);
-  }
-  std::byte *begin = nullptr, *end = nullptr;
-};
+}
 
-/// True if rows of `from` and `to` with the same number are the same memory.
-bool lies_in_place(const ProgramVariable& v, const HostedMesh& mesh, const VariableStore& from,
-                   const VariableStore& to) {
-  const std::string& name = v.variable.name;
-  const Shape &before = from.variable(name).shape, &after = to.variable(name).shape;
-  const bool is_split = slice_shape(after, v.layout, mesh.mesh())[0].size != after[0].size;
-  return !is_split && before - before[0] == after - after[0] &&
-         std::ranges::equal(from.slices(name), to.slices(name), {}, &VariableStore::StoredSlice::data,
-                            &VariableStore::StoredSlice::data);
+/// The memory from the first slice of a cache to its last.
+MemoryExtent extent_of(const VariableStore& store, const std::string& name) {
+  MemoryExtent extent;
+  for (const VariableStore::StoredSlice& slice : store.slices(name)) {
+    const std::byte *begin = slice.data, *end = begin + slice.bytes;
+    extent.begin = extent.begin == nullptr ? begin : std::min(extent.begin, begin, std::less<>());
+    extent.end = std::max(extent.end, end, std::less<>());
+  }
+  return extent;
 }
 
 /// The moves of the rows of one cache.
@@ -139,20 +132,24 @@ class CacheMoves {
       : to_(to), name_(variable.variable.name) {
     const Shape &old = from.variable(name_).shape, &shape = to.variable(name_).shape;
     const DType dtype = variable.variable.dtype;
-    std::vector<CacheSlice> sources, results;
     gathers_ = !rows_stay(old, shape, variable.layout, mesh, rows);
     if (gathers_) {
       gathered_ = from.get(name_);
       result_ = HostTensor(shape, dtype);
       const std::vector<int64_t> zero(static_cast<size_t>(shape.rank()));
-      sources = {{zero, old, gathered_.bytes.data()}};
-      results = {{zero, shape, result_.bytes.data()}};
-    } else {
-      sources = slices_of(from, name_, from_device_);
-      results = slices_of(to, name_, to_device_);
+      blocks_ = RowBlocks(old, shape, filled, size_of(dtype));
+      add({{zero, old, gathered_.bytes.data()}}, {{zero, shape, result_.bytes.data()}}, rows);
+      return;
     }
+    std::vector<CacheSlice> sources = slices_of(from, name_), results = slices_of(to, name_);
     if (sources.empty()) return;  // the positions of another process have the cache
     blocks_ = RowBlocks(sources[0].shape, results[0].shape, filled, size_of(dtype));
+    add(sources, results, rows);
+    if (copies_.empty()) return;
+    copy_to_host(from, name_, sources, from_device_);
+    copy_to_host(to, name_, results, to_device_);
+    if (from_device_.empty()) return;
+    copies_.clear();
     add(sources, results, rows);
   }
 
@@ -173,9 +170,8 @@ class CacheMoves {
     if (copies_.empty()) return false;
     const auto [from_low, from_high] = std::ranges::minmax(copies_, std::less<>(), &RowCopy::from);
     const auto [to_low, to_high] = std::ranges::minmax(copies_, std::less<>(), &RowCopy::to);
-    const std::less<const std::byte*> before;
-    return before(from_low.from, to_high.to + blocks_.blocks * blocks_.to_bytes) &&
-           before(to_low.to, from_high.from + blocks_.blocks * blocks_.from_bytes);
+    const MemoryExtent read{from_low.from, from_high.from + blocks_.blocks * blocks_.from_bytes};
+    return read.overlaps({to_low.to, to_high.to + blocks_.blocks * blocks_.to_bytes});
   }
   void write() {
     for (const RowCopy& row : copies_)
@@ -250,16 +246,14 @@ std::vector<MovedRow> fitted_rows(std::span<const int64_t> rows, int64_t before,
 void take_cache_rows(const std::vector<ProgramVariable>& caches, const HostedMesh& mesh,
                      std::span<const MovedRow> rows, int64_t filled, const VariableStore& from,
                      VariableStore& to) {
-  const bool all_stay = std::ranges::all_of(rows, [](const MovedRow& row) { return row.from == row.to; });
   const auto lies_on_another = [&](const ProgramVariable& v) {
-    const Extent place(to, v.variable.name);
+    const MemoryExtent place = extent_of(to, v.variable.name);
     return std::ranges::any_of(caches, [&](const ProgramVariable& other) {
-      return other.variable.name != v.variable.name && place.overlaps(Extent(from, other.variable.name));
+      return other.variable.name != v.variable.name && place.overlaps(extent_of(from, other.variable.name));
     });
   };
   if (!std::ranges::any_of(caches, lies_on_another)) {
     for (const ProgramVariable& v : caches) {
-      if (all_stay && lies_in_place(v, mesh, from, to)) continue;
       CacheMoves moves(v, mesh, rows, filled, from, to);
       if (moves.overlap()) moves.save();
       moves.write();

@@ -45,7 +45,7 @@ struct DecodeEnvironment {
   const TextDecoder& decoder;
   Layouts layouts;  ///< the session's layouts without rules for dimensions whose sizes depend on the texts
   Ensemble ensemble = {};
-  std::optional<NarrowOptions> narrow = {};  ///< of products with weights (narrow_weights.h)
+  std::optional<NarrowOptions> narrow = {};  ///< how products read weights (narrow_weights.h)
 };
 
 DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble = {});

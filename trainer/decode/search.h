@@ -79,7 +79,7 @@ class BeamSearch {
   std::vector<Node> nodes_;
   std::vector<Unfinished> alive_;     ///< best first
   std::vector<Hypothesis> finished_;  ///< best first
-  std::vector<int32_t> places_{0};    ///< of alive_
+  std::vector<int32_t> places_{0};    ///< where those of alive_ are
   std::vector<int32_t> tokens_, parents_;
   int64_t length_ = 0;  ///< number of tokens so far
   bool done_ = false;

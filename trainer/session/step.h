@@ -97,7 +97,7 @@ struct EvaluationGraphOptions {
   /// Adds what the model predicts for each example as outputs: Classification and ModelOutput::predictions.
   bool keep_predictions = false;
   int64_t expert_parts = 1;                  ///< Context::expert_parts
-  std::optional<NarrowOptions> narrow = {};  ///< of products with weights (narrow_weights.h)
+  std::optional<NarrowOptions> narrow = {};  ///< how products read weights (narrow_weights.h)
 };
 
 /// The evaluation's output of ModelOutput::predictions is this, followed by the name.
@@ -122,7 +122,7 @@ struct PredictionGraphOptions {
   Precision precision;
   int64_t expert_parts = 1;                  ///< Context::expert_parts
   bool keep_probabilities = true;            ///< false: the output kExample + "probabilities" is left out
-  std::optional<NarrowOptions> narrow = {};  ///< of products with weights (narrow_weights.h)
+  std::optional<NarrowOptions> narrow = {};  ///< how products read weights (narrow_weights.h)
 };
 
 /// Builds what the model predicts for a batch (Model::predict): ModelOutput::predictions as outputs. Throws Error (kConfig)

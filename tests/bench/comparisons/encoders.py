@@ -116,7 +116,7 @@ class Runs:
         return [self.figures(name) for name, _ in commands]
 
     def start(self, name, command, running):
-        shutil.rmtree(self.path(name), ignore_errors=True)  # of a call that was stopped
+        shutil.rmtree(self.path(name), ignore_errors=True)  # a call that was stopped has left it
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": "false"}
         with open(self.path(name, ".log"), "w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)

@@ -50,7 +50,7 @@ class Point:
 
 
 def cpu_seconds(process):
-    """Of a child that may have ended but was not waited for."""
+    """The processor time of a child that may have ended but was not waited for."""
     with open(f"/proc/{process}/stat", encoding="utf-8") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS

@@ -48,14 +48,18 @@ def run(command, threads, environment=None, cwd=None):
     return Cost(wall, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss)
 
 
-def alternate(calls, rounds):
-    """Makes all calls once a round, in each round another one first; their results by name."""
-    results = {name: [] for name in calls}
-    names = list(calls)
+def turns(items, rounds):
+    """All of a list once a round, in each round another one first."""
     for number in range(rounds):
-        shift = number % len(names)
-        for name in names[shift:] + names[:shift]:
-            results[name].append(calls[name]())
+        shift = number % len(items)
+        yield from items[shift:] + items[:shift]
+
+
+def alternate(calls, rounds):
+    """Makes all calls in turns; their results by name."""
+    results = {name: [] for name in calls}
+    for name in turns(list(calls), rounds):
+        results[name].append(calls[name]())
     return results
 
 

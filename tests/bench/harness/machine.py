@@ -17,7 +17,7 @@ def processor():
 
 
 def commit():
-    """Of the sources that hold this program, with `, changed` if there are changes that it lacks."""
+    """The commit of the sources that hold this program, with `, changed` if there are changes that it lacks."""
     git = lambda *arguments: subprocess.run(["git", "-C", SOURCE, *arguments], capture_output=True, text=True, check=False)
     head = git("rev-parse", "--short=7", "HEAD")
     if head.returncode != 0:

@@ -9,12 +9,12 @@ import statistics
 import subprocess
 import time
 
-from harness.commands import first_cores
+from harness.commands import first_cores, turns
 
 POLL = 0.001  # seconds between two looks at a file
 START_LIMIT = 300  # seconds until the next line of progress
 WARM_UP = 3  # steps before the first turn
-FEWEST_STEPS = 3  # of a turn
+FEWEST_STEPS = 3  # that a turn takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Mark:
 
 @dataclasses.dataclass
 class Figures:
-    """Of one program: a number for each turn, the largest resident memory in bytes, and its number of weights."""
+    """What one program took: a number for each turn, the largest resident memory in bytes, and its number of weights."""
 
     name: str
     wall: list = dataclasses.field(default_factory=list)  # milliseconds of a step
     cpu: list = dataclasses.field(default_factory=list)  # milliseconds of a step, of all threads
-    tokens: list = dataclasses.field(default_factory=list)  # of a step
+    tokens: list = dataclasses.field(default_factory=list)  # in a step
     peak: int = 0
     weights: int | None = None
 
@@ -131,7 +131,7 @@ class Trainer:
 
 
 def take_turns(starts, rounds, seconds, unequal=()):
-    """Starts all trainers, gives each `rounds` turns of so many seconds, in each round another one first, and returns their
+    """Starts all trainers, gives each `rounds` turns of so many seconds, and returns their
     figures. But for those named in `unequal` they must have equal numbers of weights, where they report them."""
     trainers = []
     try:
@@ -140,10 +140,8 @@ def take_turns(starts, rounds, seconds, unequal=()):
         weights = {t.figures.name: t.figures.weights for t in trainers if t.figures.weights and t.figures.name not in unequal}
         if len(set(weights.values())) > 1:
             raise SystemExit(f"numbers of weights differ: {weights}")
-        for number in range(rounds):
-            shift = number % len(trainers)
-            for trainer in trainers[shift:] + trainers[:shift]:
-                trainer.take_turn(seconds)
+        for trainer in turns(trainers, rounds):
+            trainer.take_turn(seconds)
         for trainer in trainers:
             trainer.figures.peak = trainer.peak_memory()
         return [trainer.figures for trainer in trainers]

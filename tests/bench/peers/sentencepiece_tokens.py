@@ -8,7 +8,7 @@ import sys
 import sentencepiece
 from served import serve
 
-LINES = 10000  # of one call
+LINES = 10000  # that one call encodes
 
 
 def main():

@@ -106,7 +106,7 @@ class Block(nn.Module):
         q, k, v = (
             t.unflatten(-1, (HEADS, D_KV)).transpose(1, 2) for t in F.linear(x, torch.cat([self.q, self.k, self.v])).chunk(3, -1)
         )
-        if self.training:  # of the weights, equal for all queries
+        if self.training:  # dropout of the weights, equal for all queries
             v = v * F.dropout(v.new_ones(*v.shape[:-1], 1), DROPOUT)
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
         return F.linear(y.transpose(1, 2).flatten(2), self.o)

@@ -306,21 +306,15 @@ MTF_INLINE void add_word_depths(const ThinProduct<T>& product, int64_t k, int64_
 template <int kRows, class T>
 void multiply_thin_pairs(const ThinProduct<T>& product) {
   constexpr int kPairs = kRows == 1 ? 4 : kRows <= 4 ? 2 : 1;
-  float sums[kRows * kSumsStride];
-  for (int64_t column = 0; column < product.columns; column += kThinColumns) {
-    const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
-    for (int64_t block = 0; block < product.depth; block += product.block) {
-      const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) std::memset(sums + r * kSumsStride, 0, columns * sizeof(float));
-      int64_t k = block;
-      for (; k + 2 * kPairs <= end; k += 2 * kPairs)
-        add_word_depths<kRows, kPairs, true>(product, k, column, columns, sums);
-      for (; k + 2 <= end; k += 2) add_word_depths<kRows, 1, true>(product, k, column, columns, sums);
-      if (k < end) add_word_depths<kRows, 1, false>(product, k, column, columns, sums);
-      save_thin_sums<kLanes, kRows>(product, column, columns, block > 0 || product.adds, sums);
-    }
-  }
+  sum_along_columns<kLanes, kRows>(
+      product, [&](int64_t k, int64_t end, int64_t column, int64_t columns, float* sums)
+                   __attribute__((always_inline)) {
+                     for (; k + 2 * kPairs <= end; k += 2 * kPairs)
+                       add_word_depths<kRows, kPairs, true>(product, k, column, columns, sums);
+                     for (; k + 2 <= end; k += 2)
+                       add_word_depths<kRows, 1, true>(product, k, column, columns, sums);
+                     if (k < end) add_word_depths<kRows, 1, false>(product, k, column, columns, sums);
+                   });
 }
 
 template <size_t... kRows>

@@ -75,16 +75,26 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
   }
 }
 
-/// c (+)= sums for `columns` columns of all rows.
-template <int kWidth, int kRows, class T>
-MTF_INLINE void save_thin_sums(const ThinProduct<T>& product, int64_t column, int64_t columns, bool adds,
-                               const float* sums) {
-  for (int r = 0; r < kRows; ++r) {
-    float* c = product.c + r * product.c_row_stride + column;
-    for (int64_t j = 0; j < columns; j += kWidth) {
-      Vector<kWidth> sum;
-      load<kWidth>(sums + r * kSumsStride + j, sum);
-      save_sums<kWidth>(sum, c + j, adds);
+/// Calls add(k, end, column, columns, sums) for each block of depths and some columns, which adds the products at depths
+/// k ... end - 1 to the sums.
+template <int kWidth, int kRows, class T, class Add>
+MTF_INLINE void sum_along_columns(const ThinProduct<T>& product, const Add& add) {
+  float sums[kRows * kSumsStride];
+  for (int64_t column = 0; column < product.columns; column += kThinColumns) {
+    const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
+    for (int64_t block = 0; block < product.depth; block += product.block) {
+      const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) std::memset(sums + r * kSumsStride, 0, columns * sizeof(float));
+      add(block, end, column, columns, sums);
+      for (int r = 0; r < kRows; ++r) {
+        float* c = product.c + r * product.c_row_stride + column;
+        for (int64_t j = 0; j < columns; j += kWidth) {
+          Vector<kWidth> sum;
+          load<kWidth>(sums + r * kSumsStride + j, sum);
+          save_sums<kWidth>(sum, c + j, block > 0 || product.adds);
+        }
+      }
     }
   }
 }
@@ -93,20 +103,13 @@ MTF_INLINE void save_thin_sums(const ThinProduct<T>& product, int64_t column, in
 template <int kWidth, int kRows, class T>
 MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
   constexpr int kDepths = kRows == 1 ? 8 : kRows <= 4 ? 4 : 2;
-  float sums[kRows * kSumsStride];
-  for (int64_t column = 0; column < product.columns; column += kThinColumns) {
-    const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
-    for (int64_t block = 0; block < product.depth; block += product.block) {
-      const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) std::memset(sums + r * kSumsStride, 0, columns * sizeof(float));
-      int64_t k = block;
-      for (; k + kDepths <= end; k += kDepths)
-        add_depths<kWidth, kRows, kDepths>(product, k, column, columns, sums);
-      for (; k < end; ++k) add_depths<kWidth, kRows, 1>(product, k, column, columns, sums);
-      save_thin_sums<kWidth, kRows>(product, column, columns, block > 0 || product.adds, sums);
-    }
-  }
+  sum_along_columns<kWidth, kRows>(
+      product, [&](int64_t k, int64_t end, int64_t column, int64_t columns, float* sums)
+                   __attribute__((always_inline)) {
+                     for (; k + kDepths <= end; k += kDepths)
+                       add_depths<kWidth, kRows, kDepths>(product, k, column, columns, sums);
+                     for (; k < end; ++k) add_depths<kWidth, kRows, 1>(product, k, column, columns, sums);
+                   });
 }
 
 /// Loads four neighbours from each of kWidth / 4 places that are `distance` apart.

@@ -1,5 +1,4 @@
-// Products of 8-bit codes by AVX2, with tiles of up to 4 x 16. Its products of bytes saturate, so bytes are widened to 16
-// bits: those of even and of odd depths apart.
+// Products of 8-bit codes by AVX2, with tiles of up to 4 x 16. Its products of bytes saturate, so bytes are widened.
 #include "engine/backend/cpu/contractions/int8_kernels.h"
 
 #if MTF_HAS_INSTRUCTION_SETS
@@ -21,28 +20,16 @@ namespace {
 
 struct Avx2 {
   static constexpr int kLanes = 8;
-  struct Weights {
-    __m256i even, odd;
-  };
-  using Factors = Weights;
-  MTF_INLINE Weights weights(const uint8_t* b) {
-    const auto bytes = loaded<__m256i>(b);
-    return {_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(bytes, 8)};
-  }
-  MTF_INLINE Factors factors(const int8_t* a) {
-    const __m256i bytes = _mm256_set1_epi32(four_codes(a));
-    return {_mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8), _mm256_srai_epi16(bytes, 8)};
-  }
-  MTF_INLINE Int32s<8> add(const Int32s<8>& sums, const Weights& weights, const Factors& factors) {
-    return sums + (Int32s<8>)_mm256_madd_epi16(weights.even, factors.even) +
-           (Int32s<8>)_mm256_madd_epi16(weights.odd, factors.odd);
+  template <class Int16s>
+  MTF_INLINE Int32s<8> multiply_add(const Int16s& a, const Int16s& b) {
+    return (Int32s<8>)_mm256_madd_epi16((__m256i)a, (__m256i)b);
   }
 };
 
 }  // namespace
 
 const Int8Kernels* avx2_int8_kernels() {
-  static constexpr Int8Kernels kKernels = make_int8_kernels<Avx2, 4, 8>("AVX2");
+  static constexpr Int8Kernels kKernels = make_int8_kernels<WidenedBytes<Avx2>, 4, 8>("AVX2");
   return &kKernels;
 }
 

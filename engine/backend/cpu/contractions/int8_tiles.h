@@ -44,6 +44,30 @@ MTF_INLINE int32_t four_codes(const int8_t* a) {
   return four;
 }
 
+/// For instruction sets that cannot multiply bytes without saturation: bytes are widened to 16 bits, those of even and of odd
+/// depths apart. Pairs::multiply_add() multiplies 16-bit integers and adds neighbours.
+template <class Pairs>
+struct WidenedBytes {
+  static constexpr int kLanes = Pairs::kLanes;
+  using Int16s = typename VectorOf<int16_t, 2 * kLanes>::Type;
+  struct Weights {
+    Int16s even, odd;
+  };
+  using Factors = Weights;
+  MTF_INLINE Weights weights(const uint8_t* b) {
+    const auto bytes = loaded<typename VectorOf<uint16_t, 2 * kLanes>::Type>(b);
+    return {(Int16s)(bytes & 0xff), (Int16s)(bytes >> 8)};
+  }
+  MTF_INLINE Factors factors(const int8_t* a) {
+    const auto bytes = (Int16s)(Int32s<kLanes>{} + four_codes(a));
+    return {bytes << 8 >> 8, bytes >> 8};
+  }
+  MTF_INLINE Int32s<kLanes> add(const Int32s<kLanes>& sums, const Weights& weights, const Factors& factors) {
+    return sums + Pairs::multiply_add(weights.even, factors.even) +
+           Pairs::multiply_add(weights.odd, factors.odd);
+  }
+};
+
 template <int kLanes>
 MTF_INLINE void put(const Int32s<kLanes>& sums, const Int8Output& to, int64_t row, int64_t column) {
   const int64_t at = row * to.row_stride + column;

@@ -29,7 +29,7 @@ struct MatmulProblem {
   DType input = DType::kFloat32;                  ///< type of a and b
   DType output = DType::kFloat32;                 ///< type of c: that of a and b, or float32
   bool accumulate = false;                        ///< adds the addend, which is stored as c is
-  MatmulPrecision precision = MatmulPrecision::kFull;  ///< of float32
+  MatmulPrecision precision = MatmulPrecision::kFull;  ///< for factors of float32
   bool bias = false;                    ///< adds bias[j], of c's type, to column j; not in float64
   Epilogue epilogue = Epilogue::kNone;  ///< not in float64; gelu with tanh
   /// The numbers of bytes at multiples of which the operands begin: powers of two, no less than an element.
