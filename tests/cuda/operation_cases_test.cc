@@ -1,8 +1,11 @@
 // Every operation of the operation cases and of their gradients, in every floating-point type that the CPU
 // supports: the CUDA kernel writes the same as the CPU's.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <set>
+#include <string_view>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/graph/gradients.h"
@@ -10,6 +13,7 @@
 #include "engine/ops/cast.h"
 #include "tests/cuda/kernel_comparison.h"
 #include "tests/support/evaluate_tensors.h"
+#include "tests/support/failure.h"
 
 namespace mtf::testing {
 namespace {
@@ -39,6 +43,13 @@ void collect(const Block& block, std::vector<const Operation*>& operations) {
 
 double tolerance_of(DType dtype) {
   return dtype == DType::kFloat64 ? 1e-10 : dtype == DType::kBFloat16 ? 1e-2 : 1e-5;
+}
+
+/// Products of 8-bit codes are for processors: a GPU refuses them in one line.
+bool is_for_processors(const Operation& operation) {
+  static const std::set<std::string_view> names{"quantize_rows", "quantize_weight", "int8_product",
+                                                "int8_sums"};
+  return names.contains(operation.name());
 }
 
 class Operations : public ::testing::TestWithParam<size_t> {};
@@ -71,6 +82,10 @@ TEST_P(Operations, GiveWhatTheProcessorGives) {
       KernelComparison comparison(operation->output());
       comparison.tolerance = tolerance_of(dtype);
       for (ComparedOperand& input : comparison.inputs) input.values = *next++;
+      if (is_for_processors(*operation)) {
+        EXPECT_THAT(failure([&] { comparison.expect_same(); }), ::testing::HasSubstr("has no CUDA kernel"));
+        continue;
+      }
       comparison.expect_same();
       comparison.in_place = true;
       comparison.iteration = 1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/backend/backend.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/optimizer_updates.h"
@@ -12,15 +13,14 @@
 #include "tests/support/budget.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
-#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
 
-/// Prepares a program, and calls look(steps, ends) for each of its segments.
+/// Prepares a program on the processor (a GPU runs the steps of a stream in their order), and calls look(steps, ends) for each of its segments.
 template <class Look>
 void for_each_segment(const Program& program, const Look& look) {
-  const std::shared_ptr<Backend> backend = test_backend();
+  const std::shared_ptr<Backend> backend = make_cpu_backend();
   VariableStore variables(*backend, program.mesh, program.variables);
   InProcessCommunicator communicator;
   Workspace workspace(*backend, 8);  // more threads than positions
