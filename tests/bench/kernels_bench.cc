@@ -118,19 +118,22 @@ void dense(const std::string& filter, int64_t batch, int64_t in, int64_t out, DT
   report(filter, "dense dw" + shape, einsum({dy, x}, {i, o}).operation());
 }
 
-/// Times the product of a few rows and a weight of each type that inference has, and the rounding of the rows.
-void inferred(const std::string& filter, int64_t rows, int64_t in, int64_t out) {
+/// Times the product of a few rows and a weight of each type that inference has, and the rounding of the rows. A tied weight
+/// is a table of embeddings.
+void inferred(const std::string& filter, int64_t rows, int64_t in, int64_t out, bool is_tied = false) {
   Graph graph;
   const Dimension b{"batch", rows}, i{"in", in}, o{"out", out};
-  const std::string shape = " " + std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out);
+  const std::string shape = " " + std::to_string(rows) + "x" + std::to_string(in) + "x" +
+                            std::to_string(out) + (is_tied ? " tied" : "");
+  const Shape weights = is_tied ? Shape{o, i} : Shape{i, o};
   const auto product = [&](const std::string& type, DType dtype) -> const Operation& {
-    const Tensor x = graph.input("x " + type, {b, i}, dtype), w = graph.input("w " + type, {i, o}, dtype);
+    const Tensor x = graph.input("x " + type, {b, i}, dtype), w = graph.input("w " + type, weights, dtype);
     return graph.add<Einsum>(x, w, Shape{b, o}, DType::kFloat32);
   };
   report(filter, "inferred float32" + shape, product("float32", DType::kFloat32));
   report(filter, "inferred bfloat16" + shape, product("bfloat16", DType::kBFloat16));
   const Quantized codes = quantize_rows(graph.input("x", {b, i}), {i}),
-                  weight = quantize_weight(graph.input("w", {i, o}), {o}, {i}, true);
+                  weight = quantize_weight(graph.input("w", weights), {o}, {i}, true);
   report(filter, "inferred int8" + shape, int8_product(codes, weight).operation());
   report(filter, "inferred int8 rounding" + shape, codes.codes.operation());
 }
@@ -265,6 +268,8 @@ int main(int argc, char** argv) {
   }
   for (const auto& [in, out] : {std::pair(768, 768), {768, 3072}, {3072, 768}, {768, 50304}})
     inferred(filter, 1, in, out);
+  inferred(filter, 1, 768, 50304, true);
+  inferred(filter, 32, 256, 8192, true);
   attention(filter);
   for (const bool causal : {false, true}) {
     fused_attention(filter, 16, 4, 32, 32, causal);

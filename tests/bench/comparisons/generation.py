@@ -3,9 +3,9 @@ what share of the bandwidth of memory a step reaches that reads all weights once
 same run.
 
 The bandwidth is that of a loop that only reads (read_bandwidth.cc), measured in turns with the programs. A step reads the weights of
-all layers and the table of tokens, in float32 (mtf-train, f32), float16 (f16) or 8 bits and a scale for 32 of them (q8_0).
-Start-up is not counted: rates are differences between a text of the full length and a short one, both behind a prompt of 31
-tokens. Ratios are the rate of mtf-train / that of llama.cpp.
+all layers and the table of tokens, in float32 (f32), bfloat16 or float16 (f16), or 8 bits with a scale for each column (int8) or
+for 32 of them (q8_0). Start-up is not counted: rates are differences between a text of the full length and a short one, both
+behind a prompt of 31 tokens. Ratios are the rate of mtf-train / that of llama.cpp, with weights of as many bits on both sides.
 """
 
 import json
@@ -22,7 +22,8 @@ PEERS = ("f32", "f16", "q8_0")
 ALONE = True
 QUICK = {"layers": 2, "length": 24, "rounds": 1}
 WIDTH, HIDDEN, HEADS, VOCABULARY, PROMPT, SHORT = 768, 3072, 12, 50304, 32, 8
-BYTES = {"f32": 4, "f16": 2, "q8_0": 34 / 32}
+BYTES = {"float32": 4, "bfloat16": 2, "int8": 1, "f32": 4, "f16": 2, "q8_0": 34 / 32}  # a weight
+OWN = {"f32": "float32", "f16": "bfloat16", "q8_0": "int8"}  # what is compared with it
 
 
 def add_arguments(parser):
@@ -60,11 +61,14 @@ infer: {{method: greedy, batch_size: 1, format: jsonl, input: prompt.txt, output
     session.mtf_train("model.yaml", "run.model_dir=run")
 
 
-def generate(session, threads):
+def generate(session, threads, kind):
     """Tokens a second."""
     results = []
     for length in (session.options.length, SHORT):
-        cost = session.mtf_train("run/config.yaml", "run.mode=infer", f"infer.max_length={length}", threads=threads)
+        arguments = ["run/config.yaml", "run.mode=infer", f"infer.max_length={length}"]
+        if kind != "float32":
+            arguments.append(f"precision.infer={kind}")
+        cost = session.mtf_train(*arguments, threads=threads)
         with open(session.path("text.jsonl"), encoding="utf-8") as file:
             results.append((len(json.loads(file.readline())["pieces"]), cost.wall))
     (long, long_seconds), (short, short_seconds) = results
@@ -85,8 +89,11 @@ def generate_by_llama(worker, length):
 def compare(session, table, threads):
     options = session.options
     workers = {kind: start_llama(session, threads, kind) for kind in options.peers}
+    own = [OWN[kind] for kind in options.peers] or list(OWN.values())
     try:
-        calls = {"bandwidth": lambda: read_bandwidth(threads, session.work), "mtf-train": lambda: generate(session, threads)}
+        calls = {"bandwidth": lambda: read_bandwidth(threads, session.work)}
+        for kind in own:
+            calls[kind] = lambda kind=kind: generate(session, threads, kind)
         for kind, worker in workers.items():
             calls[kind] = lambda worker=worker: generate_by_llama(worker, options.length)
         rates = {name: statistics.median(found) for name, found in alternate(calls, options.rounds).items()}
@@ -95,13 +102,12 @@ def compare(session, table, threads):
             worker.__exit__()
     bandwidth = rates.pop("bandwidth")
     for name, rate in rates.items():
-        read = rate * weights(options.layers) * BYTES.get(name, 4)
-        program = f"llama.cpp, {name}" if name in BYTES else "mtf-train, float32"
+        read = rate * weights(options.layers) * BYTES[name]
         table.row(
-            program,
+            f"llama.cpp, {name}" if name in OWN else f"mtf-train, {name}",
             threads,
             f"{rate:.1f}",
-            "" if name == "mtf-train" else f"{rates['mtf-train'] / rate:.2f}",
+            f"{rates[OWN[name]] / rate:.2f}" if name in OWN else "",
             f"{read / 1e9:.1f} GB/s",
             f"{read / bandwidth:.0%} of {bandwidth / 1e9:.1f} GB/s",
         )

@@ -27,8 +27,9 @@ using Axes = StridedAxes<3>;
 /// up to kMostTasks in all.
 constexpr int64_t kFlopsPerTask = 4 << 20;
 constexpr int64_t kMostTasks = 32;
-/// Reading an element of B takes as long as so many FLOPs, which counts where there are few rows.
-constexpr int64_t kFlopsPerElement = 16;
+/// Reading an element of B takes as long as so many FLOPs, which counts where there are few rows: they are cut into tasks of
+/// at least kLeastRead.
+constexpr int64_t kFlopsPerElement = 16, kLeastRead = 3 << 20;
 constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< each is two tiles
 /// The largest number of elements of an output in scratch (unless one unit of rows has more).
 constexpr int64_t kPackedElements = 1 << 20;
@@ -158,8 +159,9 @@ class EinsumKernel final : public Kernel {
     const int64_t flops = 2 * rows * columns * depth_;
     loops_per_task_ = std::clamp<int64_t>(kFlopsPerTask / std::max<int64_t>(1, flops), 1, loops);
     loop_groups_ = (loops + loops_per_task_ - 1) / loops_per_task_;
-    const int64_t cost = std::max(flops, kFlopsPerElement * columns * depth_);
-    const int64_t wanted = std::min(cost / (2 * kFlopsPerTask), kMostTasks / loop_groups_);
+    const int64_t read = kFlopsPerElement * columns * depth_;
+    const int64_t parts = std::max(flops / (2 * kFlopsPerTask), flops <= read ? read / kLeastRead : 0);
+    const int64_t wanted = std::min(parts, kMostTasks / loop_groups_);
     int64_t most = 1, least_packed = rows + columns;
     for (int64_t across = 1; across <= std::min(wanted, columns / (2 * kColumnUnit)); ++across) {
       const int64_t down = std::clamp<int64_t>(rows / (3 * kRowUnit), 1, (wanted + across - 1) / across);

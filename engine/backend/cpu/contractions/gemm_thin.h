@@ -112,33 +112,56 @@ MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
                    });
 }
 
-/// Loads four neighbours from each of kWidth / 4 places that are `distance` apart.
+/// Loads the 16 bytes at each of kWidth / 4 places that are `distance` apart.
 template <int kWidth, class T>
-MTF_INLINE Vector<kWidth> load_fours(const T* from, int64_t distance) {
-  Vector<kWidth> fours;
+MTF_INLINE Vector<kWidth> load_quarters(const T* from, int64_t distance) {
+  Vector<kWidth> quarters;
   if constexpr (kWidth == 4) {
-    load<4>(from, fours);
+    std::memcpy(&quarters, from, sizeof quarters);
   } else {
-    const auto low = load_fours<kWidth / 2>(from, distance);
-    const auto high = load_fours<kWidth / 2>(from + kWidth / 8 * distance, distance);
-    fours = [&]<size_t... kLanes>(std::index_sequence<kLanes...>) {
+    const auto low = load_quarters<kWidth / 2>(from, distance);
+    const auto high = load_quarters<kWidth / 2>(from + kWidth / 8 * distance, distance);
+    quarters = [&]<size_t... kLanes>(std::index_sequence<kLanes...>) {
       return __builtin_shufflevector(low, high, kLanes...);
     }
     (std::make_index_sequence<kWidth>());
   }
-  return fours;
+  return quarters;
 }
 
-/// entries[k] [kWidth] = depth k of the columns that begin at `from`, for four depths that are contiguous.
+/// words[i] [kWidth] = word i of the columns that begin at `from`, for four words that are contiguous.
 template <int kWidth, class T>
-MTF_INLINE void load_four_depths(const T* from, int64_t column_stride, Vector<kWidth> (&entries)[4]) {
+MTF_INLINE void load_four_words(const T* from, int64_t column_stride, Vector<kWidth>* words) {
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) entries[i] = load_fours<kWidth>(from + i * column_stride, 4 * column_stride);
+  for (int i = 0; i < 4; ++i) words[i] = load_quarters<kWidth>(from + i * column_stride, 4 * column_stride);
   const auto lanes = std::make_index_sequence<kWidth>();
-  exchange<kWidth, 2>(entries[0], entries[2], lanes);
-  exchange<kWidth, 2>(entries[1], entries[3], lanes);
-  exchange<kWidth, 1>(entries[0], entries[1], lanes);
-  exchange<kWidth, 1>(entries[2], entries[3], lanes);
+  exchange<kWidth, 2>(words[0], words[2], lanes);
+  exchange<kWidth, 2>(words[1], words[3], lanes);
+  exchange<kWidth, 1>(words[0], words[1], lanes);
+  exchange<kWidth, 1>(words[2], words[3], lanes);
+}
+
+/// Depths that 16 bytes hold.
+template <class T>
+constexpr int kDepthsAtOnce = 16 / sizeof(T);
+
+/// entries[k] [kWidth] = depth k of the columns that begin at `from`, for depths that are contiguous.
+template <int kWidth>
+MTF_INLINE void load_depths(const float* from, int64_t column_stride, Vector<kWidth> (&entries)[4]) {
+  load_four_words<kWidth>(from, column_stride, entries);
+}
+template <int kWidth>
+MTF_INLINE void load_depths(const BFloat16* from, int64_t column_stride, Vector<kWidth> (&entries)[8]) {
+  Vector<kWidth> pairs[4];
+  load_four_words<kWidth>(from, column_stride, pairs);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    typename VectorOf<kWidth>::Word word;
+    std::memcpy(&word, &pairs[i], sizeof word);
+    const auto even = word << 16, odd = word >> 16 << 16;
+    std::memcpy(&entries[2 * i], &even, sizeof even);
+    std::memcpy(&entries[2 * i + 1], &odd, sizeof odd);
+  }
 }
 
 /// How far ahead columns are prefetched, in entries.
@@ -147,6 +170,7 @@ constexpr int64_t kDepthAhead = 128;
 /// Multiplies kGroups vectors of columns from `column` on, whose sums do not wait for each other.
 template <int kWidth, int kRows, int kGroups, class T>
 MTF_INLINE void multiply_groups(const ThinProduct<T>& product, int64_t column) {
+  constexpr int kDepths = kDepthsAtOnce<T>;
   const int64_t stride = product.b_column_stride, a_row_stride = product.a_row_stride;
   for (int64_t block = 0; block < product.depth; block += product.block) {
     const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
@@ -154,13 +178,13 @@ MTF_INLINE void multiply_groups(const ThinProduct<T>& product, int64_t column) {
     const float* a = product.a + block;
     const T* b = product.b + column * stride + block;
     int64_t k = block;
-    for (; k + 4 <= end; k += 4, a += 4, b += 4) {
+    for (; k + kDepths <= end; k += kDepths, a += kDepths, b += kDepths) {
 #pragma GCC unroll 4
       for (int g = 0; g < kGroups; ++g) {
-        Vector<kWidth> entries[4];
-        load_four_depths<kWidth>(b + g * kWidth * stride, stride, entries);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
+        Vector<kWidth> entries[kDepths];
+        load_depths<kWidth>(b + g * kWidth * stride, stride, entries);
+#pragma GCC unroll 8
+        for (int i = 0; i < kDepths; ++i) {
 #pragma GCC unroll 8
           for (int r = 0; r < kRows; ++r) sums[g][r] += a[r * a_row_stride + i] * entries[i];
         }
@@ -169,7 +193,7 @@ MTF_INLINE void multiply_groups(const ThinProduct<T>& product, int64_t column) {
       const int64_t ahead = k + kDepthAhead < product.depth
                                 ? kDepthAhead
                                 : kGroups * kWidth * stride + kDepthAhead - product.depth;
-      const T* next = b + ahead + k / 4 % 4 * (kGroups * kWidth / 4) * stride;
+      const T* next = b + ahead + k / kDepths % 4 * (kGroups * kWidth / 4) * stride;
 #pragma GCC unroll 16
       for (int j = 0; j < kGroups * kWidth / 4; ++j) __builtin_prefetch(next + j * stride);
     }

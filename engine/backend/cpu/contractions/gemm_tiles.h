@@ -30,12 +30,24 @@ MTF_INLINE void load(const float* from, Vector<kWidth>& to) {
   std::memcpy(&to, from, sizeof to);
 }
 
+/// Puts each half word behind a zero: the bits of the floats.
+template <class Half, size_t... kLanes>
+MTF_INLINE auto after_zeros(Half halves, std::index_sequence<kLanes...>) {
+  constexpr int kHalves = sizeof...(kLanes) / 2;
+  return __builtin_shufflevector(halves, Half{}, (kLanes % 2 == 0 ? kHalves : int{kLanes / 2})...);
+}
+
 template <int kWidth>
 MTF_INLINE void load(const BFloat16* from, Vector<kWidth>& to) {
   typename VectorOf<kWidth>::Half half;
   std::memcpy(&half, from, sizeof half);
-  const auto word = __builtin_convertvector(half, typename VectorOf<kWidth>::Word) << 16;
-  std::memcpy(&to, &word, sizeof to);
+  if constexpr (kWidth >= 8) {
+    const auto words = after_zeros(half, std::make_index_sequence<2 * kWidth>());
+    std::memcpy(&to, &words, sizeof to);
+  } else {
+    const auto words = __builtin_convertvector(half, typename VectorOf<kWidth>::Word) << 16;
+    std::memcpy(&to, &words, sizeof to);
+  }
 }
 
 template <int kWidth>
