@@ -27,7 +27,7 @@
 
 namespace mtf {
 
-class NarrowProducts;
+class WeightCopies;
 
 /// A list of operations in order. They are shared with programs, which keep the operations that they run.
 using Block = std::vector<std::shared_ptr<Operation>>;
@@ -108,10 +108,10 @@ class Graph {
   /// The precision of contractions that are added from now on; at first kFull.
   void set_matmul_precision(MatmulPrecision precision) { matmul_precision_ = precision; }
   MatmulPrecision matmul_precision() const { return matmul_precision_; }
-  /// Contractions with weights that are added from now on read narrow copies of these (engine/ops/narrow_products.h). Null:
+  /// Contractions with weights that are added from now on read copies of these (engine/ops/weight_copies.h). Null:
   /// they do not.
-  void set_narrow_products(std::shared_ptr<NarrowProducts> products) { narrow_ = std::move(products); }
-  const std::shared_ptr<NarrowProducts>& narrow_products() const { return narrow_; }
+  void set_weight_copies(std::shared_ptr<WeightCopies> copies) { weight_copies_ = std::move(copies); }
+  const std::shared_ptr<WeightCopies>& weight_copies() const { return weight_copies_; }
 
   /// Restores the previous scope when it is destroyed.
   class Scope {
@@ -156,7 +156,7 @@ class Graph {
   Microbatching microbatching_;
   std::set<std::string> microbatch_names_;  ///< besides that of microbatching_
   MatmulPrecision matmul_precision_ = MatmulPrecision::kFull;
-  std::shared_ptr<NarrowProducts> narrow_;
+  std::shared_ptr<WeightCopies> weight_copies_;
   int layers_ = 0;
   std::vector<Unit> units_;
 };

@@ -33,10 +33,10 @@ struct Initializer {
 };
 
 struct Variable {
-  /// kConstant: set before the first step, never assigned and never saved (the weights of a teacher). kNarrow: made of a
-  /// weight for inference, laid out like it and never saved (engine/ops/narrow_products.h). kSession: has the layout of an
+  /// kConstant: set before the first step, never assigned and never saved (the weights of a teacher). kCopy: made of a
+  /// weight for inference, laid out like it and never saved (engine/ops/weight_copies.h). kSession: has the layout of an
   /// activation and is never saved (caches of decoding).
-  enum class Kind { kWeight, kSlot, kStatistic, kConstant, kNarrow, kSession };
+  enum class Kind { kWeight, kSlot, kStatistic, kConstant, kCopy, kSession };
   static constexpr size_t kKinds = static_cast<size_t>(Kind::kSession) + 1;
 
   std::string name;  ///< full path, unique in the graph
@@ -55,7 +55,7 @@ struct Variable {
 
   bool trainable() const { return kind == Kind::kWeight; }
   /// True if checkpoints contain the variable.
-  bool is_saved() const { return kind != Kind::kConstant && kind != Kind::kNarrow && kind != Kind::kSession; }
+  bool is_saved() const { return kind != Kind::kConstant && kind != Kind::kCopy && kind != Kind::kSession; }
 };
 
 }  // namespace mtf

@@ -10,8 +10,8 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/narrow_products.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/weight_copies.h"
 
 namespace mtf {
 namespace {
@@ -64,8 +64,8 @@ Tensor contract(const Tensor& a, const Tensor& b, const Shape& output) {
   const Shape all = a.shape() + b.shape();
   if (all.rank() == output.rank()) return multiply(a, b, output);
   if (!is_floating(a.dtype())) return reduce_sum(multiply(a, b, all), output);
-  if (const auto& narrow = a.graph().narrow_products()) {
-    if (const Tensor product = narrow->product(a, b, output)) return product;
+  if (const auto& copies = a.graph().weight_copies()) {
+    if (const Tensor product = copies->product(a, b, output)) return product;
   }
   return a.graph().add<Einsum>(a, b, output).output();
 }

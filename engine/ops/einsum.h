@@ -18,6 +18,10 @@
 
 namespace mtf {
 
+/// A weight whose columns are stored in strips, [columns / kStripColumns, summed.., strip=kStripColumns], is read in its order
+/// in memory, and need not be packed, if the strips come last in the output, too: [rows.., columns / kStripColumns, strip].
+inline constexpr int64_t kStripColumns = 32;
+
 /// Broadcasts the inputs to the union of their dimensions, multiplies them, and sums the product down to
 /// `output`, which may have dimensions that no input has (the result is repeated along them). Throws Error if
 /// dtypes differ or a dimension has several sizes.

@@ -13,12 +13,6 @@
 namespace mtf {
 namespace {
 
-/// Returns `shape` with the last dimension counting groups of `group` entries.
-Shape grouped(const Shape& shape, int64_t group) {
-  const Dimension& last = shape[shape.rank() - 1];
-  return shape.resized(last.name, last.size / group);
-}
-
 std::vector<std::string> block_dimensions() {
   return {std::string(kBlockColumns), std::string(kBlockDepths)};
 }
@@ -35,6 +29,11 @@ void check_values(std::string_view operation, const Tensor& x, const Shape& summ
 }
 
 }  // namespace
+
+Shape grouped(const Shape& shape, int64_t group) {
+  const Dimension& last = shape[shape.rank() - 1];
+  return shape.resized(last.name, last.size / group);
+}
 
 Shape int8_weight_shape(const Shape& columns, const Shape& summed, bool in_blocks) {
   if (!in_blocks) return columns + summed;

@@ -32,6 +32,9 @@ inline constexpr int64_t kMostInt8Products = 1 << 16;
 inline constexpr std::string_view kBlockColumns = "block_columns", kBlockDepths = "block_depths";
 inline constexpr int64_t kColumnsOfBlock = 16, kDepthsOfBlock = 4;
 
+/// Returns `shape` with the last dimension counting groups of `group` entries.
+Shape grouped(const Shape& shape, int64_t group);
+
 /// Returns the shape of the codes of a weight. In blocks the sizes of the last dimensions must be multiples of those of a
 /// block.
 Shape int8_weight_shape(const Shape& columns, const Shape& summed, bool in_blocks);

@@ -131,6 +131,14 @@ void inferred(const std::string& filter, int64_t rows, int64_t in, int64_t out, 
     return graph.add<Einsum>(x, w, Shape{b, o}, DType::kFloat32);
   };
   report(filter, "inferred float32" + shape, product("float32", DType::kFloat32));
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Dimension strips{"out", out / kStripColumns}, strip{"strip", kStripColumns};
+    const std::string type = std::string(name_of(dtype)) + " strips";
+    const Tensor x = graph.input("x " + type, {b, i}, dtype),
+                 w = graph.input("w " + type, {strips, i, strip}, dtype);
+    report(filter, "inferred " + type + shape,
+           graph.add<Einsum>(x, w, Shape{b, strips, strip}, DType::kFloat32));
+  }
   report(filter, "inferred bfloat16" + shape, product("bfloat16", DType::kBFloat16));
   const Quantized codes = quantize_rows(graph.input("x", {b, i}), {i}),
                   weight = quantize_weight(graph.input("w", weights), {o}, {i}, true);
@@ -270,6 +278,7 @@ int main(int argc, char** argv) {
     inferred(filter, 1, in, out);
   inferred(filter, 1, 768, 50304, true);
   inferred(filter, 32, 256, 8192, true);
+  inferred(filter, 80, 128, 4000, true);
   attention(filter);
   for (const bool causal : {false, true}) {
     fused_attention(filter, 16, 4, 32, 32, causal);

@@ -117,7 +117,7 @@ done
 
 # ---- What memory has ----
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=explained run.mode=explain precision.infer=int8
-expect_text "narrow weights of the evaluation"
+expect_text "copies of weights of the evaluation"
 expect_exit 1 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB
 weights() { grep -o '[0-9.,]* [A-Za-z]*B  weights' out | head -n 1; }
 wide=$(weights)

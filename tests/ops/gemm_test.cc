@@ -241,6 +241,46 @@ TEST(Gemm, PlacesDoNotChangeBits) {
   }
 }
 
+/// The rows b [depth][columns] in strips.
+template <class T>
+std::vector<T> in_strips(const std::vector<T>& b, int64_t depth, int64_t columns) {
+  std::vector<T> strips;
+  for (int64_t first = 0; first < columns; first += kStripColumns) {
+    for (int64_t k = 0; k < depth; ++k)
+      strips.insert(strips.end(), &b[k * columns + first], &b[k * columns + first] + kStripColumns);
+  }
+  return strips;
+}
+
+template <class T>
+void expect_strips_do_not_matter(int64_t rows, int64_t columns, int64_t depth, const GemmKernels& kernels) {
+  const std::vector<T> a = random_elements<T>(rows * depth), b = random_elements<T>(depth * columns),
+                       strips = in_strips(b, depth, columns);
+  std::vector<float> scratch(product_scratch(rows, columns, depth)), c(rows * columns),
+      expected(rows * columns);
+  SummedAxis summed{depth, 1, columns};
+  Product<T> product{rows, columns, {&summed, 1}, a.data(), depth, b.data(), 1, expected.data(), columns};
+  multiply(product, scratch.data(), kernels);
+  summed.b_stride = kStripColumns;
+  product.b = strips.data();
+  product.b_strip_stride = depth * kStripColumns;
+  product.c = c.data();
+  multiply(product, scratch.data(), kernels);
+  EXPECT_EQ(c, expected) << rows << "x" << columns << "x" << depth;
+}
+
+TEST(Gemm, StripsDoNotChangeBits) {
+  for (const ProductWay& way : product_ways()) {
+    if (way.in_bfloat16) continue;
+    for (const int64_t rows : {1, 3, 8, 9, 40, 300}) {
+      for (const auto& [columns, depth] : {std::array{32, 1}, {96, 390}, {1056, 50}, {64, 1031}}) {
+        expect_strips_do_not_matter<float>(rows, columns, depth, way.kernels);
+        expect_strips_do_not_matter<BFloat16>(rows, columns, depth, way.kernels);
+      }
+    }
+  }
+}
+
 TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
   const int64_t size = 45;
   for (const int64_t depth : {depth_block(384), int64_t{333}}) {
@@ -322,6 +362,12 @@ TEST(EinsumTasks, DoNotChangeBits) {
   expect_tasks_do_not_matter<float>({in, batch}, {out, in}, {out, batch});
   expect_tasks_do_not_matter<float>({heads, batch, in}, {in, out}, {batch, heads, out});
   expect_tasks_do_not_matter<BFloat16>({batch, in}, {in, out}, {batch, out});
+  const Dimension strips{"strips", 70}, strip{"strip", kStripColumns}, few{"few", 5};
+  for (const Dimension& rows : {batch, few}) {
+    expect_tasks_do_not_matter<float>({rows, in}, {strips, in, strip}, {rows, strips, strip});
+    expect_tasks_do_not_matter<BFloat16>({rows, in}, {heads, strips, in, strip},
+                                         {rows, heads, strips, strip});
+  }
 }
 
 /// Products of 90 rows in two groups with the matrices of three experts, of which one has no rows.

@@ -75,11 +75,12 @@ class DecodeRun {
     }
   }
   std::vector<Written> decode(const std::vector<GivenText>& texts, const DecodeOptions& options) {
-    DecodePrograms programs(session_);
-    const WeightsProgram read = program_of_weights(session_);
+    const DecodeEnvironment environment = decode_environment(session_, {}, true);
+    DecodePrograms programs(environment);
+    const WeightsProgram read = program_of_weights(environment);
     VariableStore weights(*session_.backend, read.program.mesh, read.program.variables,
                           variable_store_options(session_, &weights_));
-    read.narrow.make(session_, weights, [this](VariableStore& some) {
+    read.conversions.make(session_, weights, [this](VariableStore& some) {
       for (const std::string& name : some.names()) {
         if (some.variable(name).is_saved()) some.set(name, weights_.get(name));
       }
@@ -104,7 +105,7 @@ class DecodeRun {
   }
 
   static VariableStore make_weights(const Session& session) {
-    const Program program = program_of_weights(session).program;
+    const Program program = program_of_weights(decode_environment(session)).program;
     return {*session.backend, program.mesh, program.variables, variable_store_options(session)};
   }
 

@@ -95,8 +95,7 @@ void BatchDecoder::make_workers(const DecodeShares& shares) {
   const DecodeEnvironment& environment = programs_.environment();
   while (workers_.size() < count) {
     Worker next;
-    if (!workers_.empty())
-      next.programs = std::make_unique<DecodePrograms>(environment.session, environment.ensemble);
+    if (!workers_.empty()) next.programs = std::make_unique<DecodePrograms>(environment);
     next.decoder = std::make_unique<Decoder>(next.programs ? *next.programs : programs_, weights_,
                                              shares.options_of(options_), shares.threads);
     workers_.push_back(std::move(next));

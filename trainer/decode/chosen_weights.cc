@@ -165,10 +165,10 @@ void load_weights(const ChosenWeights& chosen, const Session& session, VariableS
   set_means(sums, chosen.paths.size(), weights);
 }
 
-void load_weights(const ChosenWeights& chosen, const Session& session, const NarrowWeights& narrow,
+void load_weights(const ChosenWeights& chosen, const Session& session, const WeightConversions& conversions,
                   VariableStore& weights) {
   load_weights(chosen, session, weights);
-  narrow.make(session, weights, [&](VariableStore& some) { load_weights(chosen, session, some); });
+  conversions.make(session, weights, [&](VariableStore& some) { load_weights(chosen, session, some); });
 }
 
 std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble) {
@@ -226,7 +226,7 @@ GroupModels::GroupModels(const Session& session, const WeightGroup& group, const
     if (model) models_.push_back(std::move(model));
   }
   for (const EnsembleMember& member : ensemble_.members)
-    programs_.push_back(program_of_weights(session, member.model));
+    programs_.push_back(program_of_weights(decode_environment(session, {{member}}, true)));
 }
 
 std::vector<const Program*> GroupModels::programs() const {
@@ -250,7 +250,7 @@ GroupWeights::GroupWeights(const Session& session, const GroupModels& models)
 void GroupWeights::load(const WeightGroup& group) {
   MTF_CHECK(group.size() == members_.size(), "{} checkpoints for {} members", group.size(), members_.size());
   for (size_t member = 0; member < group.size(); ++member)
-    load_weights(group[member], session_, models_.narrow(member), *members_[member]);
+    load_weights(group[member], session_, models_.conversions(member), *members_[member]);
 }
 
 }  // namespace mtf

@@ -39,8 +39,8 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
 /// Loads (and averages) the chosen weights, as far as `weights` has them. Throws Error (kCheckpoint) when they do not fit
 /// the model or its vocabulary.
 void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights);
-/// Does the same and makes the narrow weights from those that are loaded.
-void load_weights(const ChosenWeights& chosen, const Session& session, const NarrowWeights& narrow,
+/// Does the same and makes the copies of weights from those that are loaded.
+void load_weights(const ChosenWeights& chosen, const Session& session, const WeightConversions& conversions,
                   VariableStore& weights);
 
 /// What predicts together: the weights of one model, or of the members of an ensemble.
@@ -70,8 +70,8 @@ class GroupModels {
   const Ensemble& ensemble() const { return ensemble_; }
   /// Programs whose variables are the weights of a member each.
   std::vector<const Program*> programs() const;
-  /// What makes the narrow weights of a member.
-  const NarrowWeights& narrow(size_t member) const { return programs_[member].narrow; }
+  /// What makes the copies of weights of a member.
+  const WeightConversions& conversions(size_t member) const { return programs_[member].conversions; }
 
  private:
   Ensemble ensemble_;

@@ -173,7 +173,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const LineFiles files = given_files_of(session);
   const GivenText shortest;
   const GroupModels models(session, chosen.front(), config.infer.ensemble, config.mark("infer.checkpoint"));
-  DecodePrograms programs(session, models.ensemble());
+  DecodePrograms programs(decode_environment(session, models.ensemble(), true));
   DecodingMemory memory(programs, config.infer);
   memory.check({&shortest, 1}, "infer.batch_size");
   check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});

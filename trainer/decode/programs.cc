@@ -35,7 +35,7 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
 Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
                    const std::function<Tensor(Context& context, const Model& model)>& logits_of) {
   const std::vector<EnsembleMember>& members = environment.ensemble.members;
-  use_narrow_products(graph, environment.narrow);
+  use_weight_copies(graph, environment.copies);
   const auto wide_logits = [&](const EnsembleMember& member) {
     return cast(logits_of(*make_context(graph, environment, texts), *member.model), DType::kFloat32);
   };
@@ -174,12 +174,12 @@ int64_t text_bucket(int64_t n, const DecodeEnvironment& environment) {
   return parts * ((each + unit - 1) / unit * unit);
 }
 
-DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble) {
+DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble, bool reads_copies) {
   Layouts layouts = session.layouts;
   layouts.activation = of_fixed_sizes(layouts.activation);
-  std::optional<NarrowOptions> narrow = narrow_options(session.config, layouts);
+  std::optional<WeightCopyOptions> copies = weight_copy_options(session, layouts, reads_copies);
   DecodeEnvironment environment{session, *session.model->decoder(), std::move(layouts), ensemble,
-                                std::move(narrow)};
+                                std::move(copies)};
   if (ensemble.members.empty()) environment.ensemble.members.push_back({session.model.get()});
   return environment;
 }
@@ -210,17 +210,14 @@ DecodeProgram DecodePrograms::take_step(const DecodePlan& plan) {
   return std::move(steps_.extract(without_prefix(plan).key()).mapped());
 }
 
-WeightsProgram program_of_weights(const Session& session, const Model* model) {
-  Ensemble alone;
-  if (model != nullptr) alone.members.push_back({model});
-  const DecodeEnvironment environment = decode_environment(session, alone);
+WeightsProgram program_of_weights(const DecodeEnvironment& environment) {
   const int64_t any = length_bucket(1, environment.decoder.longest_text());
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
   const std::unique_ptr<Graph> graph = build_prefill(environment, plan);
   Program program = compiled(environment, *graph);
   std::erase_if(program.variables,
                 [](const ProgramVariable& v) { return v.variable.kind == Variable::Kind::kSession; });
-  return {std::move(program), NarrowWeights(session, *graph, environment.layouts)};
+  return {std::move(program), WeightConversions(environment.session, *graph, environment.layouts)};
 }
 
 }  // namespace mtf

@@ -12,12 +12,13 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include "engine/runtime/executor.h"
 #include "models/text_decoder.h"
 #include "trainer/decode/ensemble.h"
-#include "trainer/session/narrow_weights.h"
 #include "trainer/session/session.h"
+#include "trainer/session/weight_conversions.h"
 
 namespace mtf {
 
@@ -45,19 +46,21 @@ struct DecodeEnvironment {
   const TextDecoder& decoder;
   Layouts layouts;  ///< the session's layouts without rules for dimensions whose sizes depend on the texts
   Ensemble ensemble = {};
-  std::optional<NarrowOptions> narrow = {};  ///< how products read weights (narrow_weights.h)
+  std::optional<WeightCopyOptions> copies =
+      {};  ///< which copies of weights products read (weight_conversions.h)
 };
 
-DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble = {});
+/// `reads_copies`: the weights are GroupWeights, which has copies that products read faster.
+DecodeEnvironment decode_environment(const Session& session, const Ensemble& ensemble = {},
+                                     bool reads_copies = false);
 
 /// A program whose variables are the weights of a model, for a run that only decodes.
 struct WeightsProgram {
   Program program;
-  NarrowWeights narrow;
+  WeightConversions conversions;
 };
-/// Returns it for the weights of `model` (by default the session's) under the layouts of the session. Throws Error (kConfig)
-/// when the layout does not fit the model.
-WeightsProgram program_of_weights(const Session& session, const Model* model = nullptr);
+/// Returns it for an environment of one member. Throws Error (kConfig) when the layout does not fit the model.
+WeightsProgram program_of_weights(const DecodeEnvironment& environment);
 
 /// Returns the context for building a graph for `texts` texts.
 std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& environment, int64_t texts);
@@ -92,7 +95,8 @@ class DecodePrograms {
  public:
   /// `session` must outlive the object.
   explicit DecodePrograms(const Session& session, const Ensemble& ensemble = {})
-      : environment_(decode_environment(session, ensemble)) {}
+      : DecodePrograms(decode_environment(session, ensemble)) {}
+  explicit DecodePrograms(DecodeEnvironment environment) : environment_(std::move(environment)) {}
   DecodePrograms(const DecodePrograms&) = delete;
 
   const DecodeEnvironment& environment() const { return environment_; }

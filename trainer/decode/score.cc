@@ -44,7 +44,7 @@ struct ScoredText {
 class Scorer {
  public:
   Scorer(const Session& session, VariableStore& weights, const Ensemble& ensemble)
-      : session_(session), weights_(weights), environment_(decode_environment(session, ensemble)) {}
+      : session_(session), weights_(weights), environment_(decode_environment(session, ensemble, true)) {}
 
   /// Sets log_probs of all texts. Texts of similar lengths share a batch.
   void score(std::vector<ScoredText>& texts) {

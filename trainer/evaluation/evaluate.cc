@@ -87,12 +87,12 @@ class RunningMetric {
 }  // namespace
 
 Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
-                     VariableStore& variables, NarrowWeights narrow)
+                     VariableStore& variables, WeightConversions conversions)
     : session_(session),
       sets_(std::move(sets)),
       batch_size_(evaluate_batch_size(session.config, session.layouts)),
       part_(part_of(program, hosting_of(session.config))),
-      narrow_(std::move(narrow)),
+      conversions_(std::move(conversions)),
       weights_(*session.backend, program.mesh, program.variables,
                variable_store_options(session, &variables)),
       executor_(std::move(program), *session.backend, weights_, executor_options(session)) {
@@ -102,7 +102,7 @@ Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Pr
 }
 
 std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
-  narrow_.make(session_, weights_);
+  conversions_.make(session_, weights_);
   std::vector<Evaluation> results;
   for (const EvaluationSet& set : sets_) {
     std::optional<Evaluation> result = evaluate(set, step, stop);
@@ -214,11 +214,11 @@ namespace {
 /// Measures weights and reports the results.
 class CheckpointEvaluation {
  public:
-  CheckpointEvaluation(const Session& session, Evaluator& evaluator, const NarrowWeights& narrow,
+  CheckpointEvaluation(const Session& session, Evaluator& evaluator, const WeightConversions& conversions,
                        VariableStore& variables)
-      : session_(session), evaluator_(evaluator), narrow_(narrow), variables_(variables) {}
+      : session_(session), evaluator_(evaluator), conversions_(conversions), variables_(variables) {}
 
-  void load(const ChosenWeights& weights) { load_weights(weights, session_, narrow_, variables_); }
+  void load(const ChosenWeights& weights) { load_weights(weights, session_, conversions_, variables_); }
 
   /// Measures what is loaded.
   void measure(const ChosenWeights& weights) {
@@ -238,7 +238,7 @@ class CheckpointEvaluation {
  private:
   const Session& session_;
   Evaluator& evaluator_;
-  const NarrowWeights& narrow_;
+  const WeightConversions& conversions_;
   VariableStore& variables_;
 };
 
@@ -271,7 +271,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
   Program program = compile(session, *graph);
-  const NarrowWeights narrow(session, *graph, session.layouts);
+  const WeightConversions conversions(session, *graph, session.layouts);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   // Another process may see one checkpoint more of a job that trains.
   std::vector<ChosenWeights> chosen;
@@ -289,7 +289,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
-  CheckpointEvaluation evaluation(session, evaluator, narrow, variables);
+  CheckpointEvaluation evaluation(session, evaluator, conversions, variables);
   if (config.evaluate.follow) {
     follow_checkpoints(session, {[&](const ChosenWeights& weights) { evaluation.load(weights); },
                                  [&](const ChosenWeights& weights) { evaluation.measure(weights); }});

@@ -20,8 +20,8 @@
 #include "trainer/evaluation/prediction_metrics.h"
 #include "trainer/report/metrics.h"
 #include "trainer/session/evaluation_sets.h"
-#include "trainer/session/narrow_weights.h"
 #include "trainer/session/session.h"
+#include "trainer/session/weight_conversions.h"
 
 namespace mtf {
 
@@ -44,10 +44,10 @@ struct Evaluation {
 
 class Evaluator {
  public:
-  /// `program` is compiled from build_evaluation() and shares `variables` with the training step. `narrow` makes what it
+  /// `program` is compiled from build_evaluation() and shares `variables` with the training step. `conversions` make what it
   /// reads besides them, before each evaluation. Keeps a reference to `session`.
   Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
-            VariableStore& variables, NarrowWeights narrow = {});
+            VariableStore& variables, WeightConversions conversions = {});
 
   /// Evaluates all data sets with the weights of step `step`. Returns nullopt if `stop` returned true before
   /// the end.
@@ -65,7 +65,7 @@ class Evaluator {
   std::vector<EvaluationSet> sets_;
   int64_t batch_size_;
   BatchPart part_;
-  NarrowWeights narrow_;
+  WeightConversions conversions_;
   VariableStore weights_;  ///< the given variables, and those that are made of them
   Executor executor_;
   std::unique_ptr<TextMetrics> text_metrics_;  ///< null if no data set has metrics of decoded texts

@@ -45,9 +45,8 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
     const std::string of = is_step ? "" : " of the evaluation";
     if (is_step) memory.step_bytes = position.total();
     if (!is_step)
-      add("narrow weights" + of,
-          variable_bytes(*program,
-                         static_cast<int64_t>(stage))[static_cast<size_t>(Variable::Kind::kNarrow)]);
+      add("copies of weights" + of,
+          variable_bytes(*program, static_cast<int64_t>(stage))[static_cast<size_t>(Variable::Kind::kCopy)]);
     add("inputs" + of, position.inputs);
     add("temporaries" + of, position.temporaries);
   }

@@ -17,8 +17,8 @@ std::string_view name_of(Variable::Kind kind) {
       return "statistic";
     case Variable::Kind::kConstant:
       return "teacher";
-    case Variable::Kind::kNarrow:
-      return "narrow weight";
+    case Variable::Kind::kCopy:
+      return "copy of a weight";
     case Variable::Kind::kSession:
       break;
   }

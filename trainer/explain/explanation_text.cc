@@ -76,7 +76,7 @@ std::string variables_text(const Program& program) {
                           {Variable::Kind::kSlot, true, "optimizer slots in the memory of the machine"},
                           {Variable::Kind::kStatistic, false, "statistics"},
                           {Variable::Kind::kConstant, false, "teacher weights"},
-                          {Variable::Kind::kNarrow, false, "narrow weights"}};
+                          {Variable::Kind::kCopy, false, "copies of weights"}};
   std::string text;
   for (const auto& [kind, on_host, name] : groups) {
     TextTable of_kind = table;

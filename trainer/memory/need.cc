@@ -59,17 +59,17 @@ void add_variables(const Program& program, const HostedMesh& hosted, const Memor
   memory.add("statistics", whole_pages(stored[static_cast<size_t>(Variable::Kind::kStatistic)]));
   memory.add("optimizer slots", whole_pages(stored[static_cast<size_t>(Variable::Kind::kSlot)]));
   memory.add("teacher weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kConstant)]));
-  memory.add("narrow weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kNarrow)]));
+  memory.add("copies of weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kCopy)]));
   host.add("optimizer slots", whole_pages(slots_on_host));
   if (use.snapshot) host.add("checkpoint snapshot", snapshot);
 }
 
-/// Returns the bytes of the narrow weights that only this program reads.
-int64_t narrow_bytes(const Program& program, const MemoryUse& use) {
+/// Returns the bytes of the copies of weights that only this program reads.
+int64_t copied_bytes(const Program& program, const MemoryUse& use) {
   const HostedMesh hosted(program.mesh, use.hosting);
   int64_t bytes = 0;
   for (const ProgramVariable& v : program.variables) {
-    if (v.variable.kind == Variable::Kind::kNarrow) bytes += process_bytes(v, hosted, use.check_replicas);
+    if (v.variable.kind == Variable::Kind::kCopy) bytes += process_bytes(v, hosted, use.check_replicas);
   }
   return whole_pages(bytes);
 }
@@ -227,7 +227,7 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
   for (const Program* program : programs) {
     const MemoryPlan plan = plan_arenas(*program, replicate, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
-    if (program != programs[0]) memory.add("narrow weights" + of, narrow_bytes(*program, use));
+    if (program != programs[0]) memory.add("copies of weights" + of, copied_bytes(*program, use));
     const int64_t scratch = kernel_threads(session) * kernel_scratch_bytes(*program, *session.backend);
     memory.add("inputs" + of, plan.process.inputs);
     if (!is_host) {  // two blocks are being sent

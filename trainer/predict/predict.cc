@@ -22,8 +22,8 @@
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/feed.h"
-#include "trainer/session/narrow_weights.h"
 #include "trainer/session/same_run.h"
+#include "trainer/session/weight_conversions.h"
 
 namespace mtf {
 namespace {
@@ -37,7 +37,7 @@ std::unique_ptr<Graph> prediction_graph(const Session& session, const std::vecto
                           {.precision = precision_of(session.config),
                            .expert_parts = expert_parts(session.layouts),
                            .keep_probabilities = session.config.infer.format == InferFormat::kJsonl,
-                           .narrow = narrow_options(session.config, session.layouts)});
+                           .copies = weight_copy_options(session, session.layouts)});
 }
 
 Program compiled(const Session& session, const Graph& graph) {
@@ -277,7 +277,7 @@ void predict(Session& session, Diagnostics& diagnostics) {
   const int64_t rows = batch_rows(session, std::nullopt);
   const std::unique_ptr<Graph> graph = prediction_graph(session, input.features(), rows);
   Program program = compiled(session, *graph);
-  const NarrowWeights narrow(session, *graph, session.layouts);
+  const WeightConversions conversions(session, *graph, session.layouts);
   if (input.source) make_prediction_lines(program, *input.source, {}, config.mark("infer.input"));
   check_memory_of(session, input.features(), program, rows);
   std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(chosen)}};
@@ -292,7 +292,7 @@ void predict(Session& session, Diagnostics& diagnostics) {
     if (!input.source)
       lines = std::make_unique<PairedLines>(
           communicator, LineFiles{config.infer.input.text, {}, {}, config.data.text_limit()});
-    load_weights(group.front(), session, narrow, weights);
+    load_weights(group.front(), session, conversions, weights);
     std::optional<TextOutput> output;
     if (session.processes->is_first())
       output.emplace(config.infer.output, newest_step(group), [&] {

@@ -10,7 +10,7 @@
 #include "engine/base/nearest.h"
 #include "models/text_decoder.h"
 #include "trainer/session/example_images.h"
-#include "trainer/session/narrow_weights.h"
+#include "trainer/session/weight_conversions.h"
 
 namespace mtf {
 namespace {
@@ -201,7 +201,7 @@ EvaluationGraphOptions evaluation_graph_options(const Session& session) {
   EvaluationGraphOptions options{precision_of(config), averaged_weights(config)};
   options.keep_predictions = shows_misclassified(session);
   options.expert_parts = expert_parts(session.layouts);
-  options.narrow = narrow_options(config, session.layouts);
+  options.copies = weight_copy_options(session, session.layouts);
   Diagnostics reported;  // what is wrong with the metrics is reported where the sets are opened
   for (const EvaluationSet& set : declared_evaluation_sets(session, reported)) {
     for (const std::string& metric : set.metrics_of(false)) {

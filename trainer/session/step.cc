@@ -476,7 +476,7 @@ WeightFilter averaged_weights(const Config& config) {
 std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
                                         int64_t batch_size, const EvaluationGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
-  use_narrow_products(*graph, options.narrow);
+  use_weight_copies(*graph, options.copies);
   const Dimension batch{std::string(kBatch), batch_size};
   const Features inputs = add_inputs(*graph, model, model.features(), features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
@@ -520,7 +520,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
 std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,
                                         int64_t batch_size, const PredictionGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
-  use_narrow_products(*graph, options.narrow);
+  use_weight_copies(*graph, options.copies);
   const Features inputs =
       add_inputs(*graph, model, model.features_of_prediction(), features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, {std::string(kBatch), batch_size});

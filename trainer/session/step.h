@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "data/source.h"
-#include "engine/ops/narrow_products.h"
+#include "engine/ops/weight_copies.h"
 #include "layers/context.h"
 #include "models/model.h"
 #include "trainer/config/config.h"
@@ -96,8 +96,9 @@ struct EvaluationGraphOptions {
   std::map<std::string, Mark> requested = {};
   /// Adds what the model predicts for each example as outputs: Classification and ModelOutput::predictions.
   bool keep_predictions = false;
-  int64_t expert_parts = 1;                  ///< Context::expert_parts
-  std::optional<NarrowOptions> narrow = {};  ///< how products read weights (narrow_weights.h)
+  int64_t expert_parts = 1;  ///< Context::expert_parts
+  std::optional<WeightCopyOptions> copies =
+      {};  ///< which copies of weights products read (weight_conversions.h)
 };
 
 /// The evaluation's output of ModelOutput::predictions is this, followed by the name.
@@ -120,9 +121,10 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
 
 struct PredictionGraphOptions {
   Precision precision;
-  int64_t expert_parts = 1;                  ///< Context::expert_parts
-  bool keep_probabilities = true;            ///< false: the output kExample + "probabilities" is left out
-  std::optional<NarrowOptions> narrow = {};  ///< how products read weights (narrow_weights.h)
+  int64_t expert_parts = 1;        ///< Context::expert_parts
+  bool keep_probabilities = true;  ///< false: the output kExample + "probabilities" is left out
+  std::optional<WeightCopyOptions> copies =
+      {};  ///< which copies of weights products read (weight_conversions.h)
 };
 
 /// Builds what the model predicts for a batch (Model::predict): ModelOutput::predictions as outputs. Throws Error (kConfig)

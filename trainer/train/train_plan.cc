@@ -253,7 +253,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
   if (evaluation) {
     plan.evaluation = compile(session, *evaluation);
-    plan.narrow = NarrowWeights(session, *evaluation, session.layouts);
+    plan.conversions = WeightConversions(session, *evaluation, session.layouts);
   }
   const DecodingNeed decoding = evaluation_decoding(session, plan.evaluation_sets);
   const Program* const evaluated = plan.evaluation ? &*plan.evaluation : nullptr;

@@ -18,7 +18,7 @@ struct TrainPlan {
   TrainStep step;  ///< the training step without its graph
   std::vector<EvaluationSet> evaluation_sets;
   Program program;
-  NarrowWeights narrow;             ///< what the evaluation reads
+  WeightConversions conversions;    ///< what the evaluation reads
   double model_flops = 0;           ///< model_flops() of a step
   std::vector<std::string> memory;  ///< lines on the plan of the memory
   /// A line on what `auto` in train.microbatches or train.recompute has become; empty: it stands in neither.

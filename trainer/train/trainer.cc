@@ -52,7 +52,7 @@ Trainer::Trainer(const Session& session, TrainPlan plan)
       profiler_(session, [this](const std::string& line) { log_->info(line); }) {
   if (plan_.evaluation) {
     evaluator_ = std::make_unique<Evaluator>(session, plan_.evaluation_sets, std::move(*plan_.evaluation),
-                                             variables_, std::move(plan_.narrow));
+                                             variables_, std::move(plan_.conversions));
   }
   if (plan_.continuation && plan_.continuation->checkpoint) {
     go_on();

@@ -21,7 +21,7 @@ Program lower(const Graph& graph, const Layouts& layouts, const PartitionOptions
 
 Program partition(const Graph& graph, const Layouts& layouts, const PartitionOptions& options) {
   Program program = lower(graph, layouts, options);
-  if (graph.narrow_products()) program = drop_unread_variables(std::move(program));
+  if (graph.weight_copies()) program = drop_unread_variables(std::move(program));
   if (layouts.pipeline) program = hoist_sends(std::move(program));
   program = share_operations(std::move(program));
   program = share_exchanges(std::move(program));

@@ -14,7 +14,7 @@ namespace mtf {
 /// The largest number of bytes, on one position, of a result that share_operations keeps alive for a later reader.
 inline constexpr int64_t kSharedBytes = int64_t{1} << 20;
 
-/// Leaves out variables that the program neither reads nor sets: weights of which it reads narrow copies.
+/// Leaves out variables that the program neither reads nor sets: weights of which it reads copies.
 Program drop_unread_variables(Program program);
 
 /// Makes the results of equal elementwise operations on the same operands once: the masks and weights that every

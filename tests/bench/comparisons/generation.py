@@ -65,9 +65,8 @@ def generate(session, threads, kind):
     """Tokens a second."""
     results = []
     for length in (session.options.length, SHORT):
-        arguments = ["run/config.yaml", "run.mode=infer", f"infer.max_length={length}"]
-        if kind != "float32":
-            arguments.append(f"precision.infer={kind}")
+        precision = "same" if kind == "float32" else kind
+        arguments = ["run/config.yaml", "run.mode=infer", f"precision.infer={precision}", f"infer.max_length={length}"]
         cost = session.mtf_train(*arguments, threads=threads)
         with open(session.path("text.jsonl"), encoding="utf-8") as file:
             results.append((len(json.loads(file.readline())["pieces"]), cost.wall))

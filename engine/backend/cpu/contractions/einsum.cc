@@ -35,9 +35,10 @@ constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< each is two tiles
 constexpr int64_t kPackedElements = 1 << 20;
 
 struct Plan {
-  Axes loops;          ///< batch dimensions, and rows and columns that could not be joined
-  Axes sums;           ///< summed dimensions, in the order of the first input
-  Axis rows, columns;  ///< axes of one product
+  Axes loops;                  ///< batch dimensions, and rows and columns that could not be joined
+  Axes sums;                   ///< summed dimensions, in the order of the first input
+  Axis rows, columns;          ///< axes of one product
+  int64_t b_strip_stride = 0;  ///< Product::b_strip_stride
 };
 
 Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
@@ -90,8 +91,21 @@ Plan make_plan(const KernelContext& context) {
   return plan;
 }
 
+/// Makes one axis of columns that are stored in strips: of neighbours, and of strips in a loop.
+void join_strips(Plan& plan) {
+  if (plan.columns.size != kStripColumns || plan.columns.strides != Offsets<3>{0, 1, 1}) return;
+  const auto strips = std::ranges::find_if(plan.loops, [](const Axis& axis) {
+    return axis.strides[kA] == 0 && axis.strides[kB] > 0 && axis.strides[kOut] == kStripColumns;
+  });
+  if (strips == plan.loops.end()) return;
+  plan.columns.size *= strips->size;
+  plan.b_strip_stride = strips->strides[kB];
+  plan.loops.erase(strips);
+}
+
 /// True if the operands should be swapped, which makes the columns of the output its rows.
 bool better_swapped(const Plan& plan) {
+  if (plan.b_strip_stride > 0) return false;
   if (plan.rows.size == 1 || plan.columns.size == 1) return plan.columns.size == 1 && plan.rows.size > 1;
   return plan.columns.strides[kOut] != 1 && plan.rows.strides[kOut] == 1;
 }
@@ -194,21 +208,23 @@ class EinsumKernel final : public Kernel {
   int64_t run_product(const KernelCall& call, const Offsets<3>& at, const Rectangle& rectangle) const {
     const int64_t columns = rectangle.end_column - rectangle.column;
     const T* a = call.input<T>(swapped_ ? 1 : 0) + at[kA];
-    const T* b = call.input<T>(swapped_ ? 0 : 1) + at[kB] + rectangle.column * plan_.columns.strides[kB];
+    Product<T> product;
+    product.b = call.input<T>(swapped_ ? 0 : 1) + at[kB];
+    product.b_column_stride = plan_.columns.strides[kB];
+    product.b_strip_stride = plan_.b_strip_stride;
+    product.b = product.b_at(rectangle.column);
     Out* out = call.output<Out>(0) + at[kOut] + rectangle.column * plan_.columns.strides[kOut];
     C* scratch = reinterpret_cast<C*>(call.scratch);
     for (int64_t row = rectangle.row; row < rectangle.end_row; row += rows_at_once_) {
       const int64_t rows = std::min(rows_at_once_, rectangle.end_row - row);
       Out* rows_out = out + row * plan_.rows.strides[kOut];
-      Product<T> product{rows,
-                         columns,
-                         summed_,
-                         a + row * plan_.rows.strides[kA],
-                         plan_.rows.strides[kA],
-                         b,
-                         plan_.columns.strides[kB],
-                         scratch,
-                         columns};
+      product.rows = rows;
+      product.columns = columns;
+      product.summed = summed_;
+      product.a = a + row * plan_.rows.strides[kA];
+      product.a_row_stride = plan_.rows.strides[kA];
+      product.c = scratch;
+      product.c_row_stride = columns;
       product.in_bfloat16 = in_bfloat16_;
       if constexpr (std::is_same_v<Out, C>) {
         if (!out_in_scratch_) {
@@ -305,6 +321,7 @@ std::unique_ptr<Kernel> einsum_into(const KernelContext& context) {
   Plan plan = make_plan(context);
   const bool in_bfloat16 =
       static_cast<const Einsum&>(context.operation).precision == MatmulPrecision::kBFloat16;
+  if (!in_bfloat16 && !std::is_same_v<T, double>) join_strips(plan);
   if (plan.rows.size == 1 && plan.columns.size == 1 && !plan.loops.empty()) {
     const Axis inner = plan.loops.back();
     if (inner.size >= 8 && inner.strides == Offsets<3>{1, 1, 1}) {

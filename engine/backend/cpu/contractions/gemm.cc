@@ -243,14 +243,14 @@ class BlockedProduct {
     return {data, depth, inner_.a_stride, panels_at_once_ > 1 ? rows : 1};
   }
 
-  /// Those of the columns of B that are read after the ones from `column` on at k.
+  /// Those of the columns of B that are read after the ones from `column` on at k. Strips need none: they are read in order.
   Lines next_lines_of_b(const Range& range, int64_t column, int64_t k) const {
     k += blocks_.depth;
     if (k >= range.end_k) {
       k = range.k;
       column += columns_at_once_;
     }
-    if (!is_plain_ || column >= range.end_column) return {};
+    if (!is_plain_ || product_.b_strip_stride > 0 || column >= range.end_column) return {};
     const T* data = product_.b + column * product_.b_column_stride + k * inner_.b_stride;
     const int64_t width = std::min(columns_at_once_, range.end_column - column);
     const int64_t depth = depth_at(k);
@@ -279,13 +279,14 @@ class BlockedProduct {
     }
   }
 
-  /// If the rows of B are contiguous, the first panel reads them in place and copies them for the others.
+  /// If the rows of B are contiguous, the first panel reads them in place and copies them for the others, unless they are in
+  /// strips.
   void set_b(Tile& tile, const Range& range, int64_t column, int64_t k, float* packed, bool first,
              int64_t panels) const {
     tile.columns = std::min(strip_, range.end_column - column);
     const int64_t width = tile.columns > kernels_.vector_width ? strip_ : kernels_.vector_width;
-    const T* b = product_.b + column * product_.b_column_stride;
-    const bool copies = panels >= kPanelsToPackB;
+    const T* b = product_.b_at(column);
+    const bool copies = panels >= kPanelsToPackB && product_.b_strip_stride == 0;
     if (in_place_ && product_.b_column_stride == 1 && tile.columns == width && (first || !copies)) {
       tile.b = unpacked(b + k * inner_.b_stride);
       tile.b_depth_stride = inner_.b_stride;
@@ -397,7 +398,7 @@ template <class T>
 void multiply_factors(const Product<T>& product, float* scratch, const GemmKernels& kernels) {
   Product<T> rest = product;
   const int64_t columns = multiply_few_rows(product, scratch, kernels);
-  rest.b += columns * product.b_column_stride;
+  rest.b = product.b_at(columns);
   rest.c += columns;
   rest.columns -= columns;
   if (columns == 0 || rest.columns > 0) BlockedProduct<T>(rest, kernels, scratch).run();

@@ -19,6 +19,7 @@
 
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
 #include "engine/backend/element.h"
+#include "engine/ops/einsum.h"
 
 namespace mtf {
 
@@ -51,8 +52,14 @@ struct Product {
   int64_t c_row_stride = 0;
   const int64_t* a_rows = nullptr;  ///< where each row of A begins, in place of a_row_stride
   const int64_t* c_rows = nullptr;  ///< where each row of C begins, in place of c_row_stride
+  int64_t b_strip_stride = 0;       ///< if set, from kStripColumns neighbouring columns of B to the next ones
   bool adds = false;                ///< C += A * B
-  bool in_bfloat16 = false;         ///< rounds the factors to bfloat16; not for float64
+  bool in_bfloat16 = false;         ///< rounds the factors to bfloat16; not for float64, nor for B in strips
+
+  const T* b_at(int64_t column) const {
+    if (b_strip_stride == 0) return b + column * b_column_stride;
+    return b + column / kStripColumns * b_strip_stride + column % kStripColumns;
+  }
 };
 
 /// `scratch` must have product_scratch() elements.

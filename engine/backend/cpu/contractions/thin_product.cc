@@ -90,6 +90,19 @@ int64_t multiply_pairs(const Product<T>& product, float* scratch, const GemmKern
   return thin.columns;
 }
 
+/// Multiplies the columns of B strip by strip if it is stored in strips.
+template <class T>
+void multiply_strips(ThinProduct<T> thin, const Product<T>& product, const GemmKernels& kernels) {
+  if (product.b_strip_stride == 0) return multiply_rows(thin, product.rows, kernels);
+  const int64_t columns = thin.columns;
+  thin.columns = kStripColumns;
+  for (int64_t column = 0; column < columns; column += kStripColumns) {
+    thin.b = product.b_at(column);
+    multiply_rows(thin, product.rows, kernels);
+    thin.c += kStripColumns;
+  }
+}
+
 template <class T>
 int64_t multiply_vectors(const Product<T>& product, float* scratch, const GemmKernels& kernels) {
   if (!is_thin(product, kernels)) return 0;
@@ -105,7 +118,7 @@ int64_t multiply_vectors(const Product<T>& product, float* scratch, const GemmKe
     }
   }
   if (copies) copy_a(product, scratch);
-  multiply_rows(thin, product.rows, kernels);
+  multiply_strips(thin, product, kernels);
   return thin.columns;
 }
 

@@ -1,4 +1,4 @@
-#include "trainer/session/narrow_weights.h"
+#include "trainer/session/weight_conversions.h"
 
 #include <memory>
 #include <numeric>
@@ -14,10 +14,16 @@ constexpr int64_t kBytesAtATime = 64'000'000;
 
 }  // namespace
 
-std::optional<NarrowOptions> narrow_options(const Config& config, const Layouts& layouts) {
-  if (config.precision.infer == InferPrecision::kSame) return std::nullopt;
-  NarrowOptions options;
-  options.type = config.precision.infer == InferPrecision::kInt8 ? DType::kInt8 : DType::kBFloat16;
+std::optional<WeightCopyOptions> weight_copy_options(const Session& session, const Layouts& layouts,
+                                                     bool reads_copies) {
+  const InferPrecision precision = session.config.precision.infer;
+  const bool is_host = session.backend->is_host();
+  if (precision == InferPrecision::kSame && !(reads_copies && is_host)) return std::nullopt;
+  WeightCopyOptions options;
+  options.type = precision == InferPrecision::kInt8       ? DType::kInt8
+                 : precision == InferPrecision::kBFloat16 ? DType::kBFloat16
+                                                          : DType::kFloat32;
+  options.in_strips = is_host;
   options.parts = [layouts](const std::string& dimension) {
     return std::lcm(LayoutMap(layouts.mesh, layouts.activation).parts(dimension),
                     LayoutMap(layouts.mesh, layouts.parameter).parts(dimension));
@@ -25,8 +31,8 @@ std::optional<NarrowOptions> narrow_options(const Config& config, const Layouts&
   return options;
 }
 
-NarrowWeights::NarrowWeights(const Session& session, const Graph& graph, const Layouts& layouts) {
-  const std::shared_ptr<NarrowProducts>& products = graph.narrow_products();
+WeightConversions::WeightConversions(const Session& session, const Graph& graph, const Layouts& layouts) {
+  const std::shared_ptr<WeightCopies>& products = graph.weight_copies();
   if (!products) return;
   for (int64_t first = 0, last = 0; first < products->size(); first = last) {
     int64_t bytes = products->weight_bytes(last++);
@@ -36,8 +42,8 @@ NarrowWeights::NarrowWeights(const Session& session, const Graph& graph, const L
   }
 }
 
-void NarrowWeights::make(const Session& session, VariableStore& variables,
-                         const std::function<void(VariableStore&)>& load) const {
+void WeightConversions::make(const Session& session, VariableStore& variables,
+                             const std::function<void(VariableStore&)>& load) const {
   for (const Program& conversion : conversions_) {
     VariableStore some(*session.backend, conversion.mesh, conversion.variables,
                        variable_store_options(session, &variables));
