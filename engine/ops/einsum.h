@@ -10,6 +10,7 @@
 // inputs, the class Einsum.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
