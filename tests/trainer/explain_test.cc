@@ -193,9 +193,10 @@ TEST_P(EveryLayout, PartsOfTheDocumentSumToItsTotals) {
 TEST_P(EveryLayout, TheTextHasEverySection) {
   const Explanation explanation = explanation_of(GetParam().arguments);
   const std::string text = explain_text(explanation, {.tensors = true, .detail = true});
-  for (const char* section : {"weights: ", "tensors of a step", "counters of a step",
-                              "work of a position by kind of operation", "work of a position by layer",
-                              "memory\n", "verdict\n", "  work     ", "a position alone on its device"})
+  for (const char* section :
+       {"weights: ", "tensors of a step", "counters of a step", "work of a position by kind of operation",
+        "of these transposes", "work of a position by layer", "memory\n", "verdict\n", "  work     ",
+        "a position alone on its device"})
     EXPECT_THAT(text, HasSubstr(section));
   const bool alone = explanation.step.program.mesh.size() == 1;
   EXPECT_EQ(text.find("collectives of a step") == std::string::npos, alone);

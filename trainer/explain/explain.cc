@@ -64,15 +64,24 @@ std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
   return layers.take();
 }
 
+void add_work(const WorkFact& fact, KindWork& total) {
+  total.operations += fact.times;
+  total.flops += fact.work.flops * static_cast<double>(fact.times);
+  total.bytes += fact.work.bytes * static_cast<double>(fact.times);
+}
+
 std::array<KindWork, kWorkKinds> work_by_kind(const ProgramFacts& facts) {
   std::array<KindWork, kWorkKinds> kinds{};
-  for (const WorkFact& w : facts.work) {
-    KindWork& kind = kinds[static_cast<size_t>(w.work.kind)];
-    kind.operations += w.times;
-    kind.flops += w.work.flops * static_cast<double>(w.times);
-    kind.bytes += w.work.bytes * static_cast<double>(w.times);
-  }
+  for (const WorkFact& w : facts.work) add_work(w, kinds[static_cast<size_t>(w.work.kind)]);
   return kinds;
+}
+
+KindWork work_of_transposes(const ProgramFacts& facts) {
+  KindWork transposes;
+  for (const WorkFact& w : facts.work) {
+    if (w.origin.operation == "transpose") add_work(w, transposes);
+  }
+  return transposes;
 }
 
 ExplainedProcesses explained_processes(const Session& session, const Program& step) {
@@ -229,6 +238,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
   result.work = work_by_kind(result.step.facts);
+  result.transposes = work_of_transposes(result.step.facts);
   result.layers = work_by_layer(result.step);
   result.schedule = schedule_of(result.step.program, model);
   result.prediction = predict_step(result.schedule, model.hardware().device.step);

@@ -106,6 +106,7 @@ struct Explanation {
   std::optional<ExplainedPipeline> pipeline = {};
   std::optional<RecomputeChoice> recompute = {};  ///< the choice of train.recompute: auto
   std::array<KindWork, kWorkKinds> work{};        ///< by WorkKind
+  KindWork transposes = {};  ///< the part of the movement that changes the order of dimensions
   std::vector<LayerWork> layers;
   std::vector<ScheduleItem> schedule;
   ExplainedHardware hardware;

@@ -210,6 +210,8 @@ std::string kinds_text(const Explanation& e) {
   }
   table.row(
       {"all without FLOPs", count_text(without_flops.operations), "", mtf::bytes_text(without_flops.bytes)});
+  table.row(
+      {"of these transposes", count_text(e.transposes.operations), "", mtf::bytes_text(e.transposes.bytes)});
   return section("work of a position by kind of operation (bytes read and written; collectives: sent)",
                  table);
 }
