@@ -12,6 +12,7 @@
 
 #include "engine/backend/device_info.h"
 #include "engine/backend/device_memory_state.h"
+#include "engine/backend/joint_positions.h"
 #include "engine/backend/kernel.h"
 #include "engine/backend/transfers.h"
 #include "engine/backend/tuning_record.h"
@@ -84,6 +85,11 @@ class Backend {
   virtual std::unique_ptr<DeviceMemory> allocate_on_host(int64_t bytes) { return allocate(bytes); }
   /// Throws Error (kConfig) naming operation and dtype if there is no kernel.
   virtual std::unique_ptr<Kernel> prepare(const KernelContext& context) = 0;
+  /// A kernel that computes the operation at several positions in one call. Null if the backend has none, or gains nothing by it.
+  virtual std::unique_ptr<Kernel> prepare_joint(const KernelContext& /*context*/,
+                                                const JointPositions& /*positions*/) {
+    return nullptr;
+  }
   virtual std::unique_ptr<Kernel> prepare(const Move& move) = 0;
   /// A collective among positions of this device.
   virtual std::unique_ptr<PreparedCollective> prepare(const Collective& collective) = 0;

@@ -1,7 +1,6 @@
 #include "engine/runtime/concurrent_steps.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "engine/base/memory_extent.h"
 #include "engine/runtime/prepared_program.h"
@@ -27,16 +26,17 @@ struct Touched {
 
 /// Returns what a step touches, by coordinate.
 std::vector<Touched> touched_by(const Program& program, const KernelStep& step) {
-  std::vector<Touched> touched(static_cast<size_t>(step.coordinates));
+  std::vector<Touched> touched(static_cast<size_t>(step.at.count));
   auto slice = step.slices.begin();
   for (size_t coordinate = 0; coordinate < touched.size(); ++coordinate) {
     Touched& at = touched[coordinate];
-    const auto extent = [&](ValueId id) {
-      const std::byte* data = slice++->data;
-      return MemoryExtent{data, data + program.local_bytes(id)};
+    // A call may have the operands of several positions.
+    const auto add = [&](std::vector<MemoryExtent>& extents, const std::vector<ValueId>& ids, size_t count) {
+      for (size_t i = 0; i < count; ++i, ++slice)
+        extents.push_back({slice->data, slice->data + program.local_bytes(ids[i % ids.size()])});
     };
-    std::ranges::transform(step.instruction->inputs, std::back_inserter(at.read), extent);
-    std::ranges::transform(step.instruction->outputs, std::back_inserter(at.written), extent);
+    add(at.read, step.instruction->inputs, step.inputs);
+    add(at.written, step.results, step.outputs);
     if (step.guards.empty()) continue;
     const auto* guard = reinterpret_cast<const std::byte*>(step.guards[coordinate]);
     at.read.push_back({guard, guard + sizeof(bool)});
@@ -44,10 +44,20 @@ std::vector<Touched> touched_by(const Program& program, const KernelStep& step) 
   return touched;
 }
 
-/// Coordinates are copies of the same arenas, so what overlaps does so at the same coordinate.
-bool depends(const std::vector<Touched>& step, const std::vector<Touched>& other) {
-  for (size_t coordinate = 0; coordinate < step.size(); ++coordinate) {
-    if (step[coordinate].depends_on(other[coordinate])) return true;
+/// What a step touches, by coordinate.
+struct TouchedAt {
+  const StepCoordinates& at;
+  std::vector<Touched> touched;
+};
+
+/// Coordinates are copies of the same arenas, so what overlaps does so at the same coordinate, where both steps have the same
+/// ones.
+bool depends(const TouchedAt& step, const TouchedAt& other) {
+  const bool same = step.at == other.at;
+  for (size_t i = 0; i < step.touched.size(); ++i) {
+    for (size_t j = same ? i : 0; j < (same ? i + 1 : other.touched.size()); ++j) {
+      if (step.touched[i].depends_on(other.touched[j])) return true;
+    }
   }
   return false;
 }
@@ -56,10 +66,10 @@ bool depends(const std::vector<Touched>& step, const std::vector<Touched>& other
 
 std::vector<size_t> concurrent_steps(const Program& program, const std::vector<KernelStep>& steps) {
   std::vector<size_t> ends;
-  std::vector<std::vector<Touched>> group;
+  std::vector<TouchedAt> group;
   for (size_t i = 0; i < steps.size(); ++i) {
-    std::vector<Touched> next = touched_by(program, steps[i]);
-    const auto needs = [&](const std::vector<Touched>& other) { return depends(next, other); };
+    TouchedAt next{steps[i].at, touched_by(program, steps[i])};
+    const auto needs = [&](const TouchedAt& other) { return depends(next, other); };
     if (group.size() == kMostConcurrentSteps || std::ranges::any_of(group, needs)) {
       ends.push_back(i);
       group.clear();

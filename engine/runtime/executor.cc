@@ -232,10 +232,10 @@ void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration
   if (is_stepwise()) {
     for (const KernelStep& step : segment.steps) {
       run_located(step, [&] { run_together({&step, 1}, iteration); });
-      check(step, step.instruction->outputs, iteration);
+      check(step, step.results, iteration);
     }
-  } else if (segment.coordinates >= pool_.threads()) {
-    pool_.run(segment.coordinates, [&](int64_t coordinate, int worker) {
+  } else if (segment.at.count >= pool_.threads()) {
+    pool_.run(segment.at.count, [&](int64_t coordinate, int worker) {
       for (const KernelStep& step : segment.steps)
         run_tasks(step, coordinate, 0, step.tasks, iteration, worker);
     });
@@ -251,11 +251,11 @@ void Executor::Implementation::run(const KernelSteps& segment, int64_t iteration
 /// Runs steps that may run at the same time.
 void Executor::Implementation::run_together(std::span<const KernelStep> steps, int64_t iteration) {
   int64_t tasks = 0;
-  for (const KernelStep& step : steps) tasks += step.coordinates * step.tasks;
+  for (const KernelStep& step : steps) tasks += step.at.count * step.tasks;
   pool_.run_ranges(tasks, [&](int64_t begin, int64_t end, int worker) {
     int64_t first = 0;  // task of the first coordinate of the step
     for (const KernelStep& step : steps) {
-      const int64_t last = first + step.coordinates * step.tasks;
+      const int64_t last = first + step.at.count * step.tasks;
       while (begin < std::min(end, last)) {
         const int64_t coordinate = (begin - first) / step.tasks, task = (begin - first) % step.tasks,
                       next = std::min(std::min(end, last) - begin, step.tasks - task) + task;
@@ -281,7 +281,9 @@ void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordin
                         prepared_.inputs().step(),
                         step.iteration_in(iteration),
                         guard};
-  workers_[worker].work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
+  Work& work = workers_[worker].work;
+  work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
+  work.bytes += step.bytes * static_cast<double>(end - begin);
 }
 
 void Executor::Implementation::run(const CollectiveStep& step, int64_t iteration) {
@@ -368,11 +370,12 @@ std::optional<NonFinite> Executor::Implementation::first_non_finite(uint64_t ste
 }
 
 void Executor::Implementation::check_finite(ValueId id) {
-  std::vector<int64_t> order = search_->order(id);
+  const ValueId made = prepared_.computed_as(id);
+  std::vector<int64_t> order = search_->order(made);
   if (search_->found && search_->found->order <= order) return;
   NonFinite found = examine_slices(id);
   if (found.nans + found.infinities == 0) return;
-  const Instruction& maker = search_->maker(id);
+  const Instruction& maker = search_->maker(made);
   found.order = std::move(order);
   found.tensor = instruction_text(program(), maker);
   found.operation = name_of(maker);

@@ -4,6 +4,7 @@
 
 #include "engine/base/check.h"
 #include "engine/runtime/arena_layout.h"
+#include "engine/runtime/position_sums.h"
 #include "engine/runtime/program_inputs.h"
 #include "engine/spmd/lifetimes.h"
 
@@ -46,14 +47,23 @@ class StageRegions {
 
 /// Calls `visit` with each temporary that is in use at some time, and its region.
 template <class Visit>
-void for_each_region(const Program& program, const Visit& visit) {
-  const std::vector<Lifetime> lives = lifetimes(program);
+void for_each_region(const Program& program, const std::vector<Lifetime>& lives, const Visit& visit) {
   for (ValueId id = 0; id < static_cast<ValueId>(program.values.size()); ++id) {
     const Value& value = program.values[id];
     if (value.alias != kNoValue || value.storage != Value::Storage::kTemporary || lives[id].begin < 0)
       continue;
     visit(value, Region{id, aligned(program.local_bytes(id)), lives[id].begin, lives[id].end});
   }
+}
+
+/// Lifetimes in a process, in which a sum over its positions may be made while its terms are computed.
+std::vector<Lifetime> lifetimes_in_process(const Program& program, const HostedMesh& mesh, bool replicate) {
+  std::vector<Lifetime> lives = lifetimes(program);
+  for (const auto& [term, sum] : position_sums(program, mesh, replicate)) {
+    Lifetime& total = lives[static_cast<size_t>(sum.total)];
+    total.begin = std::min(total.begin, lives[static_cast<size_t>(term)].begin);
+  }
+  return lives;
 }
 
 /// Calls `visit` with each input, and the bytes of one position.
@@ -82,7 +92,8 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
     if (is_new) known->second = hosted.size_of(stored);
     return known->second;
   };
-  for_each_region(program, [&](const Value& value, const Region& region) {
+  const std::vector<Lifetime> lives = lifetimes_in_process(program, hosted, replicate);
+  for_each_region(program, lives, [&](const Value& value, const Region& region) {
     const Copies stored = mesh.stored(value.copies(), replicate);
     if (count(stored) == 0) return;
     (value.on_host ? on_host : on_device)[plan.arena_of(stored)].push_back(region);
@@ -117,7 +128,7 @@ MemoryPlan plan_arenas(const Program& program, bool replicate, Hosting hosting) 
 
 std::vector<MemoryPlan::Position> position_memory(const Program& program) {
   StageRegions alone;  // a position that shares nothing needs one arena
-  for_each_region(program, [&](const Value& value, const Region& region) {
+  for_each_region(program, lifetimes(program), [&](const Value& value, const Region& region) {
     if (!value.on_host) alone.add(stage_of(value.layout), region);
   });
   int64_t inputs = 0;

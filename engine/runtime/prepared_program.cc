@@ -40,12 +40,9 @@ Move move_of(const Program& program, const Instruction& instruction) {
   return {Move::Kind::kAccumulate, input, output};
 }
 
-/// The kernel of an instruction that is neither a collective nor a loop.
-std::unique_ptr<Kernel> kernel_of(const Program& program, const Instruction& instruction, Backend& backend,
-                                  uint64_t seed) {
-  const Operation* operation = instruction.operation();
-  if (!operation) return backend.prepare(move_of(program, instruction));
-  KernelContext context{.operation = *operation,
+/// The context of the kernel of an instruction that runs an operation.
+KernelContext kernel_context(const Program& program, const Instruction& instruction, uint64_t seed) {
+  KernelContext context{.operation = *instruction.operation(),
                         .inputs = {},
                         .outputs = {},
                         .seed = seed,
@@ -53,7 +50,14 @@ std::unique_ptr<Kernel> kernel_of(const Program& program, const Instruction& ins
                         .accumulates = instruction.is<action::Accumulate>()};
   for (ValueId id : instruction.inputs) context.inputs.push_back(local_tensor(program, id));
   for (ValueId id : instruction.outputs) context.outputs.push_back(local_tensor(program, id));
-  return backend.prepare(context);
+  return context;
+}
+
+/// The kernel of an instruction that is neither a collective nor a loop.
+std::unique_ptr<Kernel> kernel_of(const Program& program, const Instruction& instruction, Backend& backend,
+                                  uint64_t seed) {
+  if (!instruction.operation()) return backend.prepare(move_of(program, instruction));
+  return backend.prepare(kernel_context(program, instruction, seed));
 }
 
 size_t largest_scratch(const Program& program, const std::vector<Instruction>& block, Backend& backend) {
@@ -104,6 +108,7 @@ PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator
       replicate_(replicate),
       mesh_(program_.mesh, hosting_of(&communicator)),
       groups_(mesh_),
+      sums_(position_sums(program_, mesh_, replicate)),
       memory_(plan_memory(program_, replicate, hosting_of(&communicator))) {
   allocate(workspace.temporaries);
   segments_ = prepare(program_.instructions);
@@ -184,22 +189,25 @@ std::vector<PreparedSegment> PreparedProgram::prepare(const std::vector<Instruct
       if (copies(stored(instruction.inputs[0])).size() > 0)
         segments.push_back({prepare_transfer(instruction)});
     } else if (!instruction.is_collective()) {
-      const Copies computed = computed_over(instruction);
-      if (copies(computed).size() == 0) continue;  // another process has this stage
+      if (copies(computed_over(instruction)).size() == 0) continue;  // another process has this stage
+      std::optional<KernelStep> total = prepare_total(instruction);
+      KernelStep step = total ? std::move(*total) : prepare_kernel(instruction);
       auto* last = segments.empty() ? nullptr : std::get_if<KernelSteps>(&segments.back().steps);
-      if (!last || last->computed != computed) {
-        segments.push_back({KernelSteps{computed, copies(computed).size(), {}}});
+      const auto is_shared = [this](const StepCoordinates& at) { return at.count < threads_; };
+      if (!last || (last->at != step.at && !(is_shared(last->at) && is_shared(step.at)))) {
+        segments.push_back({KernelSteps{step.at, {}}});
         last = std::get_if<KernelSteps>(&segments.back().steps);
       }
-      last->steps.push_back(prepare_kernel(instruction));
+      last->steps.push_back(std::move(step));
     } else if (crosses_processes(program_, instruction, mesh_, replicate_)) {
       segments.push_back({prepare_start(instruction)});
     } else if (copies(computed_over(instruction)).size() > 0) {
-      segments.push_back({prepare_collective(instruction)});
+      CollectiveStep step = prepare_collective(instruction);
+      if (!step.parts.empty()) segments.push_back({std::move(step)});
     }
   }
   for (PreparedSegment& segment : segments) {
-    if (auto* local = std::get_if<KernelSteps>(&segment.steps); local && local->coordinates < threads_)
+    if (auto* local = std::get_if<KernelSteps>(&segment.steps); local && local->at.count < threads_)
       local->ends = concurrent_steps(program_, local->steps);
   }
   return segments;
@@ -221,24 +229,106 @@ PreparedStep PreparedProgram::prepare_step(const Instruction& instruction) const
   return step;
 }
 
-KernelStep PreparedProgram::prepare_kernel(const Instruction& instruction) {
-  const HostedCopies& results = copies(computed_over(instruction));
-  KernelStep step{prepare_step(instruction)};
-  step.coordinates = results.size();
-  step.positions =
-      static_cast<double>(positions_of(computed_over(instruction))) / static_cast<double>(step.coordinates);
-  step.kernel = kernel_of(program_, instruction, backend_, seed_);
+void PreparedProgram::set_kernel(KernelStep& step, std::unique_ptr<Kernel> kernel) {
+  step.kernel = std::move(kernel);
   step.tasks = step.kernel->tasks();
   scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes());
+}
+
+KernelStep PreparedProgram::prepare_kernel(const Instruction& instruction) {
+  const Copies computed = computed_over(instruction);
+  const HostedCopies& results = copies(computed);
+  KernelStep step{prepare_step(instruction)};
+  step.at = {computed, results.size()};
+  step.positions = static_cast<double>(positions_of(computed)) / static_cast<double>(step.at.count);
   step.inputs = instruction.inputs.size();
   step.outputs = instruction.outputs.size();
-  for (int64_t c = 0; c < step.coordinates; ++c) {
+  step.results = instruction.outputs;
+  for (int64_t c = 0; c < step.at.count; ++c) {
     const int64_t position = results.position(c);
     for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
-      for (ValueId id : *ids) step.slices.push_back({address(id, position), begin(id, position).data()});
+      for (ValueId id : *ids) step.slices.push_back(slice(id, position));
     }
   }
+  join_coordinates(step);
+  if (!step.kernel) set_kernel(step, kernel_of(program_, instruction, backend_, seed_));
   return step;
+}
+
+void PreparedProgram::join_coordinates(KernelStep& step) {
+  const Instruction& instruction = *step.instruction;
+  if (step.at.count == 1 || replicate_ || !instruction.is<action::Run>() || !step.guards.empty()) return;
+  const size_t operands = step.inputs + step.outputs;
+  const auto slices_of = [&](int64_t copy) {
+    return step.slices.data() + copy * static_cast<int64_t>(operands);
+  };
+  for (size_t shared = 0; shared < step.inputs; ++shared) {
+    std::vector<std::vector<int64_t>> groups;  // copies that have the same slice of the input
+    for (int64_t copy = 0; copy < step.at.count; ++copy) {
+      const auto group = std::ranges::find_if(groups, [&](const std::vector<int64_t>& copies) {
+        return slices_of(copies[0])[shared].data == slices_of(copy)[shared].data;
+      });
+      (group == groups.end() ? groups.emplace_back() : *group).push_back(copy);
+    }
+    const auto is_like_first = [&](const auto& group) { return group.size() == groups[0].size(); };
+    if (groups[0].size() == 1 || !std::ranges::all_of(groups, is_like_first)) continue;
+    const JointPositions positions{static_cast<int64_t>(groups[0].size()), static_cast<int>(shared)};
+    std::unique_ptr<Kernel> kernel =
+        backend_.prepare_joint(kernel_context(program_, instruction, seed_), positions);
+    if (!kernel) continue;
+    std::vector<Slice> slices;
+    for (const std::vector<int64_t>& group : groups) {
+      for (const auto& [first, last] :
+           {std::pair(size_t{0}, step.inputs), std::pair(step.inputs, operands)}) {
+        for (const int64_t copy : group)
+          slices.insert(slices.end(), slices_of(copy) + first, slices_of(copy) + last);
+      }
+      step.at.grouped.insert(step.at.grouped.end(), group.begin(), group.end());
+    }
+    step.slices = std::move(slices);
+    step.inputs *= groups[0].size();
+    step.outputs *= groups[0].size();
+    step.at.count = std::ssize(groups);
+    return set_kernel(step, std::move(kernel));
+  }
+}
+
+std::optional<KernelStep> PreparedProgram::prepare_total(const Instruction& instruction) {
+  const auto found = instruction.outputs.empty() ? sums_.end() : sums_.find(instruction.outputs[0]);
+  if (found == sums_.end()) return std::nullopt;
+  const auto& [total, reduction] = found->second;
+  const AxisMask axes = reduction->as<action::Communicate>()->axes;
+  const Collective collective = collective_of(program_, *reduction, instruction.outputs[0]);
+  const int64_t members = collective.members();
+  std::unique_ptr<Kernel> kernel = backend_.prepare_joint(kernel_context(program_, instruction, seed_),
+                                                          {.count = members, .summed = collective.group});
+  if (!kernel) return std::nullopt;
+  const Copies computed = computed_over(*reduction);
+  const HostedCopies& results = copies(computed);
+  KernelStep step{prepare_step(instruction)};
+  step.at = {computed, results.size()};
+  step.inputs = instruction.inputs.size() * static_cast<size_t>(members);
+  step.outputs = 1;
+  step.results = {total};
+  for (int64_t c = 0; c < step.at.count; ++c) {
+    const int64_t position = results.position(c);
+    for (int64_t member = 0; member < members; ++member) {
+      const int64_t source = group_member(program_.mesh, position, axes, member);
+      for (const ValueId id : instruction.inputs) step.slices.push_back(slice(id, source));
+    }
+    step.slices.push_back(slice(total, position));
+  }
+  set_kernel(step, std::move(kernel));
+  const double sharing = static_cast<double>(positions_of(computed)) / static_cast<double>(step.at.count);
+  step.positions = sharing / static_cast<double>(members);
+  step.bytes = mtf::bytes_received(collective)[0] * sharing / static_cast<double>(step.tasks);
+  terms_[total] = instruction.outputs[0];
+  return step;
+}
+
+ValueId PreparedProgram::computed_as(ValueId id) const {
+  const auto term = terms_.find(id);
+  return term != terms_.end() ? term->second : id;
 }
 
 /// True if `instruction` sends to all what the position has already.
@@ -268,6 +358,7 @@ CollectiveStep PreparedProgram::prepare_collective(const Instruction& instructio
     if (copy && !has_at_rest(instruction, position)) ++positions[static_cast<size_t>(*copy)];
   }
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    if (terms_.contains(instruction.outputs[i])) continue;  // is made already
     CollectivePart part;
     part.positions = positions;
     const Collective collective = collective_of(program_, instruction, instruction.inputs[i]);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -16,6 +17,7 @@
 #include "engine/comm/remote_groups.h"
 #include "engine/core/hosted_mesh.h"
 #include "engine/runtime/memory_plan.h"
+#include "engine/runtime/position_sums.h"
 #include "engine/runtime/program_inputs.h"
 #include "engine/runtime/variable_store.h"
 #include "engine/runtime/workspace.h"
@@ -53,20 +55,33 @@ struct PreparedStep {
   bool writes_variables = false;
 };
 
-/// Runs the kernel of a local operation or move.
-struct KernelStep : PreparedStep {
-  int64_t coordinates = 1;
-  double positions = 1;  ///< number of positions that each coordinate stands for
-  std::unique_ptr<Kernel> kernel = {};
-  int64_t tasks = 0;  ///< tasks of the kernel for each coordinate
-  size_t inputs = 0, outputs = 0;
-  std::vector<Slice> slices = {};  ///< inputs, then outputs, for each coordinate
+/// Coordinates at which a step runs, one call of the kernel for each.
+struct StepCoordinates {
+  Copies computed;    ///< copies of the results
+  int64_t count = 1;  ///< calls: one for each copy, or for each group of copies that one call computes
+  /// The copies in the order of such groups (JointPositions); empty if each copy has a call of its own.
+  std::vector<int64_t> grouped = {};
+  bool operator==(const StepCoordinates&) const = default;
 };
 
-/// Consecutive kernels that a worker can run for one coordinate without waiting for other workers.
+/// Runs the kernel of a local operation or move.
+struct KernelStep : PreparedStep {
+  StepCoordinates at = {};
+  double positions = 1;  ///< what a kernel counts at each coordinate is counted so many times
+  std::unique_ptr<Kernel> kernel = {};
+  int64_t tasks = 0;  ///< tasks of the kernel for each coordinate
+  /// Those of a call; each has those of one position after the other.
+  size_t inputs = 0, outputs = 0;
+  std::vector<Slice> slices = {};  ///< inputs, then outputs, for each coordinate
+  std::vector<ValueId> results =
+      {};            ///< values that it makes: those of the instruction, or the total of its terms
+  double bytes = 0;  ///< bytes that positions receive in that sum, by task
+};
+
+/// Consecutive kernels that a worker can run for one coordinate without waiting for other workers; or, where each has fewer
+/// coordinates than there are threads, whose tasks the workers share.
 struct KernelSteps {
-  Copies computed;  ///< copies of the results
-  int64_t coordinates = 1;
+  StepCoordinates at;  ///< of all steps, or where workers share their tasks of the first one
   std::vector<KernelStep> steps;
   /// Where groups of steps end that may run at the same time (concurrent_steps). Empty with a coordinate for each thread.
   std::vector<size_t> ends = {};
@@ -128,6 +143,8 @@ class PreparedProgram {
   std::byte* address(ValueId id, int64_t position) const;
   /// The copies of a value that are stored.
   Copies stored(ValueId id) const;
+  /// The value whose maker computes `id`: the term of a total that is made with its terms, else `id`.
+  ValueId computed_as(ValueId id) const;
   /// Those of `copies` that this process holds or computes.
   const HostedCopies& copies(const Copies& copies) const;
   /// The global index of the first element of a value's slice at a position. The reference lives as long as
@@ -138,6 +155,12 @@ class PreparedProgram {
   void allocate(SharedMemory& temporaries);
   std::vector<PreparedSegment> prepare(const std::vector<Instruction>& block);
   KernelStep prepare_kernel(const Instruction& instruction);
+  /// A step that makes the total of the instruction's results at several positions, if that is wanted and the backend can.
+  std::optional<KernelStep> prepare_total(const Instruction& instruction);
+  /// Lets one call compute several coordinates, if the backend gains by it.
+  void join_coordinates(KernelStep& step);
+  void set_kernel(KernelStep& step, std::unique_ptr<Kernel> kernel);
+  Slice slice(ValueId id, int64_t position) { return {address(id, position), begin(id, position).data()}; }
   CollectiveStep prepare_collective(const Instruction& instruction);
   bool has_at_rest(const Instruction& instruction, int64_t position) const;
   int64_t receiving_member(const Instruction& instruction, int64_t member) const;
@@ -162,6 +185,8 @@ class PreparedProgram {
   const HostedMesh mesh_;
   RemoteGroupPlans groups_;
   mutable std::map<Copies, HostedCopies> copies_;
+  const std::map<ValueId, PositionSum> sums_;
+  std::map<ValueId, ValueId> terms_;  ///< by total: the term with which it is made
   MemoryPlan memory_;
   std::vector<std::shared_ptr<DeviceMemory>> memories_;  ///< where the arenas are
   std::map<Copies, std::byte*> arenas_, host_arenas_;

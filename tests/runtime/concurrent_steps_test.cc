@@ -80,8 +80,8 @@ TEST(ConcurrentSteps, DoNotWriteWhatOthersOfTheirGroupTouch) {
               const size_t operand = k % (step.inputs + step.outputs);
               const bool is_output = operand >= step.inputs;
               if (!checks && !is_output) continue;
-              const ValueId id = is_output ? step.instruction->outputs[operand - step.inputs]
-                                           : step.instruction->inputs[operand];
+              const std::vector<ValueId>& ids = is_output ? step.results : step.instruction->inputs;
+              const ValueId id = ids[(is_output ? operand - step.inputs : operand) % ids.size()];
               for (int64_t n = 0; n < program.local_bytes(id); ++n) {
                 const auto [at, is_new] = writer.try_emplace(step.slices[k].data + n, i);
                 if (checks && is_new) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/contractions/joint_products.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 #include "engine/base/check.h"
@@ -138,6 +139,10 @@ class CpuBackend final : public Backend {
   std::unique_ptr<DeviceMemory> allocate(int64_t bytes) override { return std::make_unique<Pages>(bytes); }
   std::unique_ptr<Kernel> prepare(const KernelContext& context) override {
     return prepare_cpu_kernel(context);
+  }
+  std::unique_ptr<Kernel> prepare_joint(const KernelContext& context,
+                                        const JointPositions& positions) override {
+    return prepare_joint_product(context, positions);
   }
   std::unique_ptr<Kernel> prepare(const Move& move) override {
     switch (move.kind) {

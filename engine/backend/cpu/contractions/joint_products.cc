@@ -1,0 +1,87 @@
+#include "engine/backend/cpu/contractions/joint_products.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/backend/strided.h"
+#include "engine/ops/einsum.h"
+
+namespace mtf {
+namespace {
+
+/// Indices of a, b and the output in the strides of an axis.
+enum : size_t { kA = 0, kB = 1, kOut = 2 };
+using Axes = StridedAxes<3>;
+
+Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
+  Axes axes;
+  const LocalTensor* operands[] = {&context.inputs[0], &context.inputs[1], &context.outputs[0]};
+  for (const Dimension& d : dimensions) {
+    StridedAxis<3> axis;
+    for (size_t i = 0; i < 3; ++i) {
+      const std::optional<int> position = operands[i]->global.find(d.name);
+      if (!position) continue;
+      axis.size = operands[i]->local[*position].size;
+      axis.strides[i] = operands[i]->strides[*position];
+    }
+    axes.push_back(axis);
+  }
+  std::ranges::stable_sort(
+      axes, [order](const auto& x, const auto& y) { return x.strides[order] > y.strides[order]; });
+  return joined(axes);
+}
+
+/// Positions with more rows each pack B in little of the time in which they multiply it.
+constexpr int64_t kMostJointRows = 128;
+/// Of sums with a greater depth at each position the additions take little of the time, and the operands of all positions do not
+/// fit into the caches together.
+constexpr int64_t kMostSummedDepth = 128;
+
+}  // namespace
+
+std::optional<JointOperands> joint_operands(const KernelContext& context) {
+  const auto* einsum = dynamic_cast<const Einsum*>(&context.operation);
+  const auto is_float32 = [](const LocalTensor& tensor) { return tensor.dtype == DType::kFloat32; };
+  if (!einsum || !std::ranges::all_of(context.inputs, is_float32) || !is_float32(context.outputs[0]))
+    return {};
+  const ContractionClasses classes =
+      classify(context.inputs[0].global, context.inputs[1].global, context.outputs[0].global);
+  if (!axes_of(classes.batch, context, kOut).empty()) return {};
+  Axes rows = axes_of(classes.rows, context, kOut), columns = axes_of(classes.columns, context, kOut);
+  const auto are_contiguous = [](const Axes& axes) { return axes.size() == 1 && axes[0].strides[kOut] == 1; };
+  JointOperands operands;
+  if (!are_contiguous(columns)) {
+    std::swap(rows, columns);
+    std::swap(operands.a, operands.b);
+  }
+  if (!are_contiguous(columns)) return {};
+  const auto a = static_cast<size_t>(operands.a), b = static_cast<size_t>(operands.b);
+  for_each_offset(rows, 0, size_of(rows), [&](const Offsets<3>& at) {
+    operands.a_rows.push_back(at[a]);
+    operands.c_rows.push_back(at[kOut]);
+  });
+  operands.columns = columns[0].size;
+  operands.b_column_stride = columns[0].strides[b];
+  // The order of the depth decides the bits; it is that of the first input, as in einsum.cc.
+  for (const StridedAxis<3>& axis : axes_of(classes.summed, context, kA))
+    operands.summed.push_back({axis.size, axis.strides[a], axis.strides[b]});
+  operands.depth = depth_of(operands.summed);
+  operands.in_bfloat16 = einsum->precision == MatmulPrecision::kBFloat16;
+  return operands;
+}
+
+std::unique_ptr<Kernel> prepare_joint_product(const KernelContext& context, const JointPositions& positions) {
+  std::optional<JointOperands> operands = joint_operands(context);
+  if (!operands) return nullptr;
+  if (!positions.summed.empty()) {
+    if (operands->depth > kMostSummedDepth || operands->in_bfloat16) return nullptr;
+    return prepare_summed_products(std::move(*operands), positions.summed);
+  }
+  if (positions.shared != operands->b || operands->rows() > kMostJointRows ||
+      positions.count * operands->rows() <= kMostThinRows) {
+    return nullptr;
+  }
+  return prepare_joint_rows(std::move(*operands), positions.count);
+}
+
+}  // namespace mtf
