@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "engine/backend/cpu/contractions/contraction_axes.h"
 #include "engine/backend/cpu/contractions/gemm.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
@@ -18,8 +19,6 @@
 namespace mtf {
 namespace {
 
-/// Indices of a, b and the output in the strides of an axis.
-enum : size_t { kA = 0, kB = 1, kOut = 2 };
 using Axis = StridedAxis<3>;
 using Axes = StridedAxes<3>;
 
@@ -41,27 +40,9 @@ struct Plan {
   int64_t b_strip_stride = 0;  ///< Product::b_strip_stride
 };
 
-Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
-  Axes axes;
-  for (const Dimension& d : dimensions) {
-    Axis axis;
-    const LocalTensor* operands[] = {&context.inputs[0], &context.inputs[1], &context.outputs[0]};
-    for (size_t i = 0; i < 3; ++i) {
-      const std::optional<int> position = operands[i]->global.find(d.name);
-      if (!position) continue;
-      axis.size = operands[i]->local[*position].size;
-      axis.strides[i] = operands[i]->strides[*position];
-    }
-    axes.push_back(axis);
-  }
-  std::stable_sort(axes.begin(), axes.end(),
-                   [order](const Axis& x, const Axis& y) { return x.strides[order] > y.strides[order]; });
-  return joined(axes);
-}
-
 /// Removes and returns the axis that is best as one side of a product: one of at least 16 entries that is
 /// contiguous in one of the operands, preferably the output; else the longest.
-Axis take_best(Axes& axes, size_t preferred, size_t second) {
+Axis take_best(Axes& axes, ContractionOperand preferred, ContractionOperand second) {
   if (axes.empty()) return Axis{};
   const auto score = [&](const Axis& axis) {
     const int64_t contiguous = axis.strides[preferred] == 1 ? 2 : axis.strides[second] == 1 ? 1 : 0;
@@ -82,9 +63,10 @@ Plan make_plan(const KernelContext& context) {
   const ContractionClasses classes =
       classify(context.inputs[0].global, context.inputs[1].global, context.outputs[0].global);
   Plan plan;
-  plan.loops = axes_of(classes.batch, context, kOut);
-  Axes rows = axes_of(classes.rows, context, kOut), columns = axes_of(classes.columns, context, kOut);
-  plan.sums = axes_of(classes.summed, context, kA);
+  plan.loops = contraction_axes(classes.batch, context, kOut);
+  Axes rows = contraction_axes(classes.rows, context, kOut),
+       columns = contraction_axes(classes.columns, context, kOut);
+  plan.sums = contraction_axes(classes.summed, context, kA);
   plan.rows = take_best(rows, kOut, kA);
   plan.columns = take_best(columns, kOut, kB);
   for (const Axes* rest : {&rows, &columns}) plan.loops.insert(plan.loops.end(), rest->begin(), rest->end());

@@ -3,33 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/backend/strided.h"
+#include "engine/backend/cpu/contractions/contraction_axes.h"
 #include "engine/ops/einsum.h"
 
 namespace mtf {
 namespace {
 
-/// Indices of a, b and the output in the strides of an axis.
-enum : size_t { kA = 0, kB = 1, kOut = 2 };
 using Axes = StridedAxes<3>;
-
-Axes axes_of(const Shape& dimensions, const KernelContext& context, size_t order) {
-  Axes axes;
-  const LocalTensor* operands[] = {&context.inputs[0], &context.inputs[1], &context.outputs[0]};
-  for (const Dimension& d : dimensions) {
-    StridedAxis<3> axis;
-    for (size_t i = 0; i < 3; ++i) {
-      const std::optional<int> position = operands[i]->global.find(d.name);
-      if (!position) continue;
-      axis.size = operands[i]->local[*position].size;
-      axis.strides[i] = operands[i]->strides[*position];
-    }
-    axes.push_back(axis);
-  }
-  std::ranges::stable_sort(
-      axes, [order](const auto& x, const auto& y) { return x.strides[order] > y.strides[order]; });
-  return joined(axes);
-}
 
 /// Positions with more rows each pack B in little of the time in which they multiply it.
 constexpr int64_t kMostJointRows = 128;
@@ -46,8 +26,9 @@ std::optional<JointOperands> joint_operands(const KernelContext& context) {
     return {};
   const ContractionClasses classes =
       classify(context.inputs[0].global, context.inputs[1].global, context.outputs[0].global);
-  if (!axes_of(classes.batch, context, kOut).empty()) return {};
-  Axes rows = axes_of(classes.rows, context, kOut), columns = axes_of(classes.columns, context, kOut);
+  if (!contraction_axes(classes.batch, context, kOut).empty()) return {};
+  Axes rows = contraction_axes(classes.rows, context, kOut),
+       columns = contraction_axes(classes.columns, context, kOut);
   const auto are_contiguous = [](const Axes& axes) { return axes.size() == 1 && axes[0].strides[kOut] == 1; };
   JointOperands operands;
   if (!are_contiguous(columns)) {
@@ -63,7 +44,7 @@ std::optional<JointOperands> joint_operands(const KernelContext& context) {
   operands.columns = columns[0].size;
   operands.b_column_stride = columns[0].strides[b];
   // The order of the depth decides the bits; it is that of the first input, as in einsum.cc.
-  for (const StridedAxis<3>& axis : axes_of(classes.summed, context, kA))
+  for (const StridedAxis<3>& axis : contraction_axes(classes.summed, context, kA))
     operands.summed.push_back({axis.size, axis.strides[a], axis.strides[b]});
   operands.depth = depth_of(operands.summed);
   operands.in_bfloat16 = einsum->precision == MatmulPrecision::kBFloat16;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "engine/backend/cpu/contractions/joint_products.h"
+#include "engine/base/check.h"
 #include "engine/base/dispatch.h"
 #include "engine/base/integer_division.h"
 #include "engine/comm/tree_sum.h"
@@ -43,8 +44,8 @@ class SummedProducts final : public Kernel {
         positions_(static_cast<int64_t>(tree_.size() + 1) / 2),
         kernels_(gemm_kernels(instruction_set())),
         strip_(2 * kernels_.vector_width),
-        depth_block_(depth_block(operands_.depth)),
         reads_b_in_place_(operands_.b_column_stride == 1 && operands_.summed.size() == 1) {
+    MTF_CHECK(operands_.depth <= depth_block(operands_.depth), "a term is summed in one block");
     const int64_t units = ceil_divide(operands_.rows(), kRowUnit);
     tasks_ = std::clamp<int64_t>(positions_ * operands_.flops() / kFlopsPerTask, 1,
                                  std::max<int64_t>(1, std::min(units, kMostTasks)));
@@ -192,41 +193,39 @@ class SummedProducts final : public Kernel {
     if (tree.left < 0) return multiply(tile, tree.member, target, false);
     add(tile, tree.left, level, target);
     const TreeNode& right = tree_[static_cast<size_t>(tree.right)];
-    if (right.left < 0 && operands_.depth <= depth_block_) return multiply(tile, right.member, target, true);
+    if (right.left < 0) return multiply(tile, right.member, target, true);
     float* const buffer = tile.buffers + level * tile_elements();
     add(tile, tree.right, level + 1, {buffer, strip_, nullptr});
     dispatched<add_tile>(target, buffer, strip_, tile.rows, tile.columns);
   }
 
-  /// Multiplies the tile of one position, block by block of its depth.
+  /// Multiplies the tile of one position.
   void multiply(const TotalTile& total, int64_t position, const Target& target, bool adds) const {
     Tile tile;
     tile.c = target.c;
     tile.c_row_stride = target.row_stride;
     tile.c_rows = target.rows;
     tile.columns = total.columns;
-    for (int64_t k = 0; k < operands_.depth; k += depth_block_) {
-      tile.depth = std::min(depth_block_, operands_.depth - k);
-      tile.a = total.a + position * total.a_stride + k * total.rows;
-      float* const packed_b = total.b + position * total.b_stride + k * total.width;
-      tile.b = packed_b;
-      tile.b_depth_stride = total.width;
-      if (total.unpacked) {
-        tile.b_depth_stride = operands_.summed[0].b_stride;
-        tile.b = b_of(*total.unpacked, position) + total.column + k * tile.b_depth_stride;
-        tile.b_prefetch = kPrefetchedRows * tile.b_depth_stride;
-        tile.packed_b = packed_b;
-      }
-      tile.add = adds || k > 0;
-      total.multiply(tile);
+    tile.depth = operands_.depth;
+    tile.a = total.a + position * total.a_stride;
+    float* const packed_b = total.b + position * total.b_stride;
+    tile.b = packed_b;
+    tile.b_depth_stride = total.width;
+    if (total.unpacked) {
+      tile.b_depth_stride = operands_.summed[0].b_stride;
+      tile.b = b_of(*total.unpacked, position) + total.column;
+      tile.b_prefetch = kPrefetchedRows * tile.b_depth_stride;
+      tile.packed_b = packed_b;
     }
+    tile.add = adds;
+    total.multiply(tile);
   }
 
   JointOperands operands_;
   std::vector<TreeNode> tree_;
   int64_t positions_;
   const GemmKernels& kernels_;
-  int64_t strip_, depth_block_;
+  int64_t strip_;
   bool reads_b_in_place_;
   int64_t columns_at_once_ = 0, tasks_ = 1;
   std::vector<int> levels_of_;  ///< buffers that the sum of a node needs, by node
