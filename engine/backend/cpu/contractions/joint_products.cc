@@ -16,6 +16,8 @@ constexpr int64_t kMostJointRows = 128;
 /// Of sums with a greater depth at each position the additions take little of the time, and the operands of all positions do not
 /// fit into the caches together.
 constexpr int64_t kMostSummedDepth = 128;
+/// The most elements of a total. The memory plan counts the terms, too, which do without memory here, so they should be small.
+constexpr int64_t kMostSummedElements = 1 << 19;
 
 }  // namespace
 
@@ -55,7 +57,9 @@ std::unique_ptr<Kernel> prepare_joint_product(const KernelContext& context, cons
   std::optional<JointOperands> operands = joint_operands(context);
   if (!operands) return nullptr;
   if (!positions.summed.empty()) {
-    if (operands->depth > kMostSummedDepth || operands->in_bfloat16) return nullptr;
+    const int64_t elements = operands->rows() * operands->columns;
+    if (operands->depth > kMostSummedDepth || elements > kMostSummedElements || operands->in_bfloat16)
+      return nullptr;
     return prepare_summed_products(std::move(*operands), positions.summed);
   }
   if (positions.shared != operands->b || operands->rows() > kMostJointRows ||

@@ -5,6 +5,7 @@
 // tile of each position is added to the total while it is in L1.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
