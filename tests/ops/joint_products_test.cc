@@ -177,7 +177,7 @@ void expect_sum_together(const Shape& a, const Shape& b, const Shape& output,
 }
 
 TEST(SummedProducts, HaveTheBitsOfAReductionOfSeparateProducts) {
-  const Dimension batch{"batch", 16}, length{"length", 5}, in{"in", 300}, out{"out", 700}, heads{"heads", 4},
+  const Dimension batch{"batch", 16}, length{"length", 5}, in{"in", 180}, out{"out", 700}, heads{"heads", 4},
       size{"size", 24};
   with_instruction_sets([&] {
     expect_sum_together({batch, in}, {batch, out}, {in, out}, {8});
@@ -205,6 +205,7 @@ TEST(SummedProducts, AreLeftAloneWhereTheyGainNothing) {
   EXPECT_TRUE(joins(few, in, out, MatmulPrecision::kFull));
   EXPECT_FALSE(joins(few, in, out, MatmulPrecision::kBFloat16));
   EXPECT_FALSE(joins(many, in, out, MatmulPrecision::kFull));
+  EXPECT_FALSE(joins(few, {"in", 800}, {"out", 700}, MatmulPrecision::kFull));  // a large total
 }
 
 }  // namespace
