@@ -83,11 +83,8 @@ Tensor WeightCopies::product(const Tensor& a, const Tensor& b, const Shape& outp
   if (copy.scale == nullptr) {
     const Tensor rounded = cast(x, options_.type), values = graph.read(*copy.values);
     if (!copy.in_strips) return graph.add<Einsum>(rounded, values, output, x.dtype()).output();
-    const Dimension& last = output[output.rank() - 1];
-    const Shape strips = grouped({last}, kStripColumns) + strip();
-    const Shape in_strips = output - Shape{last} + strips;
-    const Tensor y = graph.add<Einsum>(rounded, values, in_strips, x.dtype()).output();
-    return reshape(y, output);
+    const Shape in_strips = grouped(output, kStripColumns) + strip();
+    return reshape(graph.add<Einsum>(rounded, values, in_strips, x.dtype()).output(), output);
   }
   const Tensor y =
       int8_product(codes_of(x, wanted.summed), {graph.read(*copy.values), graph.read(*copy.scale)});
@@ -160,8 +157,8 @@ std::unique_ptr<Graph> WeightCopies::conversion(int64_t first, int64_t last) con
     if (copy.scale == nullptr) {
       Tensor values = cast(weight, options_.type);
       if (copy.in_strips) {
-        const Dimension& last = copy.columns[copy.columns.rank() - 1];
-        values = transpose(replace_dimensions(values, {last}, grouped({last}, kStripColumns) + strip()),
+        const Shape column{copy.columns[copy.columns.rank() - 1]};
+        values = transpose(replace_dimensions(values, column, grouped(column, kStripColumns) + strip()),
                            copy.values->shape);
       }
       graph->assign(redeclared(*copy.values, *graph), values);

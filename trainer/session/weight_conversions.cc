@@ -32,13 +32,13 @@ std::optional<WeightCopyOptions> weight_copy_options(const Session& session, con
 }
 
 WeightConversions::WeightConversions(const Session& session, const Graph& graph, const Layouts& layouts) {
-  const std::shared_ptr<WeightCopies>& products = graph.weight_copies();
-  if (!products) return;
-  for (int64_t first = 0, last = 0; first < products->size(); first = last) {
-    int64_t bytes = products->weight_bytes(last++);
-    while (last < products->size() && bytes + products->weight_bytes(last) <= kBytesAtATime)
-      bytes += products->weight_bytes(last++);
-    conversions_.push_back(compile(session, *products->conversion(first, last), layouts));
+  const std::shared_ptr<WeightCopies>& copies = graph.weight_copies();
+  if (!copies) return;
+  for (int64_t first = 0, last = 0; first < copies->size(); first = last) {
+    int64_t bytes = copies->weight_bytes(last++);
+    while (last < copies->size() && bytes + copies->weight_bytes(last) <= kBytesAtATime)
+      bytes += copies->weight_bytes(last++);
+    conversions_.push_back(compile(session, *copies->conversion(first, last), layouts));
   }
 }
 

@@ -333,14 +333,15 @@ class BlockedProduct {
         strip.places = inner_.places + k;
         strip.depth = end - k;
       } else {
-        strip.data += offset_of(k, stride);
+        strip.data += depth_offset(product_.summed, k, stride);
         strip.depth = std::min(inner_.size - k % inner_.size, end - k);
         if (pairs_ && strip.depth % 2 == 1 &&
             k + strip.depth < end) {  // the last entry has its pair in the next run
           --strip.depth;
           if (strip.depth == 0) {
             strip.depth = 2;
-            strip.depth_stride = offset_of(k + 1, stride) - offset_of(k, stride);
+            strip.depth_stride =
+                depth_offset(product_.summed, k + 1, stride) - depth_offset(product_.summed, k, stride);
           }
         }
       }
@@ -360,14 +361,6 @@ class BlockedProduct {
     } else {
       pack_of<T> (*pairs_)(strip, to + depth * to_stride, to_stride);
     }
-  }
-
-  /// The offset of an entry of the sum.
-  int64_t offset_of(int64_t k, int64_t SummedAxis::*stride) const {
-    int64_t offset = 0;
-    for (size_t i = product_.summed.size(); i-- > 0; k /= product_.summed[i].size)
-      offset += k % product_.summed[i].size * (product_.summed[i].*stride);
-    return offset;
   }
 
   void pack_panels(Strip<T> strip, int64_t k, const Panels& panels, float* to) const {

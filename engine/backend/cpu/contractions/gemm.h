@@ -39,6 +39,14 @@ inline int64_t depth_of(std::span<const SummedAxis> summed) {
   return depth;
 }
 
+/// The offset of entry k of the depth; `stride` is that of A or of B.
+inline int64_t depth_offset(std::span<const SummedAxis> summed, int64_t k, int64_t SummedAxis::*stride) {
+  int64_t offset = 0;
+  for (size_t i = summed.size(); i-- > 0; k /= summed[i].size)
+    offset += k % summed[i].size * (summed[i].*stride);
+  return offset;
+}
+
 /// The operands of a product. The columns of C are contiguous; other strides are arbitrary.
 template <class T>
 struct Product {

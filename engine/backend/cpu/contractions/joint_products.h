@@ -16,6 +16,9 @@
 
 namespace mtf {
 
+/// Joint products are cut into tasks of about so many FLOPs, up to so many tasks.
+inline constexpr int64_t kFlopsPerJointTask = 8 << 20, kMostJointTasks = 32;
+
 /// One position's product as a matrix product whose rows may lie anywhere: offsets in elements.
 struct JointOperands {
   int a = 0, b = 1;                     ///< the inputs that are A and B

@@ -7,16 +7,15 @@
 namespace mtf {
 namespace {
 
-/// Columns are cut into tasks of at least so many, and of about so many FLOPs.
+/// Columns are cut into tasks of at least so many.
 constexpr int64_t kColumnUnit = 64, kColumnsPerTask = 128;
-constexpr int64_t kFlopsPerTask = 8 << 20, kMostTasks = 32;
 
 /// Multiplies the rows of all positions by the B that they share.
 class JointRows final : public Kernel {
  public:
   JointRows(JointOperands operands, int64_t positions)
       : operands_(std::move(operands)), positions_(positions), rows_(positions * operands_.rows()) {
-    const int64_t wanted = std::min(positions_ * operands_.flops() / kFlopsPerTask, kMostTasks);
+    const int64_t wanted = std::min(positions_ * operands_.flops() / kFlopsPerJointTask, kMostJointTasks);
     tasks_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, operands_.columns / kColumnsPerTask));
   }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/cpu/contractions/gemm_blocks.h"
 #include "engine/backend/cpu/contractions/joint_products.h"
 #include "engine/base/check.h"
 #include "engine/base/dispatch.h"
@@ -11,10 +12,8 @@ namespace mtf {
 namespace {
 
 constexpr int64_t kRowUnit = 28;  ///< tasks have multiples of so many rows, two tiles
-constexpr int64_t kFlopsPerTask = 8 << 20, kMostTasks = 32;
 /// The elements of B, of all positions, that are packed at a time.
 constexpr int64_t kPackedElements = 128 << 10;
-constexpr int64_t kLine = 16;
 /// Rows of B are prefetched this many steps ahead where they are.
 constexpr int64_t kPrefetchedRows = 8;
 
@@ -47,19 +46,22 @@ class SummedProducts final : public Kernel {
         reads_b_in_place_(operands_.b_column_stride == 1 && operands_.summed.size() == 1) {
     MTF_CHECK(operands_.depth <= depth_block(operands_.depth), "a term is summed in one block");
     const int64_t units = ceil_divide(operands_.rows(), kRowUnit);
-    tasks_ = std::clamp<int64_t>(positions_ * operands_.flops() / kFlopsPerTask, 1,
-                                 std::max<int64_t>(1, std::min(units, kMostTasks)));
+    tasks_ = std::clamp<int64_t>(positions_ * operands_.flops() / kFlopsPerJointTask, 1,
+                                 std::max<int64_t>(1, std::min(units, kMostJointTasks)));
     const int64_t strips = std::max<int64_t>(1, kPackedElements / (positions_ * operands_.depth * strip_));
     columns_at_once_ = std::min(strips * strip_, round_up(operands_.columns, strip_));
+    std::vector<int64_t> buffers;  // that the sum of a node needs, by node
     for (const TreeNode& node : tree_) {
-      const int deeper = node.left < 0 ? 0 : std::max(levels_of_[node.left], levels_of_[node.right] + 1);
-      levels_of_.push_back(deeper);
+      const bool has_sums = node.left >= 0 && tree_[node.right].left >= 0;
+      const int64_t left = node.left < 0 ? 0 : buffers[node.left];
+      buffers.push_back(has_sums ? std::max(left, buffers[node.right] + 1) : left);
     }
+    buffers_ = buffers.back();
   }
 
   int64_t tasks() const override { return tasks_; }
   size_t scratch_bytes() const override {
-    const int64_t elements = packed_b_elements() + packed_a_elements() + levels_of_.back() * tile_elements();
+    const int64_t elements = packed_b_elements() + packed_a_elements() + buffers_ * tile_elements();
     return static_cast<size_t>(elements) * sizeof(float);
   }
 
@@ -119,10 +121,7 @@ class SummedProducts final : public Kernel {
     strip.depth_stride = inner.*stride;
     strip.depth = inner.size;
     for (int64_t k = 0; k < operands_.depth; k += inner.size) {
-      int64_t offset = 0, rest = k;
-      for (size_t i = operands_.summed.size(); i-- > 0; rest /= operands_.summed[i].size)
-        offset += rest % operands_.summed[i].size * (operands_.summed[i].*stride);
-      strip.data = data + offset;
+      strip.data = data + depth_offset(operands_.summed, k, stride);
       kernels_.pack(strip, to + k * to_stride, to_stride);
     }
   }
@@ -228,7 +227,7 @@ class SummedProducts final : public Kernel {
   int64_t strip_;
   bool reads_b_in_place_;
   int64_t columns_at_once_ = 0, tasks_ = 1;
-  std::vector<int> levels_of_;  ///< buffers that the sum of a node needs, by node
+  int64_t buffers_ = 0;  ///< tiles of sums that are made apart from their total
 };
 
 }  // namespace
