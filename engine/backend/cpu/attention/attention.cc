@@ -210,7 +210,7 @@ class AttentionKernel final : public Kernel {
     const AttentionPlan::Entry entry = plan_.entry(index);
     const Work work{call, buffers, entry, plan_.input<T>(call, Operand::kK) + entry[Operand::kK],
                     plan_.input<T>(call, Operand::kV) + entry[Operand::kV]};
-    const AttentionIds ids(plan_, call);
+    AttentionIds ids(plan_, call);
     const AttentionTerms<C> terms{plan_, entry, ids, plan_.input<C>(call, Operand::kNoise), buffers.bias};
     if (const C* table = plan_.input<C>(call, Operand::kBiasTable)) set_bias(terms, table);
     if (!in_place_) std::fill(buffers.packed, buffers.packed + plan_.memory / sizes_.panel + 1, false);

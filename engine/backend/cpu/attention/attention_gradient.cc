@@ -135,7 +135,7 @@ class AttentionGradientKernel final : public Kernel {
 
   void run_entry(const KernelCall& call, const Buffers& buffers, int64_t index) const {
     const AttentionPlan::Entry entry = plan_.entry(index);
-    const AttentionIds ids(plan_, call);
+    AttentionIds ids(plan_, call);
     const AttentionTerms<C> terms{plan_,        entry,         ids, plan_.input<C>(call, Operand::kNoise),
                                   buffers.bias, buffers.slopes};
     if (has_bias_) {

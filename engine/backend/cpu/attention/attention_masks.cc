@@ -67,11 +67,21 @@ MTF_INLINE void set_addend(const int32_t* counts, int32_t least, int64_t begin, 
   for (int64_t m = begin; m < end; ++m) addend[m] = counts[m] == least ? 0.0f : -1e9f;
 }
 
+SegmentEntries entries_of(const int32_t* segments, int64_t segment, int64_t memory) {
+  const auto id = static_cast<int32_t>(segment);
+  const int32_t* const end = segments + memory;
+  const int32_t* const first = std::find(segments, end, id);
+  const int32_t* const after = std::find_if(first, end, [id](int32_t other) { return other != id; });
+  if (std::find(after, end, id) != end) return {segments, segment, 0, 0};
+  return {segments, segment, first - segments, after - segments};
+}
+
 }  // namespace
 
-VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t* counts, float* addend) {
+VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t* counts, float* addend,
+                               SegmentEntries& last) {
   int64_t begin = 0, end = memory;
-  bool by_id = masks.by_segment;
+  bool by_id = false;
   if (masks.by_priority) {
     if (masks.priorities == nullptr) end = std::min(end, masks.priority + 1);
     by_id |= masks.priorities != nullptr;
@@ -83,7 +93,14 @@ VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t*
     }
     by_id |= masks.positions != nullptr;
   }
-  if (begin < end && !by_id) return {begin, end};
+  if (!by_id && masks.by_segment) {
+    if (last.segments != masks.segments || last.segment != masks.segment)
+      last = entries_of(masks.segments, masks.segment, memory);
+    const VisibleEntries visible{std::max(begin, last.begin), std::min(end, last.end)};
+    if (visible.begin < visible.end) return visible;
+  } else if (!by_id && begin < end) {
+    return {begin, end};
+  }
   // Entries outside [begin, end) are hidden by index. They matter only if all inside are hidden too.
   Least least;
   if (begin < end) {

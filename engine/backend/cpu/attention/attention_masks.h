@@ -25,7 +25,17 @@ struct VisibleEntries {
   int32_t hidden_by = 0;
 };
 
-/// `counts` and `addend` are scratch arrays of `memory` elements each.
-VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t* counts, float* addend);
+/// The entries of a segment of the memory: all of [begin, end). It is empty if the memory has none of them, or not one after
+/// the other.
+struct SegmentEntries {
+  const int32_t* segments = nullptr;  ///< the ids of the memory; null: there is no segment yet
+  int64_t segment = 0;
+  int64_t begin = 0, end = 0;
+};
+
+/// `counts` and `addend` are scratch arrays of `memory` elements each. `last` is the segment of the query before, which is
+/// not looked for again, and becomes that of this query.
+VisibleEntries visible_entries(const QueryMasks& masks, int64_t memory, int32_t* counts, float* addend,
+                               SegmentEntries& last);
 
 }  // namespace mtf

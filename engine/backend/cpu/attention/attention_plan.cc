@@ -157,7 +157,7 @@ const int32_t* AttentionIds::positions(const AttentionPlan::Entry& entry, const 
 }
 
 void AttentionIds::find(const AttentionPlan::Entry& entry, int64_t begin, std::span<AttentionRow> rows,
-                        int32_t* counts, float* addends) const {
+                        int32_t* counts, float* addends) {
   int64_t query = begin / plan_.heads, head = begin % plan_.heads;
   for (size_t i = 0; i < rows.size(); ++i, addends += plan_.memory) {
     AttentionRow& row = rows[i];
@@ -172,7 +172,7 @@ void AttentionIds::find(const AttentionPlan::Entry& entry, int64_t begin, std::s
     } else {
       const QueryMasks mask = masks(entry, row);
       row.position = mask.position;
-      row.visible = visible_entries(mask, plan_.memory, counts, addends);
+      row.visible = visible_entries(mask, plan_.memory, counts, addends, segment_);
     }
   }
 }

@@ -90,7 +90,7 @@ class AttentionIds {
   /// Fills `rows` with the rows begin, begin + 1, ... of an entry. `counts` [memory] and `addends`
   /// [rows.size()][memory] are scratch arrays.
   void find(const AttentionPlan::Entry& entry, int64_t begin, std::span<AttentionRow> rows, int32_t* counts,
-            float* addends) const;
+            float* addends);
   /// The positions of the memory for a row; null if they are the indices.
   const int32_t* positions(const AttentionPlan::Entry& entry, const AttentionRow& row) const;
 
@@ -101,7 +101,8 @@ class AttentionIds {
   int64_t first_query_;
   std::array<const int32_t*, AttentionOperation::kOperands> ids_{};
   bool any_ids_ = false;
-  QueryMasks common_;  ///< the part that is the same for all rows
+  QueryMasks common_;       ///< the part that is the same for all rows
+  SegmentEntries segment_;  ///< of the row that was found last
 };
 
 /// The smallest interval of the memory that contains all that these rows see, its begin rounded down to a
