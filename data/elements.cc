@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/dispatch.h"
 
 namespace mtf {
 namespace {
@@ -53,14 +54,14 @@ bool convert(const std::byte* from, int64_t stride, int64_t count, bool swapped,
   return fits;
 }
 
-/// pixel / 255 for each value of a byte.
-const std::array<float, 256>& scaled_bytes() {
-  static const std::array<float, 256> kScaled = [] {
-    std::array<float, 256> scaled;
-    for (int pixel = 0; pixel < 256; ++pixel) scaled[pixel] = static_cast<float>(pixel) / 255.0f;
-    return scaled;
-  }();
-  return kScaled;
+/// to[i] = pixel / 255.
+MTF_INLINE void scale_bytes(const std::byte* from, int64_t stride, int64_t count, float* __restrict to) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<uint8_t>(from[i])) / 255.0f;
+  } else {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = static_cast<float>(static_cast<uint8_t>(from[i * stride])) / 255.0f;
+  }
 }
 
 template <class To>
@@ -132,8 +133,7 @@ bool convert_elements(const StoredElements& elements, const std::byte* from, int
   if (elements.scaled) {
     MTF_CHECK(elements.type == StoredType::kUint8 && dtype == DType::kFloat32, "scaled {} as {}",
               name_of(elements.type), name_of(dtype));
-    for (int64_t i = 0; i < count; ++i)
-      floats[i] = scaled_bytes()[std::to_integer<uint8_t>(from[i * stride])];
+    dispatched<scale_bytes>(from, stride, count, floats);
     return true;
   }
   const bool swapped = elements.big_endian != (std::endian::native == std::endian::big);

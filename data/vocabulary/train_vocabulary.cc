@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The library passes over longer ones.
-constexpr size_t kLongestText = 4000;
+constexpr size_t kLongestSentence = 4000;
 /// Sums are split by threads, and rounding depends on how: always the same number, whatever the machine has.
 constexpr int kThreads = 16;
 /// Messages of the library below this level are not printed: only of what ends the process.
@@ -106,11 +106,11 @@ std::string list_of_pieces(const SentencePieceVocabulary& vocabulary) {
 }  // namespace
 
 void TextSample::add(std::string_view text) {
-  while (text.size() > kLongestText) {
-    size_t end = text.rfind(' ', kLongestText);
+  while (text.size() > kLongestSentence) {
+    size_t end = text.rfind(' ', kLongestSentence);
     if (end == std::string_view::npos || end == 0) {
-      end = kLongestText;
-      while (end > kLongestText - 4 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
+      end = kLongestSentence;
+      while (end > kLongestSentence - 4 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
     }
     add_piece(text.substr(0, end));
     text.remove_prefix(end);

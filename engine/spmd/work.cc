@@ -98,16 +98,17 @@ ProductExtents extents_of(const Operation& operation, const std::vector<Shape>& 
 /// Kernels skip tiles of so many queries and entries of the memory if a causal mask hides them.
 constexpr double kAttentionTile = 64;
 
-double logits_of(const Operation& operation, const std::vector<Shape>& inputs) {
+/// Sets the numbers of queries and logits of attention.
+void count_logits(const Operation& operation, const std::vector<Shape>& inputs, Work& work) {
   const auto* attention = dynamic_cast<const AttentionOperation*>(&operation);
-  if (attention == nullptr) return 0;
+  if (attention == nullptr) return;
   const auto input = [&](AttentionOperation::Operand operand) -> const Shape& {
     return inputs[static_cast<size_t>(attention->index[operand])];
   };
   const Shape& q = input(AttentionOperation::Operand::kQ);
-  const int64_t memory =
-      input(AttentionOperation::Operand::kV).dimension(attention->options.memory_length).size;
-  return static_cast<double>(q.size() / q.dimension(attention->options.key).size * memory);
+  const Shape& v = input(AttentionOperation::Operand::kV);
+  work.queries = static_cast<double>(q.size() / q.dimension(attention->options.key).size);
+  work.logits = work.queries * static_cast<double>(v.dimension(attention->options.memory_length).size);
 }
 
 double computed_share(const Operation& operation, const std::vector<Shape>& inputs) {
@@ -194,7 +195,7 @@ std::optional<Work> work_of(const Program& program, const Instruction& instructi
     if (work.kind == WorkKind::kProduct) work.product = extents_of(*operation, inputs, outputs, work.flops);
     if (work.kind == WorkKind::kAttention) {
       work.computed = computed_share(*operation, inputs);
-      work.logits = logits_of(*operation, inputs);
+      count_logits(*operation, inputs, work);
       work.is_gradient = operation->name() != "attention";
     }
     work.bytes = work.kind == WorkKind::kMovement

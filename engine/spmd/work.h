@@ -63,6 +63,7 @@ struct Work {
   FactorType factors = FactorType::kFloat32;
   ProductExtents product = {};  ///< the extents of a contraction
   double logits = 0;            ///< logits of attention
+  double queries = 0;           ///< rows of them: queries of all heads
 };
 
 /// Returns the work of an instruction; nothing for a loop, whose body has the work, for a transfer and for a wait.

@@ -9,6 +9,7 @@
 #include "engine/runtime/collective_of.h"
 #include "engine/runtime/program_profile.h"
 #include "engine/spmd/work.h"
+#include "trainer/explain/local_work.h"
 #include "trainer/explain/name_pattern.h"
 #include "trainer/explain/table.h"
 
@@ -19,7 +20,7 @@ namespace {
 class Accounts {
  public:
   Accounts(const Program& program, Profile& profile, const CostModel& model, StepCosts& costs)
-      : program_(program), profile_(profile), model_(model), costs_(costs) {
+      : program_(program), profile_(profile), model_(model), local_(program, model), costs_(costs) {
     for (const ProfileTrack* track : profile.tracks()) add_spans(*track);
   }
 
@@ -62,7 +63,11 @@ class Accounts {
                                             program_, instruction, model_.placement().replicates)));
       part.flops = has_flops(work->kind) ? executions * work->flops * work->computed : 0;
       part.bytes = executions * work->bytes;
-      if (costs_.has_hardware) part.predicted = executions * model_.seconds(*work, costs_.measured.threads);
+      if (costs_.has_hardware) {
+        const ProcessWork process = local_.of(instruction);
+        part.predicted = times * static_cast<double>(process.calls) *
+                         model_.seconds(process.work, process.cold, costs_.measured.threads);
+      }
     }
     if (instruction.is<action::Done>()) {
       for (auto* parts : {&costs_.operations, &costs_.layers})
@@ -91,6 +96,7 @@ class Accounts {
   const Program& program_;
   Profile& profile_;
   const CostModel& model_;
+  const LocalWork local_;
   StepCosts& costs_;
   std::unordered_map<const ProfileLabel*, double> seconds_;
 };

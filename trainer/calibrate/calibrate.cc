@@ -89,6 +89,7 @@ class Calibration {
     measure_attention();
     note("memory");
     measure_memory();
+    measure_exposure();
     note("overheads");
     measure_overheads();
     return hardware_;
@@ -104,6 +105,9 @@ class Calibration {
     const double own = backend_.is_host() ? static_cast<double>(sysconf(_SC_LEVEL2_CACHE_SIZE)) : 0;
     return std::max(shared, 2 * own);
   }
+
+  /// Between two uses of the same operand that has left all caches.
+  double bytes_until_cold() { return 4 * static_cast<double>(result().cache.size.value * result().cores); }
 
   void describe_machine() {
     DeviceOptions& device = result();
@@ -165,8 +169,34 @@ class Calibration {
     }
   }
 
+  /// Large products with operands in memory take longer than those in the cache by a share of the time of their bytes.
+  void measure_exposure() {
+    std::vector<TimedProduct> warm, cold;
+    const auto add = [&](double m, double n, double k, Transposed transposed = {}) {
+      warm.push_back(product(m, n, k, DType::kFloat32, transposed));
+      cold.push_back(product(m, n, k, DType::kFloat32, transposed, MatmulPrecision::kFull, bytes_until_cold()));
+    };
+    add(2048, 1024, 256);
+    add(2048, 256, 1024);
+    add(2048, 256, 256, {.b = true});
+    add(256, 1024, 2048, {.a = true});
+    for (int round = 0; round < 2 * rounds_; ++round) {
+      for (std::vector<TimedProduct>* products : {&warm, &cold}) {
+        for (TimedProduct& timed : *products)
+          timed.product.seconds = std::min(timed.product.seconds, timed.kernel->seconds(1));
+      }
+    }
+    double more = 0, bytes = 0;
+    for (size_t i = 0; i < warm.size(); ++i) {
+      more += cold[i].product.seconds - warm[i].product.seconds;
+      bytes += cold[i].kernel->bytes();
+    }
+    result().products.exposed = rounded(std::clamp(more / (bytes / result().bandwidth), 0.0, 1.0));
+  }
+
   TimedProduct product(double m, double n, double k, DType dtype, Transposed transposed = {},
-                       MatmulPrecision precision = MatmulPrecision::kFull) {
+                       MatmulPrecision precision = MatmulPrecision::kFull,
+                       std::optional<double> bytes_between = {}) {
     Graph graph;
     graph.set_matmul_precision(precision);
     const Dimension rows{"rows", static_cast<int64_t>(m)}, columns{"columns", static_cast<int64_t>(n)},
@@ -176,19 +206,22 @@ class Calibration {
     einsum({a, b}, {rows, columns});
     const auto contraction = std::ranges::find(graph.root(), "einsum", &Operation::name);
     return {{m, n, k, std::numeric_limits<double>::infinity()},
-            std::make_unique<MeasuredKernel>(**contraction, backend_, bytes_between())};
+            std::make_unique<MeasuredKernel>(**contraction, backend_,
+                                             bytes_between.value_or(this->bytes_between()))};
   }
 
-  /// Long sequences with a causal mask, and short ones without; all with the segments of packed texts.
+  /// Long sequences with a causal mask, and short ones without; all with the segments of packed texts. Operands are in memory,
+  /// as those of all heads of a batch are in a step.
   void measure_attention() {
     struct Sizes {
       int64_t batch, length, width;
       bool causal;
     };
     std::vector<MeasuredAttention> measured;
-    for (const Sizes& sizes : {Sizes{8, 256, 64, true}, Sizes{16, 64, 64, false}, Sizes{32, 64, 32, false}}) {
+    for (const Sizes& sizes : {Sizes{8, 256, 64, true}, Sizes{8, 256, 32, true}, Sizes{16, 64, 64, false},
+                               Sizes{32, 64, 32, false}, Sizes{32, 128, 32, false}}) {
       Graph graph;
-      const Dimension b{"batch", sizes.batch}, h{"heads", 4}, l{"length", sizes.length},
+      const Dimension b{"batch", sizes.batch}, h{"heads", 8}, l{"length", sizes.length},
           m{"memory_length", sizes.length}, d{"d_kv", sizes.width};
       const Tensor q = graph.input("q", {b, l, h, d}), k = graph.input("k", {b, m, h, d}),
                    v = graph.input("v", {b, m, h, d});
@@ -202,10 +235,11 @@ class Calibration {
       const Tensor dq = gradients({y}, {q, k, v})[0];
       // As the cost model counts a causal mask (Work::computed).
       const double computed = sizes.causal ? (1 + 64.0 / static_cast<double>(l.size)) / 2 : 1;
-      const auto logits = static_cast<double>(b.size * h.size * l.size * m.size);
+      const auto queries = static_cast<double>(b.size * h.size * l.size);
+      const double logits = queries * static_cast<double>(m.size);
       for (const Tensor& tensor : {y, dq}) {
-        MeasuredKernel kernel(tensor.operation(), backend_, bytes_between());
-        measured.push_back({computed * kernel.flops(), computed * logits, kernel.seconds(rounds_),
+        MeasuredKernel kernel(tensor.operation(), backend_, bytes_until_cold());
+        measured.push_back({computed * kernel.flops(), computed * logits, queries, kernel.seconds(rounds_),
                             tensor.operation().name() != "attention"});
       }
     }
@@ -216,21 +250,23 @@ class Calibration {
   }
 
   /// Bytes in a second of some operations on tensors of `bytes` each.
-  double rate(int64_t bytes, const std::function<Tensors(Graph& graph, const Shape& shape)>& build) {
+  double rate(int64_t bytes, const std::function<Tensors(Graph& graph, const Shape& shape)>& build,
+              bool in_place) {
     Graph graph;
     const Shape shape{{"rows", std::max<int64_t>(1, bytes / (kColumns * 4))}, {"columns", kColumns}};
     double moved = 0, seconds = 0;
     for (const Tensor& tensor : build(graph, shape)) {
-      MeasuredKernel kernel(tensor.operation(), backend_, bytes_between());
+      MeasuredKernel kernel(tensor.operation(), backend_, bytes_between(), in_place);
       moved += kernel.bytes();
       seconds += kernel.seconds(rounds_);
     }
     return rounded(moved / seconds);
   }
 
-  MemoryRate rates(const std::function<Tensors(Graph& graph, const Shape& shape)>& build) {
+  MemoryRate rates(const std::function<Tensors(Graph& graph, const Shape& shape)>& build,
+                   bool in_place = false) {
     const int64_t cache = result().cache.size.value;
-    return {rate(cache / 8, build), rate(2 * cache, build)};
+    return {rate(cache / 8, build, in_place), rate(2 * cache, build, in_place)};
   }
 
   void measure_memory() {
@@ -253,11 +289,13 @@ class Calibration {
       const Tensor x = graph.input("x", shape);
       return {transpose(x, {shape[1], shape[0]})};
     });
-    kinds.updates = rates([](Graph& graph, const Shape& shape) -> Tensors {
-      const Tensor w = graph.input("w", shape), g = graph.input("g", shape), m = graph.input("m", shape),
-                   v = graph.input("v", shape), rate = graph.input("rate", {});
-      return {adam_update(w, g, m, v, rate).weight};
-    });
+    kinds.updates = rates(
+        [](Graph& graph, const Shape& shape) -> Tensors {
+          const Tensor w = graph.input("w", shape), g = graph.input("g", shape), m = graph.input("m", shape),
+                       v = graph.input("v", shape), rate = graph.input("rate", {});
+          return {adam_update(w, g, m, v, rate).weight};
+        },
+        true);
     kinds.collectives = collective_rates();
     result().cache.bandwidth = kinds.elementwise->cache;
     result().bandwidth = backend_.is_host() ? shared_bandwidth() : kinds.elementwise->memory;
@@ -328,24 +366,47 @@ class Calibration {
     device.step = rounded(std::max(0.0, few - kFew * device.overhead));
     if (!backend_.is_host() || device.cores == 1) return;
     device.barrier = rounded(barrier_seconds(static_cast<int>(device.cores)));
+    device.wake = rounded(wake_seconds(static_cast<int>(device.cores)));
+  }
+
+  /// Computes for some microseconds.
+  static void work_a_little() {
+    volatile double sum = 0;
+    for (int i = 0; i < 1500; ++i) sum = sum + i;
   }
 
   /// Returns by how much a section of short tasks takes longer than one core's share of them: until the workers, which wait
   /// for it, have begun, and until the last one ends.
   static double barrier_seconds(int cores) {
     constexpr int kSections = 2000, kTasksOfCore = 4;
-    const auto task = [] {  // some microseconds
-      volatile double sum = 0;
-      for (int i = 0; i < 1500; ++i) sum = sum + i;
-    };
     ThreadPool pool(cores, [] {});
     std::vector<double> alone, shared;
     for (int i = 0; i < kSections; ++i) {
       const auto begin = Clock::now();
-      for (int t = 0; t < kTasksOfCore; ++t) task();
+      for (int t = 0; t < kTasksOfCore; ++t) work_a_little();
       alone.push_back(seconds_since(begin));
       const auto section = Clock::now();
-      pool.run(cores * kTasksOfCore, [&](int64_t, int) { task(); });
+      pool.run(cores * kTasksOfCore, [&](int64_t, int) { work_a_little(); });
+      shared.push_back(seconds_since(section));
+    }
+    return std::max(0.0, median(shared) - median(alone));
+  }
+
+  /// Returns by how much the first section takes longer than one core's share of its tasks after a break in which the workers
+  /// have fallen asleep, as between steps.
+  static double wake_seconds(int cores) {
+    constexpr int kSections = 200, kTasksOfCore = 200;
+    constexpr double kBreak = 150e-6;
+    ThreadPool pool(cores, [] {});
+    std::vector<double> alone, shared;
+    for (int i = 0; i < kSections; ++i) {
+      const auto begin = Clock::now();
+      for (int t = 0; t < kTasksOfCore; ++t) work_a_little();
+      alone.push_back(seconds_since(begin));
+      while (seconds_since(begin) < alone.back() + kBreak) {
+      }
+      const auto section = Clock::now();
+      pool.run(cores * kTasksOfCore, [&](int64_t, int) { work_a_little(); });
       shared.push_back(seconds_since(section));
     }
     return std::max(0.0, median(shared) - median(alone));

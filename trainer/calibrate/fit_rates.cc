@@ -63,31 +63,41 @@ FittedProducts fit_products(const std::vector<MeasuredProduct>& products) {
   return result;
 }
 
+namespace {
+
+/// The fit of the share of forward or backward passes.
+Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, const AttentionRates& rates,
+              bool is_gradient) {
+  std::vector<double> logs;
+  for (const MeasuredAttention& a : attentions) {
+    if (a.is_gradient == is_gradient)
+      logs.push_back(std::log((a.flops + rates.softmax * a.logits + rates.query * a.queries) / (peak * a.seconds)));
+  }
+  if (logs.empty()) return {};
+  Fit fit = middle(logs);
+  if (fit.log_factor <= 0) return fit;
+  fit = {0, 0};  // no share is above 1
+  for (const double log : logs) fit.error += std::abs(log) / static_cast<double>(logs.size());
+  return fit;
+}
+
+}  // namespace
+
 AttentionRates fit_attention(const std::vector<MeasuredAttention>& attentions, double peak) {
+  constexpr double kMostSoftmax = 512, kMostQuery = 64e3;
   AttentionRates result;
   double least = std::numeric_limits<double>::infinity();
-  for (double softmax = 0; softmax <= 512; softmax += 8) {
-    AttentionRates tried{.forward = 0.5, .backward = 0.5, .softmax = softmax};
-    double error = 0;
-    for (const bool is_gradient : {false, true}) {
-      std::vector<double> logs;
-      for (const MeasuredAttention& a : attentions) {
-        if (a.is_gradient == is_gradient)
-          logs.push_back(std::log((a.flops + softmax * a.logits) / (peak * a.seconds)));
-      }
-      if (logs.empty()) continue;
-      Fit fit = middle(logs);
-      if (fit.log_factor > 0) {  // no share is above 1
-        fit = {};
-        fit.error = 0;
-        for (const double log : logs) fit.error += std::abs(log) / static_cast<double>(logs.size());
-      }
-      (is_gradient ? tried.backward : tried.forward) = std::exp(fit.log_factor);
-      error += fit.error;
+  for (double softmax = 0; softmax <= kMostSoftmax; softmax += kMostSoftmax / 64) {
+    for (double query = 0; query <= kMostQuery; query += kMostQuery / 128) {
+      AttentionRates tried{.softmax = softmax, .query = query};
+      const Fit forward = fit_share(attentions, peak, tried, false),
+                backward = fit_share(attentions, peak, tried, true);
+      tried.forward = std::exp(forward.log_factor);
+      tried.backward = std::exp(backward.log_factor);
+      if (forward.error + backward.error >= least) continue;
+      least = forward.error + backward.error;
+      result = tried;
     }
-    if (error >= least) continue;
-    least = error;
-    result = tried;
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace mtf {
@@ -61,7 +62,8 @@ double least_seconds(Backend& backend, int rounds, const std::function<void()>& 
   return least;
 }
 
-MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between)
+MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between,
+                               bool in_place)
     : backend_(backend) {
   KernelContext context{.operation = operation, .inputs = {}, .outputs = {}};
   std::vector<Shape> inputs, outputs;
@@ -78,8 +80,12 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, dou
        bytes += bytes_) {
     Operands& set = sets_.emplace_back();
     for (const LocalTensor& tensor : context.inputs) set.inputs.push_back(slice(tensor.local, tensor.dtype));
-    for (const LocalTensor& tensor : context.outputs)
-      set.outputs.push_back(slice(tensor.local, tensor.dtype));
+    for (size_t i = 0; i < context.outputs.size(); ++i) {
+      const std::optional<int> input =
+          in_place ? operation.in_place(static_cast<int>(i)) : std::optional<int>();
+      const LocalTensor& tensor = context.outputs[i];
+      set.outputs.push_back(input ? set.inputs[static_cast<size_t>(*input)] : slice(tensor.local, tensor.dtype));
+    }
   }
   flops_ = operation.cost(inputs, outputs).flops;
   kernel_ = backend.prepare(context);

@@ -21,8 +21,9 @@ double least_seconds(Backend& backend, int rounds, const std::function<void()>& 
 
 class MeasuredKernel {
  public:
-  /// Operands have small positive numbers; integers are 1. Their sets take at least `bytes_between` together.
-  MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between);
+  /// Operands have small positive numbers; integers are 1. Their sets take at least `bytes_between` together. With `in_place`
+  /// results take the memory of operands where the operation allows that.
+  MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between, bool in_place = false);
 
   double seconds(int rounds);
   /// Executes all tasks once.

@@ -37,13 +37,14 @@ struct PeakFlops {
 struct ProductRates {
   double share = 1;
   double rows = 0, columns = 0, summed = 0;
+  double exposed = 0;  ///< the share of the time of bytes in memory that takes time beside the arithmetic
 };
 
-/// Shares of the peak that attention reaches; `softmax` FLOPs stand for what else is done for a logit. Blocks of logits
-/// that a causal mask hides do not count.
+/// Shares of the peak that attention reaches; `softmax` FLOPs stand for what else is done for a logit, `query` FLOPs for what
+/// else is done for a query of a head. Blocks of logits that a causal mask hides do not count.
 struct AttentionRates {
   double forward = 0.5, backward = 0.5;
-  double softmax = 0;
+  double softmax = 0, query = 0;
 };
 
 /// Bytes that a core reads and writes in a second.
@@ -79,6 +80,7 @@ struct DeviceOptions {
   double overhead = 0;  ///< seconds of each operation besides: calling a kernel, launching it
   double barrier = 0;   ///< seconds until several cores have met
   double step = 0;      ///< seconds of each step besides
+  double wake = 0;      ///< seconds that several cores lose at the beginning of a step until all of them compute
 };
 
 struct LinkOptions {

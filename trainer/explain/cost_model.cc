@@ -48,6 +48,11 @@ double CostModel::rate(FactorType factors) const {
   return flops.float32;
 }
 
+double CostModel::step_seconds() const {
+  const DeviceOptions& device = hardware_.device;
+  return device.step + (!is_gpu() && placement_.threads > 1 ? device.wake : 0);
+}
+
 double CostModel::peak_flops(FactorType factors) const {
   const int64_t cores =
       is_gpu()
@@ -85,11 +90,9 @@ MemoryRate CostModel::memory_rate(WorkKind kind) const {
   return of().value_or(MemoryRate{cache, device.bandwidth});
 }
 
-double CostModel::bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const {
-  const DeviceOptions& device = hardware_.device;
+double CostModel::bytes_seconds(WorkKind kind, double bytes, double cold, int active) const {
   const MemoryRate rate = memory_rate(kind);
-  if (working_set <= static_cast<double>(device.cache.size.value)) return bytes / rate.cache;
-  return bytes / std::min(rate.memory, device.bandwidth / active);
+  return (bytes - cold) / rate.cache + cold / std::min(rate.memory, hardware_.device.bandwidth / active);
 }
 
 double CostModel::product_seconds(const Work& work) const {
@@ -102,16 +105,20 @@ double CostModel::product_seconds(const Work& work) const {
 
 double CostModel::attention_seconds(const Work& work) const {
   const AttentionRates& rates = hardware_.device.attention;
-  const double flops = work.flops + work.logits * rates.softmax;
-  return flops * work.computed / (rate(work.factors) * (work.is_gradient ? rates.backward : rates.forward));
+  const double flops =
+      (work.flops + work.logits * rates.softmax) * work.computed + work.queries * rates.query;
+  return flops / (rate(work.factors) * (work.is_gradient ? rates.backward : rates.forward));
 }
 
-double CostModel::seconds(const Work& work, int active) const {
-  const double bytes = bytes_seconds(work.kind, work.bytes, work.bytes, active);
+double CostModel::seconds(const Work& work, double cold, int active) const {
+  cold = std::min(cold, work.bytes);
+  const double bytes = bytes_seconds(work.kind, work.bytes, cold, active);
   const double flops = work.kind == WorkKind::kProduct     ? product_seconds(work)
                        : work.kind == WorkKind::kAttention ? attention_seconds(work)
                                                            : 0;
-  return hardware_.device.overhead + std::max({flops, bytes, link_seconds(work)});
+  const double beside =
+      hardware_.device.products.exposed * std::min(flops, bytes_seconds(work.kind, cold, cold, active));
+  return hardware_.device.overhead + std::max({flops + beside, bytes, link_seconds(work)});
 }
 
 double CostModel::least_seconds(const Work& work) const {
@@ -137,25 +144,26 @@ double CostModel::crowding() const {
       1.0, divided(int64_t{placement_.threads} * placement_.processes_of_machine, hardware_.device.cores));
 }
 
-void CostModel::segment(const std::vector<Work>& works, int64_t coordinates,
-                        std::vector<double>& times) const {
+void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<double>& times) const {
   times.clear();
+  if (works.empty()) return;
   const DeviceOptions& device = hardware_.device;
   const int threads = is_gpu() ? 1 : placement_.threads;
+  const int64_t calls = works.front().calls;
   const bool meets = threads > 1;
   const double crowding = this->crowding();
   const int active =
       static_cast<int>(std::min<int64_t>(int64_t{threads} * placement_.processes_of_machine, device.cores));
-  if (is_gpu() || coordinates >= threads) {
-    const double turns = std::ceil(divided(coordinates, threads));
-    for (const Work& work : works) times.push_back(crowding * turns * seconds(work, active));
-    if (meets && !times.empty()) times.front() += device.barrier;
+  if (is_gpu() || calls >= threads) {
+    const double turns = std::ceil(divided(calls, threads));
+    for (const auto& [work, cold, _] : works) times.push_back(crowding * turns * seconds(work, cold, active));
+    if (meets) times.front() += device.barrier;
     return;
   }
-  for (const Work& work : works) {
-    const double tasks = static_cast<double>(coordinates) * tasks_of(work);
-    const double turns = std::ceil(tasks / threads) / tasks * static_cast<double>(coordinates);
-    times.push_back(crowding * turns * seconds(work, tasks > 1 ? active : 1) +
+  for (const auto& [work, cold, _] : works) {
+    const double tasks = static_cast<double>(calls) * tasks_of(work);
+    const double turns = std::ceil(tasks / threads) / tasks * static_cast<double>(calls);
+    times.push_back(crowding * turns * seconds(work, cold, tasks > 1 ? active : 1) +
                     (meets && tasks > 1 ? device.barrier : 0));
   }
 }
@@ -227,7 +235,8 @@ double CostModel::within_process(const Program& program, const Instruction& inst
   const double tasks = std::max(1.0, std::floor(bytes / kTaskBytes));
   const int workers = static_cast<int>(std::min<double>(threads, tasks));
   const double overhead = hardware_.device.overhead + (workers > 1 ? hardware_.device.barrier : 0);
-  return overhead + crowding() * bytes_seconds(WorkKind::kCollective, bytes, of_a_result, workers) / workers;
+  const double cold = of_a_result <= static_cast<double>(hardware_.device.cache.size.value) ? 0 : bytes;
+  return overhead + crowding() * bytes_seconds(WorkKind::kCollective, bytes, cold, workers) / workers;
 }
 
 double CostModel::sent_by_process(const Program& program, const Instruction& instruction,

@@ -1,15 +1,16 @@
 // The cost model: how long the instructions of a program take on given hardware, which need not be there.
 //
 //   const CostModel model(hardware, placement);
-//   model.seconds(work);                           // of one execution on a core
+//   model.seconds(work, cold);                     // of one execution on a core
 //   model.collective(program, instruction).network;
 //
 // A local instruction takes an overhead and the longer one of its products, at a rate by type and shape, and of its
-// bytes, at a rate by kind and by whether its working set fits into the cache, or of those in the host's memory over a
-// GPU's link to it. What is copied over that link while the GPU computes (action::Transfer) takes the time of its bytes.
+// bytes, at rates by kind for those in the cache and those in memory, or of those in the host's memory over a
+// GPU's link to it. Of bytes in memory that products read a share takes time beside the arithmetic. What is copied over that link while the GPU computes (action::Transfer) takes the time of its bytes.
 // A process runs an instruction once for each of its positions with a result of their own, as Executor does: with at least
 // as many of these as threads, each thread runs whole segments for one after the other; otherwise the threads share each
-// instruction. Threads of several processes on a machine share its cores.
+// instruction. Products of several positions with the same matrix, and sums of their products, are one product on a
+// processor (JointPositions). Threads of several processes on a machine share its cores.
 //
 // A collective within a process is a sum or a copy in memory. Between processes it takes the latency of its phases and
 // its bytes over each link. Gloo sends directly: each process its share to each other one, in one phase or, for
@@ -41,6 +42,13 @@ struct Placement {
   bool replicates = false;  ///< run.check_replicas
 };
 
+/// A local instruction as a process executes it.
+struct ProcessWork {
+  Work work;          ///< of one call
+  double cold = 0;    ///< bytes of a call that are not in the cache (ColdOperands)
+  int64_t calls = 1;  ///< one for each position with a result of its own, or for groups of them
+};
+
 /// The time of a collective.
 struct CollectiveTime {
   double network = 0;    ///< seconds until it is done; 0 within a process
@@ -56,13 +64,15 @@ class CostModel {
   const Placement& placement() const { return placement_; }
   bool is_gpu() const { return hardware_.device.kind == DeviceKind::kCuda; }
 
-  /// The seconds of one execution on one core, where `active` cores are busy.
-  double seconds(const Work& work, int active = 1) const;
+  /// Seconds that a step takes besides its instructions.
+  double step_seconds() const;
+  /// The seconds of one execution on one core, where `active` cores are busy and `cold` bytes are not in the cache.
+  double seconds(const Work& work, double cold, int active = 1) const;
   /// Seconds that a process needs at least for this work, however it is cut into pieces and shared by its threads.
   double least_seconds(const Work& work) const;
-  /// The time of a stretch of local instructions that a process runs once for each of `coordinates`. The work of each
-  /// is in `works`, its time is written to `times`.
-  void segment(const std::vector<Work>& works, int64_t coordinates, std::vector<double>& times) const;
+  /// The time of a stretch of local instructions, which a process runs `calls` times one after the other (the same number
+  /// for all). The time of each is written to `times`.
+  void segment(const std::vector<ProcessWork>& works, std::vector<double>& times) const;
 
   /// The seconds that a transfer (action::Transfer) takes of a GPU's link to its machine.
   double transfer(const Program& program, const Instruction& instruction) const;
@@ -94,7 +104,7 @@ class CostModel {
   MemoryRate memory_rate(WorkKind kind) const;
   /// Seconds that a GPU's link takes for the bytes of `work` in the host's memory.
   double link_seconds(const Work& work) const { return work.host_bytes / hardware_.device.host_link; }
-  double bytes_seconds(WorkKind kind, double bytes, double working_set, int active) const;
+  double bytes_seconds(WorkKind kind, double bytes, double cold, int active) const;
   double within_process(const Program& program, const Instruction& instruction, const Group& group) const;
   double sent_by_process(const Program& program, const Instruction& instruction, const Group& group) const;
   double between_stages(const Program& program, const Instruction& instruction, const Copies& stored,

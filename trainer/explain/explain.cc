@@ -241,7 +241,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   result.transposes = work_of_transposes(result.step.facts);
   result.layers = work_by_layer(result.step);
   result.schedule = schedule_of(result.step.program, model);
-  result.prediction = predict_step(result.schedule, model.hardware().device.step);
+  result.prediction = predict_step(result.schedule, model.step_seconds());
   result.hardware = explained_hardware(config, model, result);
   result.memory = explain_memory(session, programs, sets);
   result.pipeline =

@@ -320,7 +320,7 @@ Json prediction_json(const Explanation& explanation) {
           {"computing", prediction.computing},
           {"waiting", prediction.waiting},
           {"sending", prediction.sending},
-          {"step", hardware.options.device.step},
+          {"step", prediction.step},
           {"kinds", kinds},
           {"examples_per_second", hardware.examples_per_second},
           {"tokens_per_second", hardware.tokens_per_second ? Json(*hardware.tokens_per_second) : Json()},

@@ -44,7 +44,7 @@ CompiledStep StepMeasure::operator()(const Recompute& recompute, int64_t microba
     result.step.is_legal = true;
     result.step.trial.memory = activation_memory(result.need, limits_);
     result.step.trial.fits = fits(result.need, limits_);
-    result.step.trial.seconds = predict_step(schedule, model_.hardware().device.step).seconds;
+    result.step.trial.seconds = predict_step(schedule, model_.step_seconds()).seconds;
     if (recompute == Recompute(RecomputeWord::kNone))
       result.step.layers = recomputable_layers(step.layers, program, schedule);
   } catch (const Error& error) {

@@ -17,7 +17,7 @@ class Simulation {
  public:
   Simulation(int lanes, double step)
       : lanes_(static_cast<size_t>(lanes), Lane{.now = step}), done_(lanes_.size()) {
-    result_.computing = step;
+    result_.computing = result_.step = step;
   }
 
   StepPrediction run(const std::vector<ScheduleItem>& schedule) {

@@ -2,7 +2,7 @@
 // carries one collective at a time. A wait holds the processor up until the collectives that it names are done. The stages
 // of a pipeline are followed together, one process of each.
 //
-//   const StepPrediction step = predict_step(schedule_of(program, model), model.hardware().device.step);
+//   const StepPrediction step = predict_step(schedule_of(program, model), model.step_seconds());
 //   step.seconds;   // computing + waiting, and what the network still sends after that
 //
 // The page of explain.format=html draws the same (trainer/html/time_line.js).
@@ -25,6 +25,7 @@ struct StepPrediction {
   double computing = 0;
   double waiting = 0;  ///< the processor waits for a collective
   double sending = 0;  ///< the network is busy
+  double step = 0;     ///< the part of `computing` that belongs to no instruction
   std::array<double, kWorkKinds>
       kinds{};  ///< `computing` by kind; collectives: within the process, and what the
                 ///< processor does for those between processes
@@ -33,7 +34,7 @@ struct StepPrediction {
 /// Returns "61.2 ms" or "1.997 s".
 std::string predicted_time_text(double seconds);
 
-/// `step`: DeviceOptions::step.
+/// `step`: CostModel::step_seconds().
 StepPrediction predict_step(const std::vector<ScheduleItem>& schedule, double step = 0);
 
 /// The first process of the run on the hardware of section `hardware`, or on what is assumed without it. Reports hardware

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "engine/runtime/collective_of.h"
+#include "trainer/explain/local_work.h"
 
 namespace mtf {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 class Scheduler {
  public:
   Scheduler(const Program& program, const CostModel& model)
-      : program_(program), model_(model), lanes_(model.placement().mesh) {}
+      : program_(program), model_(model), local_(program, model), lanes_(model.placement().mesh) {}
 
   std::vector<ScheduleItem> block(const std::vector<Instruction>& instructions) {
     std::vector<ScheduleItem> items;
@@ -46,20 +47,26 @@ class Scheduler {
   size_t segment(const std::vector<Instruction>& instructions, size_t begin,
                  std::vector<ScheduleItem>& items) {
     const Copies over = computed(instructions[begin]);
-    std::vector<Work> works;
+    std::vector<ProcessWork> works;
     size_t end = begin;
     for (; end < instructions.size() && is_local(instructions[end]) && computed(instructions[end]) == over;
-         ++end)
-      works.push_back(*work_of(program_, instructions[end]));
-    model_.segment(works, model_.count(over), times_);
+         ++end) {
+      const ProcessWork work = local_.of(instructions[end]);
+      if (!works.empty() && works.front().calls != work.calls) break;
+      works.push_back(work);
+    }
+    model_.segment(works, times_);
     const std::optional<int> lane = lanes_.of(over.pin);
     for (size_t i = 0; i < works.size(); ++i) {
+      const auto& [work, cold, calls] = works[i];
+      // What a position does, also where a call does it for several.
+      const double share = static_cast<double>(calls) / static_cast<double>(model_.count(over));
       const Provenance& from = instructions[begin + i].provenance;
       items.push_back(ScheduledWork{from.path,
                                     from.phase,
-                                    works[i].kind,
-                                    has_flops(works[i].kind) ? works[i].flops : 0,
-                                    works[i].bytes,
+                                    work.kind,
+                                    has_flops(work.kind) ? share * work.flops : 0,
+                                    share * work.bytes,
                                     times_[i],
                                     {},
                                     lane});
@@ -79,7 +86,8 @@ class Scheduler {
     const auto& communicate = *instruction.as<action::Communicate>();
     const Provenance& from = instruction.provenance;
     const int64_t message = next_message_++;
-    const CollectiveTime time = time_of(instruction);
+    const CollectiveTime time =
+        local_.is_made_with_terms(instruction) ? CollectiveTime{} : time_of(instruction);
     const double bytes = bytes_sent(program_, instruction);
     const std::optional<Pin>& pin = program_.values[instruction.inputs[0]].layout.pin;
     const std::optional<int> lane = lanes_.of(pin);
@@ -123,6 +131,7 @@ class Scheduler {
 
   const Program& program_;
   const CostModel& model_;
+  const LocalWork local_;
   const Lanes lanes_;
   std::vector<double> times_;
   std::map<CollectiveRequest, CollectiveTime> known_;

@@ -168,7 +168,7 @@ BoundRates LayoutCosts::rates(const Mesh& mesh) const {
   const CostModel model = model_for(mesh);
   BoundRates result{.seconds = [model](const Work& work) { return model.least_seconds(work); },
                     .hosted = model.placement().mesh.positions(),
-                    .step = model.hardware().device.step,
+                    .step = model.step_seconds(),
                     .link = 0,
                     .links = 0};
   result.microbatches = chooses_microbatches() ? options_.batch_size : options_.microbatches;
@@ -211,7 +211,7 @@ LayoutCosts::StepCost LayoutCosts::compiled(Part& part, const Layouts& layouts, 
   const Program program = compile(session_, *step.graph, layouts);
   const CostModel model = model_for(layouts.mesh);
   const std::vector<ScheduleItem> schedule = schedule_of(program, model);
-  const StepPrediction time = predict_step(schedule, model.hardware().device.step);
+  const StepPrediction time = predict_step(schedule, model.step_seconds());
   result.cost.is_legal = true;
   result.cost.seconds = time.seconds;
   result.cost.computing = time.computing;

@@ -114,7 +114,7 @@ class Simulator {
   }
 
   void simulate_step(std::optional<size_t> link) {
-    const double of_step = model_->hardware().device.step;
+    const double of_step = model_->step_seconds();
     const std::vector<ScheduleItem>& schedule = explanation_.schedule;
     SlowCollectives slow;
     SimulatedStep& step = result_.step;
@@ -192,7 +192,7 @@ class Simulator {
     Work work;
     work.kind = WorkKind::kMovement;
     work.bytes = 2 * bytes;
-    return model_->seconds(work);
+    return model_->seconds(work, work.bytes);
   }
   bool is_on_device() const { return model_->hardware().device.kind == DeviceKind::kCuda; }
 
@@ -206,7 +206,7 @@ class Simulator {
     run.pause = checkpoint.copy;
     run.write = checkpoint.write;
     if (is_on_device() && run.background) {  // the next step computes beside the copy, up to its first update
-      const double beside = seconds_before_update(explanation_.schedule, model_->hardware().device.step);
+      const double beside = seconds_before_update(explanation_.schedule, model_->step_seconds());
       run.pause = std::max(0.0, checkpoint.copy - beside);
       run.write += checkpoint.copy - run.pause;
     }

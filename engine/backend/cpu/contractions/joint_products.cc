@@ -11,14 +11,6 @@ namespace {
 
 using Axes = StridedAxes<3>;
 
-/// Positions with more rows each pack B in little of the time in which they multiply it.
-constexpr int64_t kMostJointRows = 128;
-/// Of sums with a greater depth at each position the additions take little of the time, and the operands of all positions do not
-/// fit into the caches together.
-constexpr int64_t kMostSummedDepth = 128;
-/// The most elements of a total. The memory plan counts the terms, too, which do without memory here, so they should be small.
-constexpr int64_t kMostSummedElements = 1 << 19;
-
 }  // namespace
 
 std::optional<JointOperands> joint_operands(const KernelContext& context) {

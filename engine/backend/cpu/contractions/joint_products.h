@@ -19,6 +19,14 @@ namespace mtf {
 /// Joint products are cut into tasks of about so many FLOPs, up to so many tasks.
 inline constexpr int64_t kFlopsPerJointTask = 8 << 20, kMostJointTasks = 32;
 
+/// Positions with more rows each pack B in little of the time in which they multiply it.
+inline constexpr int64_t kMostJointRows = 128;
+/// Of sums with a greater depth at each position the additions take little of the time, and the operands of all positions do not
+/// fit into the caches together.
+inline constexpr int64_t kMostSummedDepth = 128;
+/// The most elements of a total. The memory plan counts the terms, too, which do without memory here, so they should be small.
+inline constexpr int64_t kMostSummedElements = 1 << 19;
+
 /// One position's product as a matrix product whose rows may lie anywhere: offsets in elements.
 struct JointOperands {
   int a = 0, b = 1;                     ///< the inputs that are A and B

@@ -1,0 +1,146 @@
+#include "trainer/explain/cold_operands.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/runtime/collective_of.h"
+
+namespace mtf {
+namespace {
+
+/// Sums of numbers that change, from some place on: a Fenwick tree.
+class Sums {
+ public:
+  explicit Sums(size_t size) : sums_(size + 1) {}
+  void add(size_t place, double number) {
+    total_ += number;
+    for (++place; place < sums_.size(); place += place & -place) sums_[place] += number;
+  }
+  double from(size_t place) const {
+    double before = 0;
+    for (; place > 0; place -= place & -place) before += sums_[place];
+    return total_ - before;
+  }
+
+ private:
+  std::vector<double> sums_;
+  double total_ = 0;
+};
+
+size_t uses_in(const std::vector<Instruction>& block) {
+  size_t uses = 0;
+  for (const Instruction& instruction : block) {
+    uses += instruction.inputs.size() + instruction.outputs.size();
+    if (instruction.is<action::Loop>()) uses += 2 * uses_in(instruction.body());
+  }
+  return uses;
+}
+
+class Trace {
+ public:
+  Trace(const Program& program, const CostModel& model, const std::unordered_set<ValueId>& without_memory,
+        std::unordered_map<const Instruction*, double>& cold)
+      : program_(program),
+        model_(model),
+        without_memory_(without_memory),
+        cold_(cold),
+        values_(program.values.size()),
+        used_(2 * uses_in(program.instructions)),
+        cache_(static_cast<double>(model.hardware().device.cache.size.value)) {}
+
+  /// Executes a block twice: the second time finds what the first one has left.
+  void repeat(const std::vector<Instruction>& block) {
+    for (int time = 0; time < 2; ++time) {
+      for (const Instruction& instruction : block) {
+        if (instruction.is<action::Loop>()) {
+          repeat(instruction.body());
+        } else {
+          execute(instruction);
+        }
+      }
+      segment_ = {};
+    }
+  }
+
+ private:
+  /// A value in memory.
+  struct Used {
+    bool is_used = false;
+    size_t last = 0;   ///< the time of the last use
+    double bytes = 0;  ///< of a thread's positions
+  };
+
+  void execute(const Instruction& instruction) {
+    const bool is_local = !instruction.is_collective() && !instruction.is<action::Transfer>() &&
+                          !instruction.is<action::Done>();
+    const Copies over = computed_over(program_, instruction, model_.placement().replicates);
+    if (!is_local || segment_ != over) {
+      segment_ = is_local ? std::optional(over) : std::nullopt;
+      segment_begin_ = now_;
+      turns_ = std::max(1.0, static_cast<double>(model_.count(over)) / model_.placement().threads);
+    }
+    double cold = 0;
+    for_each_operand(instruction, [&](ValueId id) {
+      if (!is_cached(program_.root(id))) cold += static_cast<double>(program_.local_bytes(id));
+    });
+    for_each_operand(instruction, [&](ValueId id) { use(program_.root(id)); });
+    cold_[&instruction] = cold;
+  }
+
+  template <class Visit>
+  void for_each_operand(const Instruction& instruction, Visit visit) const {
+    for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (const ValueId id : *ids) {
+        if (!without_memory_.contains(id)) visit(id);
+      }
+    }
+  }
+
+  bool is_cached(ValueId id) const {
+    const Used& value = values_[id];
+    if (!value.is_used) return false;
+    // A thread runs a segment for one of its positions after the other.
+    const double turns = value.last >= segment_begin_ ? turns_ : 1;
+    return used_.from(value.last) / turns <= cache_;
+  }
+
+  void use(ValueId id) {
+    Used& value = values_[id];
+    if (!value.is_used) value.bytes = bytes_of_thread(id);
+    if (value.is_used) used_.add(value.last, -value.bytes);
+    used_.add(now_, value.bytes);
+    value.last = now_++;
+    value.is_used = true;
+  }
+
+  double bytes_of_thread(ValueId id) const {
+    const Copies stored = stored_over(program_, id, model_.placement().replicates);
+    return static_cast<double>(program_.local_bytes(id)) * static_cast<double>(model_.count(stored)) /
+           model_.placement().threads;
+  }
+
+  const Program& program_;
+  const CostModel& model_;
+  const std::unordered_set<ValueId>& without_memory_;
+  std::unordered_map<const Instruction*, double>& cold_;
+  std::vector<Used> values_;
+  Sums used_;  ///< Used::bytes, at Used::last
+  const double cache_;
+  size_t now_ = 0;
+  std::optional<Copies> segment_;  ///< what the current stretch of local instructions is computed over
+  size_t segment_begin_ = 0;
+  double turns_ = 1;
+};
+
+}  // namespace
+
+ColdOperands::ColdOperands(const Program& program, const CostModel& model,
+                           const std::unordered_set<ValueId>& without_memory) {
+  Trace(program, model, without_memory, bytes_).repeat(program.instructions);
+}
+
+double ColdOperands::bytes(const Instruction& instruction) const { return bytes_.at(&instruction); }
+
+}  // namespace mtf

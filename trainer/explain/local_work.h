@@ -1,0 +1,46 @@
+// What a process does for each local instruction of a program: how often it calls the kernel, with what work, and how much of
+// that comes from memory.
+//
+//   const LocalWork local(program, model);
+//   const ProcessWork work = local.of(instruction);
+//   model.seconds(work.work, work.cold);
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "engine/spmd/program.h"
+#include "engine/spmd/work.h"
+#include "trainer/explain/cold_operands.h"
+#include "trainer/explain/cost_model.h"
+
+namespace mtf {
+
+/// On a processor, positions of a process multiply by a matrix that they share in one call, and sums of their products are made
+/// in one, as the kernels for JointPositions do.
+class LocalWork {
+ public:
+  LocalWork(const Program& program, const CostModel& model);
+
+  /// The work of an instruction that work_of() knows and that is no collective.
+  ProcessWork of(const Instruction& instruction) const;
+  /// True for a collective within the process whose total is made by the instruction that makes its terms.
+  bool is_made_with_terms(const Instruction& instruction) const { return reductions_.contains(&instruction); }
+
+ private:
+  void find_sums();
+  void keep_sums_of_kernels(const std::vector<Instruction>& block);
+  Copies computed(const Instruction& instruction) const;
+  void join_rows(const Instruction& instruction, ProcessWork& work) const;
+  void join_terms(const Instruction& reduction, ProcessWork& work) const;
+
+  const Program& program_;
+  const CostModel& model_;
+  std::map<ValueId, const Instruction*> sums_;  ///< by term: the all_reduce whose total is made in its place
+  std::set<const Instruction*> reductions_;
+  std::optional<ColdOperands> cold_;
+};
+
+}  // namespace mtf
