@@ -50,13 +50,23 @@ Work work(WorkKind kind, double flops, double bytes) {
   return result;
 }
 
+/// The time of work whose operands are not in the cache.
+double seconds(const CostModel& model, const Work& work) { return model.seconds(work, work.bytes); }
+
+/// Products with so many FLOPs each, which a process executes `calls` times.
+std::vector<ProcessWork> products(const std::vector<double>& flops, int64_t calls) {
+  std::vector<ProcessWork> works;
+  for (const double each : flops) works.push_back({work(WorkKind::kProduct, each, 0), 0, calls});
+  return works;
+}
+
 TEST(CostModel, AnOperationTakesTheLongerOneOfItsFlopsAndItsBytes) {
   HardwareOptions hardware = machine();
   hardware.device.overhead = 0.25;
   const CostModel model(hardware, alone());
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 3000, 100)), 3.25);
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 500, 100)), 1.25);
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kNorm, 0, 200)), 2.25);
+  EXPECT_DOUBLE_EQ(seconds(model, work(WorkKind::kProduct, 3000, 100)), 3.25);
+  EXPECT_DOUBLE_EQ(seconds(model, work(WorkKind::kProduct, 500, 100)), 1.25);
+  EXPECT_DOUBLE_EQ(seconds(model, work(WorkKind::kNorm, 0, 200)), 2.25);
 }
 
 TEST(CostModel, BytesInTheMemoryOfTheHostCrossTheLink) {
@@ -64,9 +74,9 @@ TEST(CostModel, BytesInTheMemoryOfTheHostCrossTheLink) {
   hardware.device.host_link = 10;
   const CostModel model(hardware, alone());
   Work update = work(WorkKind::kUpdate, 0, 200);
-  EXPECT_DOUBLE_EQ(model.seconds(update), 2);
+  EXPECT_DOUBLE_EQ(seconds(model, update), 2);
   update.host_bytes = 50;
-  EXPECT_DOUBLE_EQ(model.seconds(update), 5);
+  EXPECT_DOUBLE_EQ(seconds(model, update), 5);
   EXPECT_DOUBLE_EQ(model.least_seconds(update), 5);
 }
 
@@ -97,15 +107,15 @@ TEST(CostModel, RatesDependOnTypeAndShape) {
   const CostModel model(hardware, alone());
   Work product = work(WorkKind::kProduct, 2 * 10 * 10 * 10, 0);
   product.product = {1, 10, 10, 10};
-  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
+  EXPECT_DOUBLE_EQ(seconds(model, product), 2 * 20 * 10 * 15 / 500.0);
   product.factors = FactorType::kBFloat16;
-  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 2000.0);
+  EXPECT_DOUBLE_EQ(seconds(model, product), 2 * 20 * 10 * 15 / 2000.0);
   product.factors = FactorType::kStoredBFloat16;  // which a processor multiplies as float32
-  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
+  EXPECT_DOUBLE_EQ(seconds(model, product), 2 * 20 * 10 * 15 / 500.0);
   hardware.device.kind = DeviceKind::kCuda;
   EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).peak_flops(product.factors), 4000);
   product.factors = FactorType::kTf32;  // not given
-  EXPECT_DOUBLE_EQ(model.seconds(product), 2 * 20 * 10 * 15 / 500.0);
+  EXPECT_DOUBLE_EQ(seconds(model, product), 2 * 20 * 10 * 15 / 500.0);
 }
 
 TEST(CostModel, AttentionHasSharesOfItsOwn) {
@@ -114,25 +124,46 @@ TEST(CostModel, AttentionHasSharesOfItsOwn) {
   const CostModel model(hardware, alone());
   Work attention = work(WorkKind::kAttention, 1000, 0);
   attention.computed = 0.75;
-  EXPECT_DOUBLE_EQ(model.seconds(attention), 1.5);
+  EXPECT_DOUBLE_EQ(seconds(model, attention), 1.5);
   attention.is_gradient = true;
-  EXPECT_DOUBLE_EQ(model.seconds(attention), 3);
+  EXPECT_DOUBLE_EQ(seconds(model, attention), 3);
   attention.logits = 20;
   hardware.device.attention.softmax = 50;
-  EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).seconds(attention), 6);
+  EXPECT_DOUBLE_EQ(seconds(CostModel(hardware, alone()), attention), 6);
+  attention.queries = 5;
+  hardware.device.attention.query = 100;
+  EXPECT_DOUBLE_EQ(seconds(CostModel(hardware, alone()), attention), 8);
 }
 
-TEST(CostModel, SmallWorkingSetsStayInTheCache) {
+TEST(CostModel, BytesInTheCacheHaveARateOfTheirOwn) {
   HardwareOptions hardware = machine();
   hardware.device.cache = {.size = {400}, .bandwidth = 1000};
   hardware.device.rates.updates = MemoryRate{.cache = 200, .memory = 50};
   const CostModel model(hardware, alone());
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kElementwise, 0, 400)), 0.4);
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kElementwise, 0, 500)), 5);
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 400)), 2);
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 500)), 10);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kElementwise, 0, 400), 0), 0.4);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kElementwise, 0, 400), 100), 0.3 + 1);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 400), 0), 2);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 500), 500), 10);
   // Four cores share the memory, of which each could have half.
-  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 500), 4), 20);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kUpdate, 0, 500), 500, 4), 20);
+}
+
+TEST(CostModel, AShareOfTheBytesInMemoryTakesTimeBesideAProduct) {
+  HardwareOptions hardware = machine();
+  hardware.device.products.exposed = 0.5;
+  const CostModel model(hardware, alone());
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 3000, 100), 100), 3.5);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 3000, 100), 0), 3);
+  EXPECT_DOUBLE_EQ(model.seconds(work(WorkKind::kProduct, 1000, 400), 400),
+                   4);  // bytes take longer in any case
+}
+
+TEST(CostModel, ThreadsWakeLateInEachStep) {
+  HardwareOptions hardware = machine();
+  hardware.device.step = 1;
+  hardware.device.wake = 0.5;
+  EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).step_seconds(), 1);
+  EXPECT_DOUBLE_EQ(CostModel(hardware, alone(2)).step_seconds(), 1.5);
 }
 
 TEST(CostModel, PositionsTakeTurnsOnThreads) {
@@ -140,18 +171,18 @@ TEST(CostModel, PositionsTakeTurnsOnThreads) {
   hardware.device.cores = 2;
   hardware.device.barrier = 0.5;
   std::vector<double> times;
-  const std::vector<Work> works{work(WorkKind::kProduct, 1000, 0), work(WorkKind::kProduct, 2000, 0)};
   const CostModel model(hardware, alone(2));
-  model.segment(works, 4, times);
+  model.segment(products({1000, 2000}, 4), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(2.5), DoubleEq(4)));
-  model.segment(works, 3, times);  // one of the threads waits
+  model.segment(products({1000, 2000}, 3), times);  // one of the threads waits
   EXPECT_THAT(times, ElementsAre(DoubleEq(2.5), DoubleEq(4)));
   // One position: threads share what is large enough to be cut, and here it is not.
-  model.segment(works, 1, times);
+  model.segment(products({1000, 2000}, 1), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(1), DoubleEq(2)));
-  hardware.device.flops.float32 = 4e6;
-  CostModel(hardware, alone(2)).segment({work(WorkKind::kProduct, 16e6, 0)}, 1, times);
-  EXPECT_THAT(times, ElementsAre(DoubleEq(2.5)));
+  // Four tasks: one thread does two of them, and begins half a task late.
+  hardware.device.flops.float32 = 8 << 20;
+  CostModel(hardware, alone(2)).segment(products({4 * double{8 << 20}}, 1), times);
+  EXPECT_THAT(times, ElementsAre(DoubleEq(3)));
 }
 
 TEST(CostModel, ThreadsOfSeveralProcessesShareTheCores) {
@@ -160,13 +191,13 @@ TEST(CostModel, ThreadsOfSeveralProcessesShareTheCores) {
   Placement placement = alone();
   placement.processes_of_machine = 4;
   std::vector<double> times;
-  CostModel(hardware, placement).segment({work(WorkKind::kProduct, 1000, 0)}, 1, times);
+  CostModel(hardware, placement).segment(products({1000}, 1), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(2)));
 }
 
 TEST(CostModel, PositionsOfAGpuTakeTurns) {
   std::vector<double> times;
-  CostModel(machine(DeviceKind::kCuda), alone()).segment({work(WorkKind::kProduct, 1000, 0)}, 4, times);
+  CostModel(machine(DeviceKind::kCuda), alone()).segment(products({1000}, 4), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(4)));
 }
 
@@ -210,6 +241,16 @@ TEST(CostModel, ProcessesSendTheirSharesDirectly) {
   EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:4", "all", 4)[0].network, 2 * 0.25 + 2 * 300 * 2 / 3.0 / 200);
 }
 
+TEST(CostModel, MessagesWithinAMachineNeedItsCores) {
+  HardwareOptions hardware = machine();
+  hardware.links = {link({}, 200, 0.125)};
+  hardware.device.cores = 2;
+  hardware.links[0].inside = true;
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:4", "all", 4, 2)[0].network, 2 * 0.125 + 2 * 300 / 200.0);
+  EXPECT_DOUBLE_EQ(times_of_sum(hardware, "all:4", "all", 4, 4)[0].network,
+                   2 * (2 * 0.125 + 2 * 300 / 200.0));
+}
+
 TEST(CostModel, SocketsKeepACoreBusyWhereAllCoresCompute) {
   HardwareOptions hardware = machine();
   hardware.links = {link({}, 200, 0)};
@@ -250,6 +291,7 @@ TEST(CostModel, CausalMasksHideWork) {
     EXPECT_DOUBLE_EQ(work.flops, 2.0 * 2 * 256 * 256 * 32);
     EXPECT_DOUBLE_EQ(work.computed, (1 + 64.0 / 256) / 2);
     EXPECT_DOUBLE_EQ(work.logits, 2 * 256 * 256);
+    EXPECT_DOUBLE_EQ(work.queries, 2 * 256);
   }
 }
 

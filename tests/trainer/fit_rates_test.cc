@@ -33,14 +33,20 @@ TEST(FitProducts, OneDisturbedMeasurementChangesLittle) {
   EXPECT_NEAR(fitted.flops * fitted.rates.share, 50e9, 2e9);
 }
 
-TEST(FitAttention, FindsSharesAndSoftmax) {
+TEST(FitAttention, FindsSharesSoftmaxAndQueries) {
   std::vector<MeasuredAttention> attentions;
   for (const double width : {32, 64, 128}) {
-    attentions.push_back({4 * width, 1, (4 * width + 96) / (0.5 * 1e9), false});
-    attentions.push_back({10 * width, 1, (10 * width + 96) / (0.8 * 1e9), true});
+    for (const double length : {64, 256, 1024}) {
+      const double others = 96 * length + 8000;
+      attentions.push_back(
+          {4 * width * length, length, 1, (4 * width * length + others) / (0.5 * 1e9), false});
+      attentions.push_back(
+          {10 * width * length, length, 1, (10 * width * length + others) / (0.8 * 1e9), true});
+    }
   }
   const AttentionRates rates = fit_attention(attentions, 1e9);
   EXPECT_NEAR(rates.softmax, 96, 8);
+  EXPECT_NEAR(rates.query, 8000, 500);
   EXPECT_NEAR(rates.forward, 0.5, 0.01);
   EXPECT_NEAR(rates.backward, 0.8, 0.01);
 }

@@ -59,12 +59,13 @@ class Accounts {
     if (!work && seconds == 0) return;
     PartCost part{.instructions = static_cast<int64_t>(times), .seconds = seconds};
     if (work && work->kind != WorkKind::kCollective) {
-      const double executions = times * static_cast<double>(model_.count(computed_over(
-                                            program_, instruction, model_.placement().replicates)));
+      const int64_t copies =
+          model_.count(computed_over(program_, instruction, model_.placement().replicates));
+      const double executions = times * static_cast<double>(copies);
       part.flops = has_flops(work->kind) ? executions * work->flops * work->computed : 0;
       part.bytes = executions * work->bytes;
       if (costs_.has_hardware) {
-        const ProcessWork process = local_.of(instruction);
+        const ProcessWork process = local_.of(instruction, copies);
         part.predicted = times * static_cast<double>(process.calls) *
                          model_.seconds(process.work, process.cold, costs_.measured.threads);
       }

@@ -174,7 +174,8 @@ class Calibration {
     std::vector<TimedProduct> warm, cold;
     const auto add = [&](double m, double n, double k, Transposed transposed = {}) {
       warm.push_back(product(m, n, k, DType::kFloat32, transposed));
-      cold.push_back(product(m, n, k, DType::kFloat32, transposed, MatmulPrecision::kFull, bytes_until_cold()));
+      cold.push_back(
+          product(m, n, k, DType::kFloat32, transposed, MatmulPrecision::kFull, bytes_until_cold()));
     };
     add(2048, 1024, 256);
     add(2048, 256, 1024);

@@ -71,7 +71,8 @@ Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, con
   std::vector<double> logs;
   for (const MeasuredAttention& a : attentions) {
     if (a.is_gradient == is_gradient)
-      logs.push_back(std::log((a.flops + rates.softmax * a.logits + rates.query * a.queries) / (peak * a.seconds)));
+      logs.push_back(
+          std::log((a.flops + rates.softmax * a.logits + rates.query * a.queries) / (peak * a.seconds)));
   }
   if (logs.empty()) return {};
   Fit fit = middle(logs);

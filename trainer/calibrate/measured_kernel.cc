@@ -84,7 +84,8 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, dou
       const std::optional<int> input =
           in_place ? operation.in_place(static_cast<int>(i)) : std::optional<int>();
       const LocalTensor& tensor = context.outputs[i];
-      set.outputs.push_back(input ? set.inputs[static_cast<size_t>(*input)] : slice(tensor.local, tensor.dtype));
+      set.outputs.push_back(input ? set.inputs[static_cast<size_t>(*input)]
+                                  : slice(tensor.local, tensor.dtype));
     }
   }
   flops_ = operation.cost(inputs, outputs).flops;

@@ -83,7 +83,8 @@ void describe(config::Visitor& visit, AttentionRates& options) {
   visit("forward", options.forward, "share of the peak", kShare);
   visit("backward", options.backward, "share of the peak", kShare);
   visit("softmax", options.softmax, "FLOPs that stand for the softmax of a logit", non_negative);
-  visit("query", options.query, "FLOPs that stand for what is done for each query of a head besides", non_negative);
+  visit("query", options.query, "FLOPs that stand for what is done for each query of a head besides",
+        non_negative);
 }
 
 void describe(config::Visitor& visit, MemoryRate& options) {
@@ -131,8 +132,8 @@ void describe(config::Visitor& visit, DeviceOptions& options) {
   visit("barrier", options.barrier, "seconds that cores take to meet after they have shared work",
         non_negative);
   visit("step", options.step, "seconds that each step takes besides", non_negative);
-  visit("wake", options.wake, "seconds that a step of several threads takes longer because the others wake late",
-        non_negative);
+  visit("wake", options.wake,
+        "seconds that a step of several threads takes longer because the others wake late", non_negative);
 }
 
 void describe(config::Visitor& visit, LinkOptions& options) {

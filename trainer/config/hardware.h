@@ -80,7 +80,7 @@ struct DeviceOptions {
   double overhead = 0;  ///< seconds of each operation besides: calling a kernel, launching it
   double barrier = 0;   ///< seconds until several cores have met
   double step = 0;      ///< seconds of each step besides
-  double wake = 0;      ///< seconds that several cores lose at the beginning of a step until all of them compute
+  double wake = 0;  ///< seconds that several cores lose at the beginning of a step until all of them compute
 };
 
 struct LinkOptions {

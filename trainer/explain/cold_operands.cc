@@ -46,25 +46,34 @@ class Trace {
         model_(model),
         without_memory_(without_memory),
         cold_(cold),
+        operands_(program.values.size()),
         values_(program.values.size()),
         used_(2 * uses_in(program.instructions)),
         cache_(static_cast<double>(model.hardware().device.cache.size.value)) {}
 
-  /// Executes a block twice: the second time finds what the first one has left.
+  /// Executes a block twice: the second time finds what the first one has left, up to where that is no longer in the cache.
   void repeat(const std::vector<Instruction>& block) {
     for (int time = 0; time < 2; ++time) {
+      const size_t begin = now_;
+      segment_ = {};
       for (const Instruction& instruction : block) {
+        if (time == 1 && used_.from(begin) > cache_) break;
         if (instruction.is<action::Loop>()) {
           repeat(instruction.body());
         } else {
           execute(instruction);
         }
       }
-      segment_ = {};
     }
+    segment_ = {};
   }
 
  private:
+  /// A value as an operand.
+  struct Operand {
+    ValueId root = kNoValue;  ///< the value in whose memory it lives
+    double bytes = 0;         ///< of a position
+  };
   /// A value in memory.
   struct Used {
     bool is_used = false;
@@ -82,18 +91,21 @@ class Trace {
       turns_ = std::max(1.0, static_cast<double>(model_.count(over)) / model_.placement().threads);
     }
     double cold = 0;
-    for_each_operand(instruction, [&](ValueId id) {
-      if (!is_cached(program_.root(id))) cold += static_cast<double>(program_.local_bytes(id));
+    for_each_operand(instruction, [&](const Operand& operand) {
+      if (!is_cached(operand.root)) cold += operand.bytes;
     });
-    for_each_operand(instruction, [&](ValueId id) { use(program_.root(id)); });
+    for_each_operand(instruction, [&](const Operand& operand) { use(operand.root); });
     cold_[&instruction] = cold;
   }
 
   template <class Visit>
-  void for_each_operand(const Instruction& instruction, Visit visit) const {
+  void for_each_operand(const Instruction& instruction, Visit visit) {
     for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const ValueId id : *ids) {
-        if (!without_memory_.contains(id)) visit(id);
+        Operand& operand = operands_[id];
+        if (operand.root == kNoValue)
+          operand = {program_.root(id), static_cast<double>(program_.local_bytes(id))};
+        if (without_memory_.empty() || !without_memory_.contains(id)) visit(operand);
       }
     }
   }
@@ -117,14 +129,14 @@ class Trace {
 
   double bytes_of_thread(ValueId id) const {
     const Copies stored = stored_over(program_, id, model_.placement().replicates);
-    return static_cast<double>(program_.local_bytes(id)) * static_cast<double>(model_.count(stored)) /
-           model_.placement().threads;
+    return static_cast<double>(program_.local_bytes(id) * model_.count(stored)) / model_.placement().threads;
   }
 
   const Program& program_;
   const CostModel& model_;
   const std::unordered_set<ValueId>& without_memory_;
   std::unordered_map<const Instruction*, double>& cold_;
+  std::vector<Operand> operands_;
   std::vector<Used> values_;
   Sums used_;  ///< Used::bytes, at Used::last
   const double cache_;

@@ -12,7 +12,9 @@ namespace {
 
 /// Kernels of the processor are cut into tasks of about so many bytes or FLOPs, which threads share.
 constexpr double kTaskBytes = 256 << 10;
-constexpr double kTaskFlops = 4e6;
+constexpr double kTaskFlops = 8 << 20, kMostFlopTasks = 32;
+/// Threads seldom begin together, so that the last one works so much of a task longer than the others.
+constexpr double kLateTask = 0.5;
 
 double local_bytes(const Program& program, const std::vector<ValueId>& ids) {
   double bytes = 0;
@@ -22,7 +24,9 @@ double local_bytes(const Program& program, const std::vector<ValueId>& ids) {
 
 /// The number of tasks into which a kernel of the processor is cut.
 double tasks_of(const Work& work) {
-  return std::max(1.0, std::floor(has_flops(work.kind) ? work.flops / kTaskFlops : work.bytes / kTaskBytes));
+  const double tasks =
+      has_flops(work.kind) ? std::min(kMostFlopTasks, work.flops / kTaskFlops) : work.bytes / kTaskBytes;
+  return std::max(1.0, std::floor(tasks));
 }
 
 double divided(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
@@ -162,7 +166,8 @@ void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<doubl
   }
   for (const auto& [work, cold, _] : works) {
     const double tasks = static_cast<double>(calls) * tasks_of(work);
-    const double turns = std::ceil(tasks / threads) / tasks * static_cast<double>(calls);
+    const double in_turn = tasks > 1 ? std::max(std::ceil(tasks / threads), tasks / threads + kLateTask) : 1;
+    const double turns = in_turn / tasks * static_cast<double>(calls);
     times.push_back(crowding * turns * seconds(work, cold, tasks > 1 ? active : 1) +
                     (meets && tasks > 1 ? device.barrier : 0));
   }
@@ -282,8 +287,10 @@ double CostModel::directly(const Program& program, const Instruction& instructio
     if (group.blocks[i] <= 1) continue;
     const LinkOptions& link = hardware_.links[i];
     const auto blocks = static_cast<double>(group.blocks[i]);
-    seconds = std::max(seconds, bytes * met * (blocks - 1) / others / link.bandwidth);
-    latency = std::max(latency, link.latency);
+    // Within a machine it is cores that carry the messages.
+    const double slower = link.inside ? crowding() : 1;
+    seconds = std::max(seconds, slower * bytes * met * (blocks - 1) / others / link.bandwidth);
+    latency = std::max(latency, slower * link.latency);
     met *= blocks;
   }
   return phases * latency + seconds;

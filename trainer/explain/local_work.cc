@@ -55,13 +55,8 @@ void LocalWork::keep_sums_of_kernels(const std::vector<Instruction>& block) {
   }
 }
 
-Copies LocalWork::computed(const Instruction& instruction) const {
-  return computed_over(program_, instruction, model_.placement().replicates);
-}
-
-ProcessWork LocalWork::of(const Instruction& instruction) const {
-  ProcessWork result{*work_of(program_, instruction), cold_->bytes(instruction),
-                     model_.count(computed(instruction))};
+ProcessWork LocalWork::of(const Instruction& instruction, int64_t copies) const {
+  ProcessWork result{*work_of(program_, instruction), cold_->bytes(instruction), copies};
   if (result.calls == 1 || model_.is_gpu() || !is_joinable(instruction, program_, result.work)) return result;
   if (const auto sum = sums_.find(instruction.outputs[0]); sum != sums_.end()) {
     join_terms(*sum->second, result);
@@ -89,7 +84,7 @@ void LocalWork::join_rows(const Instruction& instruction, ProcessWork& joined) c
 }
 
 void LocalWork::join_terms(const Instruction& reduction, ProcessWork& joined) const {
-  const int64_t totals = model_.count(computed(reduction));
+  const int64_t totals = model_.count(computed_over(program_, reduction, model_.placement().replicates));
   const auto terms = static_cast<double>(joined.calls / totals);
   // Each term has a depth of its own: its entries are added to the total while they are in L1.
   joined.work.flops *= terms;

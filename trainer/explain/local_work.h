@@ -2,7 +2,7 @@
 // that comes from memory.
 //
 //   const LocalWork local(program, model);
-//   const ProcessWork work = local.of(instruction);
+//   const ProcessWork work = local.of(instruction, model.count(computed_over(program, instruction, replicates)));
 //   model.seconds(work.work, work.cold);
 #pragma once
 
@@ -24,15 +24,14 @@ class LocalWork {
  public:
   LocalWork(const Program& program, const CostModel& model);
 
-  /// The work of an instruction that work_of() knows and that is no collective.
-  ProcessWork of(const Instruction& instruction) const;
+  /// The work of an instruction that work_of() knows and that is no collective, of whose results the process has `copies`.
+  ProcessWork of(const Instruction& instruction, int64_t copies) const;
   /// True for a collective within the process whose total is made by the instruction that makes its terms.
   bool is_made_with_terms(const Instruction& instruction) const { return reductions_.contains(&instruction); }
 
  private:
   void find_sums();
   void keep_sums_of_kernels(const std::vector<Instruction>& block);
-  Copies computed(const Instruction& instruction) const;
   void join_rows(const Instruction& instruction, ProcessWork& work) const;
   void join_terms(const Instruction& reduction, ProcessWork& work) const;
 

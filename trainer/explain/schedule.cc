@@ -47,11 +47,12 @@ class Scheduler {
   size_t segment(const std::vector<Instruction>& instructions, size_t begin,
                  std::vector<ScheduleItem>& items) {
     const Copies over = computed(instructions[begin]);
+    const int64_t copies = model_.count(over);
     std::vector<ProcessWork> works;
     size_t end = begin;
     for (; end < instructions.size() && is_local(instructions[end]) && computed(instructions[end]) == over;
          ++end) {
-      const ProcessWork work = local_.of(instructions[end]);
+      const ProcessWork work = local_.of(instructions[end], copies);
       if (!works.empty() && works.front().calls != work.calls) break;
       works.push_back(work);
     }
@@ -60,7 +61,7 @@ class Scheduler {
     for (size_t i = 0; i < works.size(); ++i) {
       const auto& [work, cold, calls] = works[i];
       // What a position does, also where a call does it for several.
-      const double share = static_cast<double>(calls) / static_cast<double>(model_.count(over));
+      const double share = static_cast<double>(calls) / static_cast<double>(copies);
       const Provenance& from = instructions[begin + i].provenance;
       items.push_back(ScheduledWork{from.path,
                                     from.phase,
