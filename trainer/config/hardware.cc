@@ -88,8 +88,8 @@ void describe(config::Visitor& visit, AttentionRates& options) {
 }
 
 void describe(config::Visitor& visit, MemoryRate& options) {
-  visit("cache", options.cache, "bytes in a second where operands and results fit into the cache", positive);
-  visit("memory", options.memory, "bytes in a second where they do not", positive);
+  visit("cache", options.cache, "bytes in a second of operands and results that are in the cache", positive);
+  visit("memory", options.memory, "bytes in a second of those in memory", positive);
 }
 
 void describe(config::Visitor& visit, KindRates& options) {
@@ -102,7 +102,9 @@ void describe(config::Visitor& visit, KindRates& options) {
 }
 
 void describe(config::Visitor& visit, CacheOptions& options) {
-  visit("size", options.size, "bytes; 0: none counts");
+  visit("size", options.size,
+        "bytes that a core has of it: an operand is there if no more other bytes were used since; 0: none "
+        "counts");
   visit("bandwidth", options.bandwidth, "bytes that a core reads and writes in a second; 0: as the memory",
         non_negative);
 }

@@ -59,7 +59,7 @@ struct KindRates {
 };
 
 struct CacheOptions {
-  config::Bytes size;    ///< an operation whose operands and results fit reads and writes them here
+  config::Bytes size;  ///< of a core: an operand is here if no more other bytes were used since its last use
   double bandwidth = 0;  ///< bytes in a second; 0: as the memory
 };
 
