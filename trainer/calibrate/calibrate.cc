@@ -459,7 +459,7 @@ LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
   Communicator& communicator = processes.communicator();
   constexpr int64_t kFew = 256, kMany = 4 << 20;
   const double latency = MeasuredSum(backend, communicator, kFew).seconds_and_core(200).first;
-  const auto [seconds, core] = MeasuredSum(backend, communicator, kMany).seconds_and_core(11);
+  const auto [seconds, core] = MeasuredSum(backend, communicator, kMany).seconds_and_core(31);
   const double share = 1 - 1 / static_cast<double>(processes.size());
   const double bytes = 2 * share * 4 * static_cast<double>(kMany);
   LinkOptions link;

@@ -103,7 +103,7 @@ double CostModel::product_seconds(const Work& work) const {
   const ProductRates& rates = hardware_.device.products;
   const auto larger = [](double extent, double more) { return extent > 0 ? 1 + more / extent : 1; };
   const double padding = larger(work.product.rows, rates.rows) * larger(work.product.columns, rates.columns) *
-                         larger(work.product.summed, rates.summed);
+                         larger(work.product.summed, rates.summed + work.product.added);
   return work.flops * padding / (rate(work.factors) * rates.share);
 }
 
