@@ -86,6 +86,8 @@ class Explainer {
 };
 
 ProgramFacts Explainer::run() {
+  facts_.work.reserve(program_.instructions.size());
+  facts_.tensors.reserve(program_.instructions.size());
   count_variables();
   for (const auto& [name, id] : program_.inputs) count_output("input", id, 1);
   count_views();

@@ -17,6 +17,7 @@ class Scheduler {
 
   std::vector<ScheduleItem> block(const std::vector<Instruction>& instructions) {
     std::vector<ScheduleItem> items;
+    items.reserve(instructions.size());
     for (size_t i = 0; i < instructions.size(); ++i) {
       const Instruction& instruction = instructions[i];
       if (instruction.is_collective()) {
