@@ -34,6 +34,8 @@ class Explainer {
   }
 
   ProgramFacts run();
+  void work(const std::vector<Instruction>& block, int64_t times,
+            const std::function<void(const WorkFact&)>& visit) const;
 
  private:
   struct Maker {
@@ -86,13 +88,27 @@ class Explainer {
 };
 
 ProgramFacts Explainer::run() {
-  facts_.work.reserve(program_.instructions.size());
   facts_.tensors.reserve(program_.instructions.size());
   count_variables();
   for (const auto& [name, id] : program_.inputs) count_output("input", id, 1);
   count_views();
   block(program_.instructions, 1);
   return std::move(facts_);
+}
+
+void Explainer::work(const std::vector<Instruction>& block, int64_t times,
+                     const std::function<void(const WorkFact&)>& visit) const {
+  for (const Instruction& instruction : block) {
+    if (std::optional<Work> work = work_of(program_, instruction)) {
+      if (!instruction.is_collective()) {
+        work->flops *= share(instruction);
+        work->bytes *= share(instruction);
+        work->host_bytes *= share(instruction);
+      }
+      visit({origin(instruction), times, *work});
+    }
+    this->work(instruction.body(), times * instruction.count(), visit);
+  }
 }
 
 void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times) {
@@ -105,14 +121,6 @@ void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times
 void Explainer::block(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
     tensors(instruction, times);
-    if (std::optional<Work> work = work_of(program_, instruction)) {
-      if (!instruction.is_collective()) {
-        work->flops *= share(instruction);
-        work->bytes *= share(instruction);
-        work->host_bytes *= share(instruction);
-      }
-      facts_.work.push_back({origin(instruction), times, *work});
-    }
     if (instruction.operation()) local(instruction, times);
     if (instruction.is_collective()) collective(instruction, times);
     this->block(instruction.body(), times * instruction.count());
@@ -335,6 +343,10 @@ std::string Explainer::variable_of(ValueId input, ValueId result) const {
 
 std::string_view name_of(Phase phase) {
   return phase == Phase::kForward ? "forward" : phase == Phase::kBackward ? "backward" : "update";
+}
+
+void for_each_work(const Program& program, const std::function<void(const WorkFact&)>& visit) {
+  Explainer(program).work(program.instructions, 1, visit);
 }
 
 ProgramFacts explain(const Program& program) { return Explainer(program).run(); }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -62,7 +63,7 @@ struct CollectiveFact {
   double bytes_sent = 0;  ///< bytes that one position sends each time (the mean over positions)
 };
 
-/// An instruction and what one position does for it each time.
+/// An instruction and what one position does for it each time; with stages of a pipeline the mean over all positions.
 struct WorkFact {
   Origin origin;
   int64_t times = 1;  ///< number of executions in a run
@@ -86,7 +87,6 @@ struct ProgramFacts {
   std::vector<TensorFact> tensors;  ///< in the order of computation
   std::vector<ContractionFact> contractions;
   std::vector<CollectiveFact> collectives;
-  std::vector<WorkFact> work;           ///< of each instruction but loops and waits, in their order
   std::map<AxisMask, Traffic> traffic;  ///< by the mesh dimensions of the collectives
   /// The counters variables/*, output/*, output_unique/*, einsum, einsum_unique, allreduce/AXES/*,
   /// reducescatter/AXES/*, allconcat/AXIS/*, alltoall/AXIS/*, shift[N]: see "Counters of explain" in
@@ -102,6 +102,9 @@ struct ProgramFacts {
 };
 
 ProgramFacts explain(const Program& program);
+
+/// Calls visit(fact) for each instruction but loops and waits, in their order.
+void for_each_work(const Program& program, const std::function<void(const WorkFact&)>& visit);
 
 /// "forward", "backward" or "update".
 std::string_view name_of(Phase phase);

@@ -150,8 +150,9 @@ TEST(Facts, BodiesOfLoopsCountAsOftenAsTheyRun) {
 /// The operations of a program with its updates or moves as "kind bytes", in their order.
 std::vector<std::string> work(const Program& program) {
   std::vector<std::string> texts;
-  for (const WorkFact& fact : explain(program).work)
+  for_each_work(program, [&](const WorkFact& fact) {
     texts.push_back(fmt::format("{} {}", name_of(fact.work.kind), fact.work.bytes));
+  });
   return texts;
 }
 
@@ -181,10 +182,10 @@ TEST(Work, ViewsMoveNothingAndChangesInPlaceOnlyTheirPart) {
 TEST(Work, IsCountedAsOftenAsALoopRuns) {
   const std::unique_ptr<Graph> graph = looped(4);
   int64_t products = 0, collectives = 0;
-  for (const WorkFact& fact : explain(partition(*graph, layouts("x:2", "batch:x"))).work) {
+  for_each_work(partition(*graph, layouts("x:2", "batch:x")), [&](const WorkFact& fact) {
     if (fact.work.kind == WorkKind::kProduct) products += fact.times;
     if (fact.work.kind == WorkKind::kCollective) collectives += fact.times;
-  }
+  });
   EXPECT_EQ(products, 4);
   EXPECT_EQ(collectives, 1);
 }

@@ -43,7 +43,15 @@ class LayerTable {
   std::vector<LayerWork> layers_;
 };
 
-std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
+void add_work(const WorkFact& fact, KindWork& total) {
+  total.operations += fact.times;
+  total.flops += fact.work.flops * static_cast<double>(fact.times);
+  total.bytes += fact.work.bytes * static_cast<double>(fact.times);
+}
+
+/// Sets the work of the step by kind and by layer, and that of its transposes.
+void add_up_work(Explanation& explanation) {
+  const ExplainedProgram& step = explanation.step;
   LayerTable layers;
   for (const ProgramVariable& v : step.program.variables) {
     if (v.variable.kind != Variable::Kind::kWeight) continue;
@@ -55,33 +63,16 @@ std::vector<LayerWork> work_by_layer(const ExplainedProgram& step) {
     layers.of(c.origin.path, c.origin.phase).flops[static_cast<size_t>(c.origin.phase)] += c.flops;
   for (const CollectiveFact& c : step.facts.collectives)
     layers.of(c.origin.path, c.origin.phase).bytes_sent += c.bytes_sent * static_cast<double>(c.times);
-  for (const WorkFact& w : step.facts.work) {
-    LayerWork& layer = layers.of(w.origin.path, w.origin.phase);
-    layer.operations += w.times;
-    if (!has_flops(w.work.kind) && w.work.kind != WorkKind::kCollective)
-      layer.bytes_moved += w.work.bytes * static_cast<double>(w.times);
-  }
-  return layers.take();
-}
-
-void add_work(const WorkFact& fact, KindWork& total) {
-  total.operations += fact.times;
-  total.flops += fact.work.flops * static_cast<double>(fact.times);
-  total.bytes += fact.work.bytes * static_cast<double>(fact.times);
-}
-
-std::array<KindWork, kWorkKinds> work_by_kind(const ProgramFacts& facts) {
-  std::array<KindWork, kWorkKinds> kinds{};
-  for (const WorkFact& w : facts.work) add_work(w, kinds[static_cast<size_t>(w.work.kind)]);
-  return kinds;
-}
-
-KindWork work_of_transposes(const ProgramFacts& facts) {
-  KindWork transposes;
-  for (const WorkFact& w : facts.work) {
-    if (w.origin.operation == "transpose") add_work(w, transposes);
-  }
-  return transposes;
+  for_each_work(step.program, [&](const WorkFact& fact) {
+    const auto& [origin, times, work] = fact;
+    LayerWork& layer = layers.of(origin.path, origin.phase);
+    layer.operations += times;
+    if (!has_flops(work.kind) && work.kind != WorkKind::kCollective)
+      layer.bytes_moved += work.bytes * static_cast<double>(times);
+    add_work(fact, explanation.work[static_cast<size_t>(work.kind)]);
+    if (origin.operation == "transpose") add_work(fact, explanation.transposes);
+  });
+  explanation.layers = layers.take();
 }
 
 ExplainedProcesses explained_processes(const Session& session, const Program& step) {
@@ -237,9 +228,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   if (result.evaluation) programs.push_back(&result.evaluation->program);
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
-  result.work = work_by_kind(result.step.facts);
-  result.transposes = work_of_transposes(result.step.facts);
-  result.layers = work_by_layer(result.step);
+  add_up_work(result);
   result.schedule = schedule_of(result.step.program, model);
   result.prediction = predict_step(result.schedule, model.step_seconds());
   result.hardware = explained_hardware(config, model, result);
