@@ -6,6 +6,7 @@
 //   model.seconds(work.work, work.cold);
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
