@@ -20,7 +20,8 @@ namespace {
 class Accounts {
  public:
   Accounts(const Program& program, Profile& profile, const CostModel& model, StepCosts& costs)
-      : program_(program), profile_(profile), model_(model), local_(program, model), costs_(costs) {
+      : program_(program), profile_(profile), model_(model), costs_(costs) {
+    if (costs.has_hardware) local_.emplace(program, model);
     for (const ProfileTrack* track : profile.tracks()) add_spans(*track);
   }
 
@@ -64,8 +65,8 @@ class Accounts {
       const double executions = times * static_cast<double>(copies);
       part.flops = has_flops(work->kind) ? executions * work->flops * work->computed : 0;
       part.bytes = executions * work->bytes;
-      if (costs_.has_hardware) {
-        const ProcessWork process = local_.of(instruction, copies);
+      if (local_) {
+        const ProcessWork process = local_->of(instruction, copies);
         part.predicted = times * static_cast<double>(process.calls) *
                          model_.seconds(process.work, process.cold, costs_.measured.threads);
       }
@@ -97,7 +98,7 @@ class Accounts {
   const Program& program_;
   Profile& profile_;
   const CostModel& model_;
-  const LocalWork local_;
+  std::optional<LocalWork> local_;  ///< with hardware
   StepCosts& costs_;
   std::unordered_map<const ProfileLabel*, double> seconds_;
 };

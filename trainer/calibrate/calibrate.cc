@@ -366,48 +366,29 @@ class Calibration {
     device.overhead = rounded(std::max(0.0, (many - few) / (kMany - kFew)));
     device.step = rounded(std::max(0.0, few - kFew * device.overhead));
     if (!backend_.is_host() || device.cores == 1) return;
-    device.barrier = rounded(barrier_seconds(static_cast<int>(device.cores)));
-    device.wake = rounded(wake_seconds(static_cast<int>(device.cores)));
+    constexpr double kBreak = 150e-6;  // workers fall asleep in it, as between steps
+    const auto cores = static_cast<int>(device.cores);
+    device.barrier = rounded(sharing_seconds(cores, 2000, 4, 0));
+    device.wake = rounded(sharing_seconds(cores, 200, 200, kBreak));
   }
 
-  /// Computes for some microseconds.
-  static void work_a_little() {
-    volatile double sum = 0;
-    for (int i = 0; i < 1500; ++i) sum = sum + i;
-  }
-
-  /// Returns by how much a section of short tasks takes longer than one core's share of them: until the workers, which wait
-  /// for it, have begun, and until the last one ends.
-  static double barrier_seconds(int cores) {
-    constexpr int kSections = 2000, kTasksOfCore = 4;
+  /// Returns by how much a section of tasks, which take some microseconds each, takes longer than one core's share of them:
+  /// until the workers have begun, and until the last one ends. Before each section the caller computes for `pause` seconds.
+  static double sharing_seconds(int cores, int sections, int tasks_of_core, double pause) {
+    const auto task = [] {
+      volatile double sum = 0;
+      for (int i = 0; i < 1500; ++i) sum = sum + i;
+    };
     ThreadPool pool(cores, [] {});
     std::vector<double> alone, shared;
-    for (int i = 0; i < kSections; ++i) {
+    for (int i = 0; i < sections; ++i) {
       const auto begin = Clock::now();
-      for (int t = 0; t < kTasksOfCore; ++t) work_a_little();
+      for (int t = 0; t < tasks_of_core; ++t) task();
       alone.push_back(seconds_since(begin));
-      const auto section = Clock::now();
-      pool.run(cores * kTasksOfCore, [&](int64_t, int) { work_a_little(); });
-      shared.push_back(seconds_since(section));
-    }
-    return std::max(0.0, median(shared) - median(alone));
-  }
-
-  /// Returns by how much the first section takes longer than one core's share of its tasks after a break in which the workers
-  /// have fallen asleep, as between steps.
-  static double wake_seconds(int cores) {
-    constexpr int kSections = 200, kTasksOfCore = 200;
-    constexpr double kBreak = 150e-6;
-    ThreadPool pool(cores, [] {});
-    std::vector<double> alone, shared;
-    for (int i = 0; i < kSections; ++i) {
-      const auto begin = Clock::now();
-      for (int t = 0; t < kTasksOfCore; ++t) work_a_little();
-      alone.push_back(seconds_since(begin));
-      while (seconds_since(begin) < alone.back() + kBreak) {
+      while (seconds_since(begin) < alone.back() + pause) {
       }
       const auto section = Clock::now();
-      pool.run(cores * kTasksOfCore, [&](int64_t, int) { work_a_little(); });
+      pool.run(int64_t{cores} * tasks_of_core, [&](int64_t, int) { task(); });
       shared.push_back(seconds_since(section));
     }
     return std::max(0.0, median(shared) - median(alone));

@@ -32,6 +32,23 @@ Fit fit_with(const std::vector<MeasuredProduct>& products, const ProductRates& r
   return middle(std::move(logs));
 }
 
+/// The fit of the share of forward or backward passes.
+Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, const AttentionRates& rates,
+              bool is_gradient) {
+  std::vector<double> logs;
+  for (const MeasuredAttention& a : attentions) {
+    if (a.is_gradient == is_gradient)
+      logs.push_back(
+          std::log((a.flops + rates.softmax * a.logits + rates.query * a.queries) / (peak * a.seconds)));
+  }
+  if (logs.empty()) return {};
+  Fit fit = middle(logs);
+  if (fit.log_factor <= 0) return fit;
+  fit = {0, 0};  // no share is above 1
+  for (const double log : logs) fit.error += std::abs(log) / static_cast<double>(logs.size());
+  return fit;
+}
+
 }  // namespace
 
 FittedProducts fit_products(const std::vector<MeasuredProduct>& products) {
@@ -62,27 +79,6 @@ FittedProducts fit_products(const std::vector<MeasuredProduct>& products) {
   result.rates.share = fitted / result.flops;
   return result;
 }
-
-namespace {
-
-/// The fit of the share of forward or backward passes.
-Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, const AttentionRates& rates,
-              bool is_gradient) {
-  std::vector<double> logs;
-  for (const MeasuredAttention& a : attentions) {
-    if (a.is_gradient == is_gradient)
-      logs.push_back(
-          std::log((a.flops + rates.softmax * a.logits + rates.query * a.queries) / (peak * a.seconds)));
-  }
-  if (logs.empty()) return {};
-  Fit fit = middle(logs);
-  if (fit.log_factor <= 0) return fit;
-  fit = {0, 0};  // no share is above 1
-  for (const double log : logs) fit.error += std::abs(log) / static_cast<double>(logs.size());
-  return fit;
-}
-
-}  // namespace
 
 AttentionRates fit_attention(const std::vector<MeasuredAttention>& attentions, double peak) {
   constexpr double kMostSoftmax = 512, kMostQuery = 64e3;

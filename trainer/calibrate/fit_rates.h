@@ -23,7 +23,7 @@ FittedProducts fit_products(const std::vector<MeasuredProduct>& products);
 struct MeasuredAttention {
   double flops = 0;  ///< FLOPs of the logits that are computed
   double logits = 0;
-  double queries = 0;  ///< of all heads
+  double queries = 0;  ///< the queries of all heads
   double seconds = 0;
   bool is_gradient = false;
 };

@@ -59,7 +59,8 @@ struct KindRates {
 };
 
 struct CacheOptions {
-  config::Bytes size;  ///< of a core: an operand is here if no more other bytes were used since its last use
+  config::Bytes
+      size;  ///< a core's share: an operand is here if no more other bytes were used since its last use
   double bandwidth = 0;  ///< bytes in a second; 0: as the memory
 };
 

@@ -72,13 +72,13 @@ class Trace {
   /// A value as an operand.
   struct Operand {
     ValueId root = kNoValue;  ///< the value in whose memory it lives
-    double bytes = 0;         ///< of a position
+    double bytes = 0;         ///< bytes of a position
   };
   /// A value in memory.
   struct Used {
     bool is_used = false;
     size_t last = 0;   ///< the time of the last use
-    double bytes = 0;  ///< of a thread's positions
+    double bytes = 0;  ///< bytes of a thread's positions
   };
 
   void execute(const Instruction& instruction) {

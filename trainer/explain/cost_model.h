@@ -1,7 +1,7 @@
 // The cost model: how long the instructions of a program take on given hardware, which need not be there.
 //
 //   const CostModel model(hardware, placement);
-//   model.seconds(work, cold);                     // of one execution on a core
+//   model.seconds(work, cold);                     // one execution on a core
 //   model.collective(program, instruction).network;
 //
 // A local instruction takes an overhead and the longer one of its products, at a rate by type and shape, and of its
@@ -44,7 +44,7 @@ struct Placement {
 
 /// A local instruction as a process executes it.
 struct ProcessWork {
-  Work work;          ///< of one call
+  Work work;          ///< what one call does
   double cold = 0;    ///< bytes of a call that are not in the cache (ColdOperands)
   int64_t calls = 1;  ///< one for each position with a result of its own, or for groups of them
 };

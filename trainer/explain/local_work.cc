@@ -1,5 +1,6 @@
 #include "trainer/explain/local_work.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "engine/backend/cpu/contractions/joint_products.h"
@@ -41,7 +42,10 @@ void LocalWork::find_sums() {
   for (const auto& [term, sum] : position_sums(program_, placement.mesh, placement.replicates))
     sums_[term] = sum.reduction;
   if (!sums_.empty()) keep_sums_of_kernels(program_.instructions);
-  for (const auto& [term, reduction] : sums_) reductions_.insert(reduction);
+}
+
+bool LocalWork::is_made_with_terms(const Instruction& instruction) const {
+  return std::ranges::all_of(instruction.inputs, [&](ValueId id) { return sums_.contains(id); });
 }
 
 /// Forgets the sums that the kernel does not make.

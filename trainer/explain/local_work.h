@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "engine/spmd/program.h"
@@ -28,7 +27,7 @@ class LocalWork {
   /// The work of an instruction that work_of() knows and that is no collective, of whose results the process has `copies`.
   ProcessWork of(const Instruction& instruction, int64_t copies) const;
   /// True for a collective within the process whose total is made by the instruction that makes its terms.
-  bool is_made_with_terms(const Instruction& instruction) const { return reductions_.contains(&instruction); }
+  bool is_made_with_terms(const Instruction& instruction) const;
 
  private:
   void find_sums();
@@ -39,7 +38,6 @@ class LocalWork {
   const Program& program_;
   const CostModel& model_;
   std::map<ValueId, const Instruction*> sums_;  ///< by term: the all_reduce whose total is made in its place
-  std::set<const Instruction*> reductions_;
   std::optional<ColdOperands> cold_;
 };
 

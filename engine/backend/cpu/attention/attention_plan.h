@@ -102,7 +102,7 @@ class AttentionIds {
   std::array<const int32_t*, AttentionOperation::kOperands> ids_{};
   bool any_ids_ = false;
   QueryMasks common_;       ///< the part that is the same for all rows
-  SegmentEntries segment_;  ///< of the row that was found last
+  SegmentEntries segment_;  ///< the segment of the row that was found last
 };
 
 /// The smallest interval of the memory that contains all that these rows see, its begin rounded down to a

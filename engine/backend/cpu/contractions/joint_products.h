@@ -21,7 +21,7 @@ inline constexpr int64_t kFlopsPerJointTask = 8 << 20, kMostJointTasks = 32;
 
 /// Positions with more rows each pack B in little of the time in which they multiply it.
 inline constexpr int64_t kMostJointRows = 128;
-/// Of sums with a greater depth at each position the additions take little of the time, and the operands of all positions do not
+/// In sums with a greater depth at each position the additions take little of the time, and the operands of all positions do not
 /// fit into the caches together.
 inline constexpr int64_t kMostSummedDepth = 128;
 /// The most elements of a total. The memory plan counts the terms, too, which do without memory here, so they should be small.
