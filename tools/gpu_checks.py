@@ -1,22 +1,26 @@
 """The first checks on a machine with a GPU, in the order in which one stands on the other; check.py of a pack that
 tools/gpu_pack.sh has made.
 
-    python3 gpu_pack/check.py [--output DIR] [--only REGEX] [--skip REGEX] [--limit SECONDS] [--list]
+    python3 gpu_pack/check.py [--output DIR] [--only REGEX] [--skip REGEX] [--limit SECONDS] [--jobs N] [--list]
 
 Driver, libraries of CUDA, programs, devices; each suite of the kernels' tests in a process of its own; tests of the engine
 on the GPU; NCCL; runs compared (recorded, operation by operation, processor); samples under compute-sanitizer; benchmarks
 against PyTorch. It goes on after failures. DIR (default $OUT, else results) gets results.json, rewritten after each
-step, logs/STEP.log, and the JSON of the benchmarks. After --limit no further step begins. A pack with the emulated GPU
-runs the same steps at tiny sizes. Exits with 1 if a step has failed.
+step, logs/STEP.log, and the JSON of the benchmarks. After --limit no further step begins. With --jobs several tests run
+side by side, but a benchmark has the machine to itself. A pack with the emulated GPU runs the same steps at tiny sizes.
+Exits with 1 if a step has failed.
 """
 
 import argparse
+import concurrent.futures
+import contextlib
 import glob
 import importlib.util
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -28,7 +32,7 @@ sys.path.insert(0, BENCHMARKS)
 import machine  # noqa: E402
 
 FIRST_SUITES = ("DeviceTest", "OpenDevice", "Matmul", "Einsum", "FusedEinsum", "FusedEpilogues", "Fus", "Nvrtc", "Grouped")
-SANITIZED = (("memcheck", r"^(DeviceTest|Norm|Gather)"), ("racecheck", r"^(CrossEntropy|TopK|Softmax)"), ("synccheck", r"^Attention"))
+SANITIZED = (("memcheck", r"^(DeviceTest|Norm|Gather)"), ("racecheck", r"^(CrossEntropy|TopK|Softmax)"), ("synccheck", r"^CudaAttention"))
 
 
 def program(name):
@@ -40,11 +44,36 @@ def read_pack():
         return json.load(file)
 
 
+def start(command, file, environment):
+    """A process in a session of its own, so that wait_for can end all that it has started."""
+    return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+
+
+def session_of(process):
+    """The session of a process by its number, or None if it has gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[3])
+    return None
+
+
+def wait_for(process, end):
+    """Its exit code. At the time `end` it is killed, with all processes of its session: 124."""
+    try:
+        return process.wait(max(0.1, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            if session_of(number) == process.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(number), signal.SIGKILL)
+        process.wait()
+        return 124
+
+
 class Step:
     """A command, or a function that returns whether it went well and a line about it."""
 
-    def __init__(self, name, action, limit=120, needed=False, **environment):
-        self.name, self.action, self.limit, self.needed = name, action, limit, needed
+    def __init__(self, name, action, limit=120, needed=False, alone=False, **environment):
+        self.name, self.action, self.limit, self.needed, self.alone = name, action, limit, needed, alone
         self.environment = environment
 
     def run(self, log, environment):
@@ -58,11 +87,7 @@ class Step:
             file.write(" ".join(self.action) + "\n")
             file.flush()
             variables = {**environment, **self.environment}
-            try:
-                done = subprocess.run(self.action, stdout=file, stderr=subprocess.STDOUT, timeout=self.limit, env=variables)
-                code = done.returncode
-            except subprocess.TimeoutExpired:
-                code = 124
+            code = wait_for(start(self.action, file, variables), time.monotonic() + self.limit)
         with open(log, encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file.read().split("\n")[1:] if line.strip()]
         return code, code == 0, lines[-1][:200] if lines else ""
@@ -101,14 +126,10 @@ class ShardedTests(Step):
         for shard in range(self.processes):
             numbers = {"GTEST_TOTAL_SHARDS": str(self.processes), "GTEST_SHARD_INDEX": str(shard), "MTF_TEST_DEVICES": "cuda"}
             with open(f"{log}.{shard}", "w", encoding="utf-8") as file:
-                running.append(subprocess.Popen(self.action, stdout=file, stderr=file, env={**environment, **numbers}))
+                running.append(start(self.action, file, {**environment, **numbers}))
         codes = []
         for shard, process in enumerate(running):
-            try:
-                codes.append(process.wait(max(1, end - time.monotonic())))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                codes.append(124)
+            codes.append(wait_for(process, end))
             with open(f"{log}.{shard}", encoding="utf-8", errors="replace") as file:
                 texts.append(file.read())
         text = "".join(texts)
@@ -220,7 +241,7 @@ def benchmark_steps(output, tiny):
     steps = []
     for name, arguments in commands.items():
         command = [sys.executable, f"{BENCHMARKS}/{name}.py", *arguments, "--json", f"{output}/{name}.json"]
-        steps.append(Step(f"bench:{name}", command + (["--emulator", "--tiny"] if tiny else []), 420))
+        steps.append(Step(f"bench:{name}", command + (["--emulator", "--tiny"] if tiny else []), 420, alone=True))
     return steps
 
 
@@ -234,6 +255,9 @@ def all_steps(pack, output, environment, quick):
     comparisons = ["bash", f"{SOURCES}/tests/end_to_end/gpu_comparisons.sh", program("mtf-train"), SOURCES]
     steps.append(Step("runs", [*comparisons, "4" if emulated else "20"], 420))
     if not emulated:
+        for name in ("nccl", "faults"):
+            script = f"{SOURCES}/tests/end_to_end/gpu_{name}_test.sh"
+            steps.append(Step(name, ["bash", script, program("mtf-train"), SOURCES], 300, MTF_REQUIRE_GPU="1"))
         steps += sanitizer_steps(binary, [suite.name.split(":")[1] for suite in suites])
     return steps + benchmark_steps(output, tiny=emulated)
 
@@ -244,34 +268,65 @@ def parse():
     parser.add_argument("--only", default="", metavar="REGEX", help="steps whose names match")
     parser.add_argument("--skip", default="^$", metavar="REGEX", help="but not those whose names match")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="steps side by side, but for benchmarks")
     parser.add_argument("--quick", action="store_true", help="few suites: whether the pack works")
     parser.add_argument("--list", action="store_true", help="names the steps and ends")
     return parser.parse_args()
 
 
-def run_steps(steps, limit, environment, output, results):
-    """Adds a record of each step to the results, which are written after each; names of those that have failed or have
-    not begun."""
-    begin, stopped = time.monotonic(), None
-    results["steps"] = []
-    for step in steps:
-        start = time.monotonic()
-        if stopped or start - begin > limit:
-            record = {"name": step.name, "ok": None, "line": stopped or "not begun: --limit"}
-        else:
-            log = f"{output}/logs/{re.sub(r'[^A-Za-z0-9_.-]+', '-', step.name)}.log"
-            try:
-                code, good, line = step.run(log, environment)
-            except (OSError, subprocess.SubprocessError) as error:
-                code, good, line = None, False, str(error)
-            seconds = round(time.monotonic() - start, 2)
-            record = {"name": step.name, "ok": good, "exit_code": code, "seconds": seconds, "line": line}
-            stopped = f"not begun: {step.name} has failed" if step.needed and not good else None
-        results["steps"].append(record)
-        machine.write_json(f"{output}/results.json", results)
+def run_step(step, output, environment):
+    """The record of a step."""
+    start = time.monotonic()
+    log = f"{output}/logs/{re.sub(r'[^A-Za-z0-9_.-]+', '-', step.name)}.log"
+    try:
+        code, good, line = step.run(log, environment)
+    except (OSError, subprocess.SubprocessError) as error:
+        code, good, line = None, False, str(error)
+    seconds = round(time.monotonic() - start, 2)
+    return {"name": step.name, "ok": good, "exit_code": code, "seconds": seconds, "line": line}
+
+
+class Runner:
+    """Adds a record of each step to the results, which are written after each."""
+
+    def __init__(self, options, output, environment, results):
+        self.options, self.output, self.environment, self.results = options, output, environment, results
+        self.begin, self.stopped = time.monotonic(), None
+        results["steps"] = []
+
+    def add(self, record):
+        self.results["steps"].append(record)
+        machine.write_json(f"{self.output}/results.json", self.results)
         word = {True: "ok", False: "FAIL", None: "-"}[record["ok"]]
-        print(f"{word:4} {record.get('seconds', 0):6.1f} s  {step.name}: {record['line']}", flush=True)
-    return [record["name"] for record in results["steps"] if not record["ok"]]
+        print(f"{word:4} {record.get('seconds', 0):6.1f} s  {record['name']}: {record['line']}", flush=True)
+
+    def run(self, step):
+        left = self.options.limit - (time.monotonic() - self.begin)
+        if self.stopped or left <= 0:
+            return {"name": step.name, "ok": None, "line": self.stopped or "not begun: --limit"}
+        step.limit = min(step.limit, max(1, left))
+        record = run_step(step, self.output, self.environment)
+        if step.needed and not record["ok"]:
+            self.stopped = f"not begun: {step.name} has failed"
+        return record
+
+    def run_together(self, steps):
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            for done in concurrent.futures.as_completed([pool.submit(self.run, step) for step in steps]):
+                self.add(done.result())
+
+    def run_all(self, steps):
+        """Names of those that have failed or have not begun."""
+        together = []
+        for step in steps:
+            if self.options.jobs > 1 and not step.alone and not step.needed:
+                together.append(step)
+                continue
+            self.run_together(together)
+            together = []
+            self.add(self.run(step))
+        self.run_together(together)
+        return [record["name"] for record in self.results["steps"] if not record["ok"]]
 
 
 def main():
@@ -288,7 +343,7 @@ def main():
     link = link_sources(pack)
     try:
         results = {"pack": pack, "machine": machine.describe(program("mtf-train"), emulated)}
-        failed = run_steps(chosen, options.limit, environment, output, results)
+        failed = Runner(options, output, environment, results).run_all(chosen)
     finally:
         if link:
             os.remove(link)

@@ -11,7 +11,7 @@ expect_exit 0 "$source_dir/tools/gpu_pack.sh" --emulator --copy-only --build "$b
 expect_text "gpu_pack: $work/pack, "
 [ "$(find pack/libraries -name 'libc.so*' | wc -l)" = 0 ] || fail "the pack has a C library"
 mv pack moved
-expect_exit 0 python3 moved/check.py --quick --skip "^(bench|engine)" --output results
+expect_exit 0 python3 moved/check.py --quick --jobs 2 --skip "^(bench|engine)" --output results
 expect_text "ok  "
 # steps EXPRESSION: prints it for the list of records `steps`.
 steps() { python3 -c "import json; steps = json.load(open('results/results.json'))['steps']; print($1)"; }

@@ -14,7 +14,7 @@ PRODUCTS = ("einsum", "fused_einsum")
 
 
 def shares(path):
-    """Milliseconds of a step, of its operations by kind, of its three longest operations."""
+    """Milliseconds of a step, of its operations by kind, of its longest operations."""
     with open(path, encoding="utf-8") as file:
         spans = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
     steps = [span["dur"] for span in spans if span["cat"] == "step"]
@@ -28,7 +28,7 @@ def shares(path):
     return {
         "step_ms": step, "gaps_ms": step - computed, "products_share": products / computed,
         "operations": sum(span["cat"] == "compute" for span in spans) // len(steps),
-        "kinds_ms": dict(by_kind.most_common()), "longest_ms": dict(by_operation.most_common(3)),
+        "kinds_ms": dict(by_kind.most_common()), "longest_ms": dict(by_operation.most_common(60)),
     }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def print_shares(found):
           f"products {found['products_share']:.1%} of the rest")  # fmt: skip
     for kind, milliseconds in list(found["kinds_ms"].items())[:10]:
         print(f"  {milliseconds:9.3f} ms  {kind}")
-    for operation, milliseconds in found["longest_ms"].items():
+    for operation, milliseconds in list(found["longest_ms"].items())[:3]:
         print(f"  {milliseconds:9.3f} ms  {operation[:150]}")
 
 

@@ -32,6 +32,7 @@ def parse(description, defaults, tiny):
     parser.add_argument("--precision", choices=["bfloat16", "float32"], default="bfloat16", help="of activations")
     parser.add_argument("--sides", default=",".join(SIDES), help="some of %(default)s (PyTorch eager and compiled)")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s of the card, for MFU (%(default)g)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of mtf-train's configuration")
     parser.add_argument("--profile", action="store_true", help="where the time of mtf-train's step goes, by one more run")
     parser.add_argument("--loss-tolerance", type=float, help="default 1e-4 in float32, 1e-3 in bfloat16")
     parser.add_argument("--norm-tolerance", type=float, help="default 1e-3 in float32, 1.5e-2 in bfloat16")
@@ -97,7 +98,8 @@ class Comparison:
         safetensors_file.write_ids(f"{self.directory}/row", first)
 
     def mtf_train(self, *arguments):
-        machine.run([self.program, "run.yaml", *arguments], cwd=self.directory, env=self.environment)
+        command = [self.program, "run.yaml", *self.options.set, *arguments]
+        return machine.run(command, cwd=self.directory, env=self.environment)
 
     def export_weights(self):
         """Those that mtf-train begins with: a trace of one row with a learning rate of 0."""
@@ -117,8 +119,12 @@ class Comparison:
         return {
             "seconds": last["time"] - untimed["time"], "losses": [line["loss"] for line in observed],
             "gradient_norms": [line["grad_norm"] for line in observed], "peak_bytes": last["memory_bytes"],
-            "flops_per_second": last.get("model_flops_per_second"),
+            "flops_per_second": last.get("model_flops_per_second"), "planned_bytes": self.planned_bytes(),
         }  # fmt: skip
+
+    def planned_bytes(self):
+        """What the plan of a run says that it takes of the card."""
+        return json.loads(self.mtf_train("run.mode=explain", "explain.format=json"))["memory"]["device"]["bytes"]
 
     def profile(self):
         """Shares of a step, from up to three steps behind the untimed ones."""
@@ -202,6 +208,7 @@ def print_summary(summary, differences, options):
         memory = run["card_bytes"] if run["card_bytes"] is not None else run["peak_bytes"]
         line = f"{side:10} {result['tokens_per_second']:14,.0f} tokens/s, MFU {result['mfu']:6.1%}"
         line += f", memory {memory / 2**30:.2f} GiB" if memory else ""
+        line += f" ({run['planned_bytes'] / 2**30:.2f} planned)" if "planned_bytes" in run else ""
         line += f"; mtf-train / {side}: {result['ours_to_this']:.2f}" if "ours_to_this" in result else ""
         print(line)
     for side, difference in differences.items():
