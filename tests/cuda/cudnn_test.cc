@@ -102,14 +102,14 @@ TEST_P(Cudnn, KnowsCausalAttention) {
   }
 }
 
-TEST_P(Cudnn, KnowsSegments) {
-  LibraryAttentionProblem packed = problem(16, 12, 1024, 1024, 64);
-  packed.segments = true;
-  packed.segment_stride = 1024;
-  for (const bool causal : {false, true}) {
-    packed.causal = causal;
-    EXPECT_GT(engines(packed, h100()), 0u);
-    EXPECT_EQ(engines(packed, a100()) > 0, !GetParam()) << "not the gradient in compute capability 8";
+TEST_P(Cudnn, KnowsBias) {
+  for (LibraryAttentionProblem packed : {problem(16, 12, 1024, 1024, 64), problem(2, 4, 130, 130, 64)}) {
+    packed.bias = true;
+    for (const bool causal : {false, true}) {
+      packed.causal = causal;
+      for (const Descriptor& device : devices_)
+        EXPECT_GT(engines(packed, device), 0u) << cudnn_->last_error();
+    }
   }
 }
 

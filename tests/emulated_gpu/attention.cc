@@ -40,7 +40,7 @@ class OneHead {
         d_q_(matrix<BFloat16>(operands.d_q, p_.q, batch, head)),
         d_k_(matrix<BFloat16>(operands.d_k, p_.k, batch, head)),
         d_v_(matrix<BFloat16>(operands.d_v, p_.v, batch, head)),
-        segments_(operands.segments + batch * p_.segment_stride),
+        bias_(operands.bias + batch * p_.queries * bias_row(p_.memory)),
         log_sums_(operands.log_sums + (batch * p_.heads + head) * p_.queries),
         terms_(static_cast<size_t>(p_.memory)) {}
 
@@ -103,18 +103,18 @@ class OneHead {
   }
 
   double& term(int64_t j) { return terms_[static_cast<size_t>(j)]; }
-  bool sees(int64_t i, int64_t j) const {
-    return (!p_.causal || j <= i) && (!p_.segments || segments_[i] == segments_[j]);
-  }
   void compute_logits(int64_t i) {
-    for (int64_t j = 0; j < p_.memory; ++j)
-      term(j) = sees(i, j) ? product(q_, i, k_, j, p_.key) : -std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < p_.memory; ++j) {
+      const bool sees = !p_.causal || j <= i;
+      term(j) = sees ? product(q_, i, k_, j, p_.key) : -std::numeric_limits<double>::infinity();
+      if (sees && p_.bias) term(j) += widen(bias_[i * bias_row(p_.memory) + j]);
+    }
   }
 
   const LibraryAttentionProblem& p_;
   Matrix<const BFloat16> q_, k_, v_, d_result_;
   Matrix<BFloat16> result_, d_q_, d_k_, d_v_;
-  const int32_t* segments_;
+  const BFloat16* bias_;
   float* log_sums_;
   std::vector<double> terms_;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/backend/cuda/attention/attention_plan.h"
+#include "engine/backend/cuda/attention/segment_bias.h"
 #include "engine/backend/cuda/movement/transpose.h"
 
 namespace mtf::cuda {
@@ -18,8 +19,11 @@ using View = AttentionView;
 constexpr int kMostColumns = 128, kColumnPack = 8;
 /// Up to as many queries another kernel is faster (attention_few_rows.h).
 constexpr int kFewQueries = 8;
-/// The alignment of parts of scratch.
-constexpr int64_t kAlignment = 64;
+/// The bytes of a part of scratch.
+int64_t aligned(int64_t bytes) {
+  constexpr int64_t kAlignment = 64;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 bool is_whole(const LocalTensor& tensor, const std::string& dimension) {
   const auto axis = tensor.global.find(dimension);
@@ -67,14 +71,15 @@ class ProblemOfView {
             .key = view_.key,
             .value = view_.value,
             .causal = causal,
-            .segments = view_.by_segment,
+            .bias = view_.by_segment,
             .gradient = is_gradient,
             .q = strides(View::kQ, view_.length_strides[View::kQ]),
             .k = strides(View::kK, view_.key_stride),
             .v = strides(View::kV, view_.value_stride),
-            .result = strides(View::kResult, view_.length_strides[View::kResult]),
-            .segment_stride = view_.by_segment ? strides(View::kQuerySegment, 1).batch : 0};
+            .result = strides(View::kResult, view_.length_strides[View::kResult])};
   }
+  /// Entries between the segments of adjacent batches.
+  int64_t segment_stride() const { return view_.by_segment ? strides(View::kQuerySegment, 1).batch : 0; }
   /// The axes of log-sums from dense memory, row-major, to their own. Nothing if they are dense themselves.
   StridedAxes<2> log_sum_axes() const {
     const MatrixStrides own = strides(View::kLogSum, view_.length_strides[View::kLogSum]);
@@ -101,21 +106,37 @@ class ProblemOfView {
 class LibraryAttentionLaunches {
  public:
   LibraryAttentionLaunches(AttentionPlan plan, std::shared_ptr<const LibraryAttention> attention,
-                           const StridedAxes<2>& log_sums, bool is_gradient)
+                           const ProblemOfView& of_view, bool is_gradient)
       : plan_(std::move(plan)), attention_(std::move(attention)), is_gradient_(is_gradient) {
+    const View& view = plan_.view();
+    if (view.by_segment) {
+      segment_stride_ = of_view.segment_stride();
+      batch_ = of_view.problem(false, is_gradient).batch;
+      bias_bytes_ =
+          aligned(batch_ * view.rows * bias_row(view.memory) * static_cast<int64_t>(sizeof(BFloat16)));
+    }
+    const StridedAxes<2> log_sums = of_view.log_sum_axes();
     if (log_sums.empty()) return;
-    dense_bytes_ =
-        (size_of(log_sums) * static_cast<int64_t>(sizeof(float)) + kAlignment - 1) / kAlignment * kAlignment;
+    dense_bytes_ = aligned(size_of(log_sums) * static_cast<int64_t>(sizeof(float)));
     reorder_ = make_reordering(log_sums, is_gradient);
   }
-  size_t scratch_bytes() const { return static_cast<size_t>(dense_bytes_ + attention_->workspace_bytes()); }
+  size_t scratch_bytes() const {
+    return static_cast<size_t>(dense_bytes_ + bias_bytes_ + attention_->workspace_bytes());
+  }
 
   void operator()(const Launcher& launch, const KernelCall& call) const {
     const View view = plan_.view(call);
     auto* own = static_cast<std::byte*>(const_cast<void*>(view.data[View::kLogSum]));
     std::byte* dense = reorder_ ? call.scratch : own;
     if (reorder_ && is_gradient_) reorder_(launch, own, dense);
-    attention_->run(operands(view, call, reinterpret_cast<float*>(dense)), call.scratch + dense_bytes_);
+    auto* bias = reinterpret_cast<BFloat16*>(call.scratch + dense_bytes_);
+    if (view.by_segment) {
+      write_segment_bias(launch, static_cast<const int32_t*>(view.data[View::kQuerySegment]), segment_stride_,
+                         batch_, view.rows, bias);
+    }
+    LibraryAttentionOperands operands = operands_of(view, call, reinterpret_cast<float*>(dense));
+    operands.bias = bias;
+    attention_->run(operands, call.scratch + dense_bytes_ + bias_bytes_);
     if (reorder_ && !is_gradient_) reorder_(launch, dense, own);
   }
 
@@ -128,11 +149,10 @@ class LibraryAttentionLaunches {
     return make_transposition(axes, sizeof(float));
   }
 
-  LibraryAttentionOperands operands(const View& view, const KernelCall& call, float* log_sums) const {
+  LibraryAttentionOperands operands_of(const View& view, const KernelCall& call, float* log_sums) const {
     LibraryAttentionOperands operands{.q = view.data[View::kQ],
                                       .k = view.data[View::kK],
                                       .v = view.data[View::kV],
-                                      .segments = static_cast<const int32_t*>(view.data[View::kQuerySegment]),
                                       .result = const_cast<void*>(view.data[View::kResult]),
                                       .log_sums = log_sums};
     if (is_gradient_) {
@@ -147,8 +167,9 @@ class LibraryAttentionLaunches {
   AttentionPlan plan_;
   std::shared_ptr<const LibraryAttention> attention_;
   bool is_gradient_;
-  int64_t dense_bytes_ = 0;
-  Transposition reorder_;  ///< empty if the log-sums are dense
+  int64_t batch_ = 0, segment_stride_ = 0;
+  int64_t dense_bytes_ = 0, bias_bytes_ = 0;  ///< parts of scratch
+  Transposition reorder_;                     ///< empty if the log-sums are dense
 };
 
 }  // namespace
@@ -172,10 +193,9 @@ std::unique_ptr<Kernel> make_library_attention(const KernelContext& context, Dev
   if (attention == nullptr) {
     return refuse(fmt::format("{}attention of {} queries to {} entries, heads of {} columns{}",
                               is_gradient ? "the gradient of " : "", problem.queries, problem.memory,
-                              problem.key, problem.segments ? ", with segments" : ""));
+                              problem.key, problem.bias ? ", with segments" : ""));
   }
-  const LibraryAttentionLaunches launches(std::move(plan), std::move(attention), of_view.log_sum_axes(),
-                                          is_gradient);
+  const LibraryAttentionLaunches launches(plan, std::move(attention), of_view, is_gradient);
   return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
 }
 

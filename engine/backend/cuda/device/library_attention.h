@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/core/dtype.h"
+
 namespace mtf::cuda {
 
 /// Elements between adjacent matrices and rows of a tensor [batch, heads, rows, columns]; its columns are
@@ -17,24 +19,32 @@ struct MatrixStrides {
   friend auto operator<=>(const MatrixStrides&, const MatrixStrides&) = default;
 };
 
-/// result = softmax(q k^T) v for each batch and head, in bfloat16 with sums in float32; or its gradient. q is
-/// queries x key, k is memory x key, v is memory x value. Tensors begin at multiples of 16 bytes, as do their
-/// rows. A gradient has the strides of what it is the gradient of.
+/// result = softmax(q k^T + bias) v for each batch and head, in bfloat16 with sums in float32; or its gradient.
+/// q is queries x key, k is memory x key, v is memory x value. Tensors begin at multiples of 16 bytes, as do
+/// their rows. A gradient has the strides of what it is the gradient of.
 struct LibraryAttentionProblem {
+  /// Rows of a bias are padded to a multiple of so many entries.
+  static constexpr int kBiasPack = 8;
+
   int64_t batch = 1, heads = 1, queries = 1, memory = 1, key = 8, value = 8;
-  bool causal = false;    ///< query i sees entries 0 ... i of the memory
-  bool segments = false;  ///< query i sees entries with its own segment, which is that of entry i
+  bool causal = false;  ///< query i sees entries 0 ... i of the memory
+  bool bias = false;    ///< there is a bias, the same for all heads
   bool gradient = false;
   MatrixStrides q, k, v, result;
-  int64_t segment_stride = 0;  ///< between the segments of adjacent batches; those of entries are adjacent
 
   friend auto operator<=>(const LibraryAttentionProblem&, const LibraryAttentionProblem&) = default;
 };
 
+/// The entries of a bias from one query to the next.
+constexpr int64_t bias_row(int64_t memory) {
+  constexpr int64_t kPack = LibraryAttentionProblem::kBiasPack;
+  return (memory + kPack - 1) / kPack * kPack;
+}
+
 /// The operands of one call. The forward pass writes `result` and `log_sums`, the gradient reads them.
 struct LibraryAttentionOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
-  const int32_t* segments = nullptr;
+  const BFloat16* bias = nullptr;  ///< [batch, queries, bias_row(memory)]
   void* result = nullptr;
   float* log_sums = nullptr;  ///< log(sum(exp(logits))): [batch, heads, queries], dense
   const void* d_result = nullptr;

@@ -12,24 +12,23 @@ constexpr float kOne = 1;
 
 AttentionGraph::AttentionGraph(const Functions& cudnn, const LibraryAttentionProblem& problem)
     : problem_(problem), graph_(cudnn) {
-  const auto& [batch, heads, queries, memory, key, value, causal, segments, gradient, q, k, v, result,
-               segment_stride] = problem_;
+  const auto& [batch, heads, queries, memory, key, value, causal, bias, gradient, q, k, v, result] = problem_;
   q_ = matrices(queries, key, q);
   k_ = transposes(memory, key, k);
   v_ = gradient ? transposes(memory, value, v) : matrices(memory, value, v);
   result_ = matrices(queries, value, result);
   log_sums_ = numbers_of_queries();
-  if (causal || segments) hidden_ = graph_.number();
-  if (segments) {
-    const int64_t stride = segment_stride;
-    query_segments_ = graph_.operand({{batch, 1, queries, 1}, {stride, stride, 1, 1}, DataType::kInt32});
-    memory_segments_ = graph_.operand({{batch, 1, 1, memory}, {stride, stride, stride, 1}, DataType::kInt32});
+  if (causal) hidden_ = graph_.number();
+  if (bias) {
+    const int64_t row = bias_row(memory);
+    bias_ = graph_.operand(
+        {{batch, 1, queries, memory}, {queries * row, queries * row, row, 1}, DataType::kBFloat16});
   }
   gradient ? build_gradient() : build_forward();
 }
 
 void AttentionGraph::build_forward() {
-  const Graph::Tensor logits = masked(graph_.matmul(q_, k_));
+  const Graph::Tensor logits = masked(biased(graph_.matmul(q_, k_)));
   const Graph::Tensor top = graph_.reduce(Reduction::kMax, logits);
   const Graph::Tensor terms =
       graph_.pointwise(Pointwise::kExp, graph_.pointwise(Pointwise::kSubtract, logits, top));
@@ -50,7 +49,7 @@ void AttentionGraph::build_gradient() {
   const Graph::Tensor products = graph_.pointwise(Pointwise::kMultiply, d_result_, result_);
   graph_.pointwise(Pointwise::kMultiply, graph_.reduce(Reduction::kAdd, products), one_, row_sums_);
 
-  const Graph::Tensor logits = graph_.matmul(q_, k_);
+  const Graph::Tensor logits = biased(graph_.matmul(q_, k_));
   const Graph::Tensor weights =
       graph_.pointwise(Pointwise::kExp, masked(graph_.pointwise(Pointwise::kSubtract, logits, log_sums_)));
   graph_.matmul(graph_.transposed(weights, DataType::kBFloat16), d_result_, d_v_);
@@ -80,23 +79,16 @@ Graph::Tensor AttentionGraph::numbers_of_queries() {
       {.sizes = {problem_.batch, heads, queries, 1}, .strides = {heads * queries, queries, 1, 1}});
 }
 
+Graph::Tensor AttentionGraph::biased(Graph::Tensor logits) {
+  return problem_.bias ? graph_.pointwise(Pointwise::kAdd, logits, bias_) : logits;
+}
+
 Graph::Tensor AttentionGraph::masked(Graph::Tensor logits) {
-  if (!problem_.causal && !problem_.segments) return logits;
-  const Graph::Tensor query = graph_.index(logits, 2);
-  if (problem_.segments) logits = graph_.select(same_segment(query), logits, hidden_);
   if (!problem_.causal) return logits;
-  const Graph::Tensor entry = graph_.index(logits, 3);
+  const Graph::Tensor query = graph_.index(logits, 2), entry = graph_.index(logits, 3);
   const Graph::Tensor sees =
       graph_.pointwise(Pointwise::kGreaterOrEqual, query, entry, {}, DataType::kBoolean);
   return graph_.select(sees, logits, hidden_);
-}
-
-/// The first operand of each operation on pairs must be computed, hence the zeros.
-Graph::Tensor AttentionGraph::same_segment(Graph::Tensor index) {
-  const Graph::Tensor zeros = graph_.pointwise(Pointwise::kSubtract, index, index, {}, DataType::kInt32);
-  const Graph::Tensor segments =
-      graph_.pointwise(Pointwise::kAdd, zeros, query_segments_, {}, DataType::kInt32);
-  return graph_.pointwise(Pointwise::kEqual, segments, memory_segments_, {}, DataType::kBoolean);
 }
 
 Addresses AttentionGraph::addresses(const LibraryAttentionOperands& operands, float* row_sums) const {
@@ -105,8 +97,8 @@ Addresses AttentionGraph::addresses(const LibraryAttentionOperands& operands, fl
                       {v_, operands.v},
                       {result_, operands.result},
                       {log_sums_, operands.log_sums}};
-  if (problem_.causal || problem_.segments) addresses[hidden_] = &kHidden;
-  if (problem_.segments) addresses[query_segments_] = addresses[memory_segments_] = operands.segments;
+  if (problem_.causal) addresses[hidden_] = &kHidden;
+  if (problem_.bias) addresses[bias_] = operands.bias;
   if (problem_.gradient) {
     addresses.insert({{d_result_, operands.d_result},
                       {d_q_, operands.d_q},

@@ -29,15 +29,15 @@ class AttentionGraph {
   Graph::Tensor transposes(int64_t rows, int64_t columns, const MatrixStrides& strides);
   /// A number for each query.
   Graph::Tensor numbers_of_queries();
-  /// -infinity where a query does not see the entry, else the logits.
+  /// The logits with their bias, if there is one.
+  Graph::Tensor biased(Graph::Tensor logits);
+  /// -infinity where an entry comes after its query and attention is causal, else the logits.
   Graph::Tensor masked(Graph::Tensor logits);
-  /// True where query and entry have the same segment. `index` is one of all pairs.
-  Graph::Tensor same_segment(Graph::Tensor index);
 
   LibraryAttentionProblem problem_;
   Graph graph_;
   Graph::Tensor q_, k_, v_, result_, log_sums_;
-  Graph::Tensor hidden_ = 0, query_segments_ = 0, memory_segments_ = 0;
+  Graph::Tensor hidden_ = 0, bias_ = 0;
   Graph::Tensor d_result_ = 0, d_q_ = 0, d_k_ = 0, d_v_ = 0, row_sums_ = 0, one_ = 0;
 };
 

@@ -26,7 +26,6 @@ enum class Pointwise : int {
   kSubtract = 9,
   kExp = 13,
   kLog = 15,
-  kEqual = 300,
   kGreaterOrEqual = 303,
   kIndex = 501,
   kSelect = 601,

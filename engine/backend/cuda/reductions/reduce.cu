@@ -1,4 +1,4 @@
-// Kernels of engine/ops/reduce.h except reduce_first.
+// Kernels of engine/ops/reduce.h except reduce_first and sum_of_squares.
 #include "engine/backend/cuda/reductions/reduce_kernels.h"
 #include "engine/backend/visit_type.h"
 #include "engine/ops/reduce.h"
@@ -34,19 +34,12 @@ std::unique_ptr<Kernel> reduction(const KernelContext& context, Device& device) 
   });
 }
 
-std::unique_ptr<Kernel> sum_of_squares(const KernelContext& context, Device& device) {
-  return visit_floating_type(context.inputs[0].dtype, [&]<class T>(std::type_identity<T>) {
-    return row_reduction<reductions::SumOfSquares<T>, T>(context, device);
-  });
-}
-
 const DeviceKernelRegistration reduce_kernels[] = {
     {"reduce_sum", kNumberTypes, reduction<reductions::Sum, true>},
     {"reduce_max", kNumberTypes, reduction<reductions::Max, false>},
     {"reduce_min", kNumberTypes, plain_reduction<reductions::Min, float, BFloat16, double, int32_t, int64_t>},
     {"reduce_all", {DType::kBool}, column_reduction<reductions::All<bool>, bool, 1>},
     {"reduce_any", {DType::kBool}, column_reduction<reductions::Any<bool>, bool, 1>},
-    {"sum_of_squares", kFloatingTypes, sum_of_squares},
 };
 
 }  // namespace
