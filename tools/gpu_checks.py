@@ -257,7 +257,8 @@ def all_steps(pack, output, environment, quick):
     if not emulated:
         for name in ("nccl", "faults"):
             script = f"{SOURCES}/tests/end_to_end/gpu_{name}_test.sh"
-            steps.append(Step(name, ["bash", script, program("mtf-train"), SOURCES], 300, MTF_REQUIRE_GPU="1"))
+            alone = name == "faults"  # takes the card's memory from others
+            steps.append(Step(name, ["bash", script, program("mtf-train"), SOURCES], 300, alone=alone, MTF_REQUIRE_GPU="1"))
         steps += sanitizer_steps(binary, [suite.name.split(":")[1] for suite in suites])
     return steps + benchmark_steps(output, tiny=emulated)
 

@@ -1,9 +1,13 @@
 // Times operations in a program of their own on a GPU and prints one line of JSON: medians in seconds, and the
 // memory of the device in bytes. The scripts in tests/bench/gpu compare them with others.
 //
-//   gpu_operations_bench attention BATCH HEADS LENGTH D_KV   causal, bfloat16: forward alone, and with its gradient
+//   gpu_operations_bench attention | library_attention BATCH HEADS LENGTH D_KV
+//                                                            causal, bfloat16: forward alone, and with its gradient; by
+//                                                            mtf-train's kernels or by the library of the device (cuDNN)
+//   gpu_operations_bench packed | library_packed BATCH HEADS LENGTH D_KV   the same, in rows of four segments each
 //   gpu_operations_bench adam | adafactor ROWS COLUMNS       update of a float32 weight
 //   gpu_operations_bench negative ROWS COLUMNS               reads and writes each float32 element once
+//   gpu_operations_bench sum_of_squares ROWS COLUMNS         reads each float32 element once
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +23,10 @@
 #include "engine/graph/gradients.h"
 #include "engine/ops/adafactor.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/optimizer_updates.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/variable_store.h"
@@ -33,19 +40,28 @@ struct Measured {
   int64_t bytes = 0;
 };
 
-/// Inputs are bfloat16 and get random values.
-Measured measure(const Graph& graph) {
+/// Inputs of bfloat16 get random values, those of integers four segments in each row.
+Measured measure(const Graph& graph, bool by_library = false) {
   Program program = partition(graph, Layouts::single());
   const auto inputs = program.inputs;
   const auto values = program.values;
   const std::unique_ptr<Backend> backend = device_plugin().make_backend(0);
+  if (by_library) backend->use_attention_library();
   VariableStore variables(*backend, program.mesh, program.variables);
   variables.initialize(1);
   Executor executor(std::move(program), *backend, variables, {});
   std::mt19937 generator(1);
   std::uniform_real_distribution<float> uniform(-1, 1);
   for (const auto& [name, id] : inputs) {
-    std::vector<BFloat16> data(static_cast<size_t>(values[id].shape.size()));
+    const Shape& shape = values[id].shape;
+    if (values[id].dtype == DType::kInt32) {
+      std::vector<int32_t> ids(static_cast<size_t>(shape.size()));
+      const size_t length = static_cast<size_t>(shape[shape.rank() - 1].size);
+      for (size_t i = 0; i < ids.size(); ++i) ids[i] = 1 + static_cast<int32_t>(i % length * 4 / length);
+      executor.feed(name, ids.data());
+      continue;
+    }
+    std::vector<BFloat16> data(static_cast<size_t>(shape.size()));
     for (BFloat16& x : data) x = BFloat16(uniform(generator));
     executor.feed(name, data.data());
   }
@@ -64,26 +80,34 @@ Measured measure(const Graph& graph) {
 
 using Sizes = std::vector<int64_t>;
 
-Measured measure_attention(const Sizes& sizes, bool with_gradient) {
+struct AttentionCase {
+  bool by_library = false, is_packed = false;
+};
+
+Measured measure_attention(const Sizes& sizes, const AttentionCase& of, bool with_gradient) {
   Graph graph;
   const Dimension b{"batch", sizes[0]}, h{"heads", sizes[1]}, l{"length", sizes[2]},
       m{"memory_length", sizes[2]}, d{"d_kv", sizes[3]};
   const auto input = [&](const char* name, const Shape& shape) {
     return graph.input(name, shape, DType::kBFloat16);
   };
-  const AttentionInputs in{
+  AttentionInputs in{
       .q = input("q", {b, l, h, d}), .k = input("k", {b, m, h, d}), .v = input("v", {b, m, h, d})};
+  if (of.is_packed) {
+    in.query_segment = graph.input("segment", {b, l}, DType::kInt32);
+    in.memory_segment = rename(in.query_segment, l.name, m.name);
+  }
   const Tensor y = attention(in, {.causal = true});
   graph.set_output("y", y);
   if (with_gradient) {
     const Tensors dx = gradients({y}, {in.q, in.k, in.v}, {input("dy", y.shape())});
     for (size_t i = 0; i < dx.size(); ++i) graph.set_output("d" + std::to_string(i), dx[i]);
   }
-  return measure(graph);
+  return measure(graph, of.by_library);
 }
 
-void attention_times(const Sizes& sizes) {
-  const Measured forward = measure_attention(sizes, false), both = measure_attention(sizes, true);
+void attention_times(const Sizes& sizes, const AttentionCase& of) {
+  const Measured forward = measure_attention(sizes, of, false), both = measure_attention(sizes, of, true);
   std::printf("{\"forward\": %.9f, \"both\": %.9f, \"bytes\": %ld}\n", forward.seconds, both.seconds,
               static_cast<long>(both.bytes));
 }
@@ -138,6 +162,13 @@ void adafactor_time(const Sizes& sizes) {
   update.print();
 }
 
+void sum_of_squares_time(const Sizes& sizes) {
+  Update update(sizes);
+  const Variable& sum = update.variable("sum", {});
+  update.assign(sum, cast(sum_of_squares(update.read(update.variable("x"))), DType::kFloat32));
+  update.print();
+}
+
 void negative_time(const Sizes& sizes) {
   Update update(sizes);
   const Variable& x = update.variable("x");
@@ -149,10 +180,18 @@ struct Benchmark {
   size_t sizes;
   std::function<void(const Sizes&)> run;
 };
-const std::map<std::string, Benchmark> kBenchmarks = {{"attention", {4, attention_times}},
-                                                      {"adam", {2, adam_time}},
-                                                      {"adafactor", {2, adafactor_time}},
-                                                      {"negative", {2, negative_time}}};
+Benchmark attention_benchmark(const AttentionCase& of) {
+  return {4, [of](const Sizes& sizes) { attention_times(sizes, of); }};
+}
+const std::map<std::string, Benchmark> kBenchmarks = {
+    {"attention", attention_benchmark({})},
+    {"library_attention", attention_benchmark({.by_library = true})},
+    {"packed", attention_benchmark({.is_packed = true})},
+    {"library_packed", attention_benchmark({.by_library = true, .is_packed = true})},
+    {"sum_of_squares", {2, sum_of_squares_time}},
+    {"adam", {2, adam_time}},
+    {"adafactor", {2, adafactor_time}},
+    {"negative", {2, negative_time}}};
 
 }  // namespace
 }  // namespace mtf
@@ -163,9 +202,10 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) sizes.push_back(std::atoll(argv[i]));
   const bool positive = std::ranges::all_of(sizes, [](int64_t size) { return size > 0; });
   if (found == mtf::kBenchmarks.end() || sizes.size() != found->second.sizes || !positive) {
-    std::fprintf(stderr,
-                 "usage: gpu_operations_bench attention BATCH HEADS LENGTH D_KV\n"
-                 "       gpu_operations_bench adam | adafactor | negative ROWS COLUMNS\n");
+    std::fprintf(
+        stderr,
+        "usage: gpu_operations_bench [library_]attention | [library_]packed BATCH HEADS LENGTH D_KV\n"
+        "       gpu_operations_bench adam | adafactor | negative | sum_of_squares ROWS COLUMNS\n");
     return 2;
   }
   try {

@@ -45,26 +45,48 @@ not_finite() {
 }
 check not_finite
 
-# Another program holds all but 300 MiB of the card when an evaluation begins, which needs more.
-taken() {
-  local hog evaluated=(lm.yaml devices=cuda:0 train.steps=400 train.log_every=1)
-  python3 -c 'import torch' 2> /dev/null || { echo "no PyTorch: no memory is taken"; return 0; }
-  cat > hog.py << 'PYTHON'
-import time, torch
+# hold MEBIBYTES: a program takes the card's memory but for so much, and sets $holder.
+hold() {
+  cat > hold.py << 'PYTHON'
+import sys, time, torch
 free = torch.cuda.mem_get_info()[0]
-held = torch.empty(free - 300 * 2**20, dtype=torch.uint8, device="cuda")
+held = torch.empty(free - int(sys.argv[1]) * 2**20, dtype=torch.uint8, device="cuda")
 open("held", "w").close()
 time.sleep(60)
 PYTHON
-  python3 hog.py &
-  hog=$!
-  for ((i = 0; i < 300; i++)); do [ ! -e held ] || break; sleep 0.1; done
-  expect_exit 1 "$mtf_train" "${evaluated[@]}" run.model_dir=little
-  expect_text "memory"
-  cat out | tail -n 3
-  kill $hog
-  wait $hog || true
-  expect_exit 0 "$mtf_train" "${evaluated[@]}" run.model_dir=little
+  rm -f held
+  python3 hold.py "$1" > hold.out 2>&1 &
+  holder=$!
+  for ((i = 0; i < 300; i++)); do [ ! -e held ] || return 0; sleep 0.1; done
+  fail "$(cat hold.out)"
+}
+let_go() {
+  kill $holder
+  wait $holder || true
+}
+# A GPU without memory for its context; with memory for less than the plan; and one whose memory goes during the run,
+# before an evaluation of many rows. Each is said, and the last run goes on from its checkpoint.
+taken() {
+  local run code=0 many=("evaluate={every: 8000, batch_size: 16384, datasets: {dev: {type: text, path: words.en}}}")
+  python3 -c 'import torch' 2> /dev/null || { echo "no PyTorch: no memory is taken"; return 0; }
+  hold 100
+  expect_exit 1 "$mtf_train" lm.yaml devices=cuda:0 train.steps=10 run.model_dir=none
+  expect_text "GPU 0 has no memory left for another program"
+  let_go
+  hold 1500
+  expect_exit 1 "$mtf_train" lm.yaml devices=cuda:0 train.steps=10 model.layer_defaults.DenseReluDense.hidden_size=8000000 run.model_dir=none
+  expect_text "of the GPU's memory"
+  let_go
+  "$mtf_train" lm.yaml devices=cuda:0 train.steps=8000 checkpoint.every=1000 "${many[@]}" run.model_dir=evaluated > evaluated.out 2>&1 &
+  run=$!
+  wait_for_steps evaluated 300
+  hold 100
+  wait $run || code=$?
+  let_go
+  tail -n 3 evaluated.out
+  [ $code = 1 ] || fail "exit code $code of a run whose memory was taken: $(tail -n 3 evaluated.out)"
+  grep -q "out of memory" evaluated.out || fail "$(tail -n 3 evaluated.out)"
+  expect_exit 0 "$mtf_train" lm.yaml devices=cuda:0 train.steps=8000 run.model_dir=evaluated
 }
 check taken
 report_failures

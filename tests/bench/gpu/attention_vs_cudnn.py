@@ -1,5 +1,6 @@
-"""Causal attention in bfloat16 on one GPU, by mtf-train's operation and through PyTorch by cuDNN and by FlashAttention,
-for heads of 64 and 128 and lengths from 1k to 32k: times, their ratios, TFLOP/s of ours, and its memory.
+"""Causal attention in bfloat16 on one GPU, by mtf-train's kernels, by mtf-train with `run.attention: cudnn`, and through
+PyTorch by cuDNN and by FlashAttention, for heads of 64 and 128 and lengths from 1k to 32k: times, their ratios, TFLOP/s
+of mtf-train's kernels, and their memory. With --packed rows have four segments each, which PyTorch's do not know.
 
     python tests/bench/gpu/attention_vs_cudnn.py build/bin/gpu_operations_bench [--most 32768] [--json FILE]
     python tests/bench/gpu/attention_vs_cudnn.py build/bin/gpu_operations_bench --emulator --tiny    tries it without a GPU
@@ -15,6 +16,7 @@ import machine
 
 SIZES = {"tokens": 16384, "width": 2048, "least": 1024, "most": 32768}
 TINY = {"tokens": 64, "width": 128, "least": 32, "most": 32}
+LIBRARY = "run.attention: cudnn"
 PEERS = {"cuDNN": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
 
 
@@ -25,11 +27,13 @@ def parse():
         parser.add_argument("--" + name, type=int, help=f"default {SIZES[name]}, tiny {TINY[name]}")
     parser.add_argument("--tiny", action="store_true", help="sizes that show whether it works, not how fast it is")
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--packed", action="store_true", help="rows of four segments, without PyTorch")
     machine.add_arguments(parser)
     options = parser.parse_args()
     for name, value in (TINY if options.tiny else SIZES).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
+    options.no_torch = options.no_torch or options.packed
     if not options.no_torch and not importlib.util.find_spec("torch"):
         parser.error("this Python has no torch; --no-torch goes without")
     return options
@@ -63,9 +67,11 @@ def torch_times(backend, sizes, device):
 def measure(options, length, d_kv):
     batch, heads = max(1, options.tokens // length), max(1, options.width // d_kv)
     sizes = (batch, heads, length, d_kv)
-    ours = kernels.ours(options, "attention", *sizes)
+    operation = "packed" if options.packed else "attention"
+    ours = kernels.ours(options, operation, *sizes)
     flops = 2 * batch * heads * length**2 * d_kv  # two products, half of each
     result = {"d_kv": d_kv, "length": length, "mtf-train": ours, "tflops": flops / ours["forward"] / 1e12}
+    result[LIBRARY] = kernels.ours(options, f"library_{operation}", *sizes)
     if not options.no_torch:
         device = kernels.torch_device(options)
         result.update((name, torch_times(backend, sizes, device)) for name, backend in PEERS.items())
@@ -77,7 +83,7 @@ def print_line(result):
     line = f"{result['d_kv']:4} {result['length']:6}"
     for part in ("forward", "both"):
         line += f"   {part} {ours[part] * 1e3:9.3f} ms"
-        for name in PEERS:
+        for name in (LIBRARY, *PEERS):
             times = result.get(name)
             if times:
                 line += f", {name} {times[part] * 1e3:9.3f} ms ({times[part] / ours[part]:.2f}x)"

@@ -15,6 +15,13 @@ struct Math {
   static MTF_DEVICE double sqrt(double x) { return ::sqrt(x); }
   static MTF_DEVICE float exp(float x) { return ::expf(x); }
   static MTF_DEVICE double exp(double x) { return ::exp(x); }
+  /// e^x for x <= 0 that is added to e^0: with an error of |x| units in the last place.
+#if defined(__CUDA_ARCH__)
+  static MTF_DEVICE float exp_in_sum(float x) { return __expf(x); }
+#else
+  static MTF_DEVICE float exp_in_sum(float x) { return ::expf(x); }
+#endif
+  static MTF_DEVICE double exp_in_sum(double x) { return ::exp(x); }
   static MTF_DEVICE float expm1(float x) { return ::expm1f(x); }
   static MTF_DEVICE double expm1(double x) { return ::expm1(x); }
   static MTF_DEVICE float log(float x) { return ::logf(x); }

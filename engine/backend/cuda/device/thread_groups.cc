@@ -46,11 +46,11 @@ ThreadGroups contiguous_groups(int64_t rows, int64_t length, int pack, int times
   return completed(groups);
 }
 
-ThreadGroups interleaved_groups(int64_t rows, int64_t length, int64_t stride) {
+ThreadGroups interleaved_groups(int64_t rows, int64_t length, int64_t stride, int neighbours) {
   ThreadGroups groups = groups_of(rows, length);
   groups.stride = Divisor(stride, rows);
   groups.interleaved = true;
-  const int neighbours = power_of_two_from(std::min<int64_t>(kWarp, stride));
+  neighbours = power_of_two_from(std::min<int64_t>(neighbours, stride));
   const int most = power_of_two_from(std::min<int64_t>(kInterleavedThreads / neighbours, length));
   groups.size = power_of_two_from(std::clamp<int64_t>(ceil_divide(kBusyThreads, rows), 1, most));
   groups.slots = std::max(neighbours, kGroupsThreads / groups.size);

@@ -198,8 +198,9 @@ MTF_DEVICE int elements_before_pack(int64_t offset, int count) {
 /// ThreadGroups for contiguous rows. A thread handles `pack` elements at a time, and up to `times` packs
 /// before groups grow, to at most `most_threads` threads.
 ThreadGroups contiguous_groups(int64_t rows, int64_t length, int pack, int times = 4, int most_threads = 512);
-/// ThreadGroups for rows whose elements are `stride` apart.
-ThreadGroups interleaved_groups(int64_t rows, int64_t length, int64_t stride);
+/// ThreadGroups for rows whose elements are `stride` apart. Up to `neighbours` rows are side by side in a warp: with
+/// fewer of them more threads share a row.
+ThreadGroups interleaved_groups(int64_t rows, int64_t length, int64_t stride, int neighbours = kWarp);
 /// The same groups, but if there are too few rows to keep a device busy, long rows are divided into parts of
 /// whole packs.
 ThreadGroups divided(ThreadGroups groups, int pack = 1);

@@ -72,6 +72,11 @@ class ThreadDevice {
   explicit ThreadDevice(int index) : index_(index) {}
   void use() const {
     const cudaError_t code = cudaSetDevice(index_);
+    if (code == cudaErrorMemoryAllocation) {
+      throw Error(ErrorKind::kMemory,
+                  fmt::format("GPU {} has no memory left for another program: others hold it", index_),
+                  "`nvidia-smi` shows them");
+    }
     if (code != cudaSuccess) throw cuda_error(code, fmt::format("opening GPU {}", index_));
   }
   /// The same for destructors, which ignore errors: what a GPU that has failed held is gone.

@@ -33,7 +33,7 @@ struct LogSum {
     for (int n = 0; n < N; ++n) top = x[n] > top ? x[n] : top;
     const A reference = this->reference();
     A terms[N];
-    for (int n = 0; n < N; ++n) terms[n] = Math::exp(x[n] - reference);
+    for (int n = 0; n < N; ++n) terms[n] = Math::exp_in_sum(x[n] - reference);
     for (int width = N / 2; width > 0; width /= 2) {
       for (int n = 0; n < width; ++n) terms[n] += terms[n + width];
     }

@@ -207,7 +207,8 @@ void ParameterSums<T>::operator()(const Launcher& launch, const NormalizedOperan
 
 template <class T>
 void ParameterSums<T>::add_parts(const Launcher& launch, const A* partials, A* d_scale, A* d_bias) const {
-  const ThreadGroups groups = interleaved_groups(sums_, parts_, sums_);
+  constexpr int kNeighbours = 32 / static_cast<int>(sizeof(A));  // a sector of memory
+  const ThreadGroups groups = interleaved_groups(sums_, parts_, sums_, kNeighbours);
   launch(groups.shape(sizeof(A)), AddParts<A>{partials, d_scale, d_bias, rows_.length, groups});
 }
 

@@ -65,7 +65,7 @@ struct RowParts {
 
   template <class T>
   static RowParts of(const Rows& all) {
-    constexpr int64_t kMostParts = 768;
+    constexpr int64_t kMostParts = 396;  // an H100 has room for as many blocks of the walk at once
     const int64_t rows = round_up(ceil_divide(all.count, kMostParts), WalkedRows::kWarps);
     const int warps = WalkedRows::fit<T>(all) ? WalkedRows::warps_of(all.length / kPack<T>) : 1;
     return {rows, ceil_divide(all.count, rows), WalkedRows::kWarps / warps};
