@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <random>
+#include <utility>
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/cuda/cuda_backend.h"
@@ -56,7 +60,22 @@ bool same(double actual, double expected, double tolerance) {
   return std::abs(actual - expected) <= tolerance * std::max(1.0, std::abs(expected));
 }
 
-/// Runs a prepared device kernel on fresh memory.
+size_t pool_size(size_t bytes) { return std::bit_ceil(bytes); }
+
+/// Device memory by its size, as pool_size() gives it. Never destroyed, like the device.
+std::multimap<size_t, std::unique_ptr<DeviceMemory>>& free_memory() {
+  static auto* const memory = new std::multimap<size_t, std::unique_ptr<DeviceMemory>>;
+  return *memory;
+}
+
+std::unique_ptr<DeviceMemory> take_memory(size_t bytes) {
+  const size_t size = pool_size(bytes);
+  auto& pool = free_memory();
+  if (const auto found = pool.find(size); found != pool.end()) return std::move(pool.extract(found).mapped());
+  return cuda_device().allocate(static_cast<int64_t>(size));
+}
+
+/// Runs a prepared device kernel on memory of its own.
 class DeviceRun {
  public:
   DeviceRun(const Kernel& kernel, const KernelComparison& comparison, const std::vector<Bytes>& inputs,
@@ -168,10 +187,14 @@ void expect_same_values(const std::string& what, const Bytes& actual, const Byte
 }
 
 GuardedMemory::GuardedMemory(const Bytes& bytes)
-    : bytes_(bytes.size()), memory_(cuda_device().allocate(static_cast<int64_t>(bytes.size() + kRedZone))) {
-  write(bytes);
-  const Bytes behind(kRedZone, kUntouched);
-  cuda_device().write(memory_->data() + bytes_, behind.data(), kRedZone);
+    : bytes_(bytes.size()), memory_(take_memory(bytes.size() + kRedZone)) {
+  Bytes guarded = bytes;
+  guarded.resize(bytes_ + kRedZone, kUntouched);
+  write(guarded);
+}
+
+GuardedMemory::~GuardedMemory() {
+  if (memory_ != nullptr) free_memory().emplace(pool_size(bytes_ + kRedZone), std::move(memory_));
 }
 
 void GuardedMemory::write(const Bytes& bytes) {

@@ -77,10 +77,14 @@ std::vector<std::byte> bytes_of(const Values& values, DType dtype);
 void expect_same_values(const std::string& what, const std::vector<std::byte>& actual,
                         const std::vector<std::byte>& expected, DType dtype, double tolerance);
 
-/// Device memory that holds `bytes`, followed by bytes that must not change.
+/// Device memory that holds `bytes`, followed by bytes that must not change. It is taken from, and returned to, a
+/// pool: a GPU takes longer to allocate memory than to run the kernel of a test.
 class GuardedMemory {
  public:
   explicit GuardedMemory(const std::vector<std::byte>& bytes);
+  ~GuardedMemory();
+  GuardedMemory(GuardedMemory&&) = default;
+  GuardedMemory& operator=(GuardedMemory&&) = delete;
   std::byte* data() { return memory_->data(); }
   /// The current content. Expects that the bytes after it are intact.
   std::vector<std::byte> read();
