@@ -13,7 +13,8 @@
 
 namespace mtf {
 
-/// What a FusedEinsum does to the sums of products before it rounds them. Tensors may be null.
+/// What a FusedEinsum does to the sums of products before it rounds them. Tensors may be null. A device may round the
+/// sums before it adds the addend, too, as the separate operations do.
 struct EinsumEpilogue {
   Tensor bias = {};                              ///< has some of the output's dimensions in any order
   Tensor addend = {};                            ///< has shape and dtype of the output

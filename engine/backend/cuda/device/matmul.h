@@ -20,7 +20,8 @@ enum class Epilogue : uint8_t { kNone, kGelu, kRelu };
 inline constexpr int64_t kBiasAlignment = 64;
 
 /// c[i] = epilogue(a[i] b[i] (+ addend[i]) (+ bias)) for `batch` row-major matrices: a is m x k (k x m if
-/// transposed), b is k x n (n x k), c is m x n. Sums are in float32 (float64 for float64). No size is 0.
+/// transposed), b is k x n (n x k), c is m x n. Sums are in float32 (float64 for float64); a sum of products may be
+/// rounded to bfloat16, the type of c, before the addend is added. No size is 0.
 struct MatmulProblem {
   int64_t m = 1, n = 1, k = 1, batch = 1;
   bool transpose_a = false, transpose_b = false;
