@@ -358,7 +358,7 @@ TEST(Executor, ProcessesAgreeOnTheEarliestValueThatIsNotFinite) {
   for (const int processes : {1, 2, 4}) {
     std::vector<std::optional<NonFinite>> found(static_cast<size_t>(processes));
     on_processes(processes, [&](int process, Communicator& communicator) {
-      const std::shared_ptr<Backend> backend = test_backend();
+      const std::shared_ptr<Backend> backend = test_backend(process);
       VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
       Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
       executor.feed("x", bad);
@@ -381,8 +381,8 @@ TEST(Executor, NamesTheCollectiveWhoseSumIsNotFinite) {
   asynchronous.asynchronous = true;
   const Program program = partition(graph, layouts("x:2", "a:x"), asynchronous);
   const float large[] = {3e38F, 3e38F};
-  on_processes(2, [&](int, Communicator& communicator) {
-    const std::shared_ptr<Backend> backend = test_backend();
+  on_processes(2, [&](int process, Communicator& communicator) {
+    const std::shared_ptr<Backend> backend = test_backend(process);
     VariableStore variables(*backend, program.mesh, program.variables, {.communicator = &communicator});
     Executor executor(program, *backend, variables, {.threads = 1, .communicator = &communicator});
     executor.feed("x", large);

@@ -44,7 +44,8 @@ MeshRun run_program(Program program, const std::map<std::string, Values>& feeds,
                     const MeshRunOptions& options) {
   MeshRun result;
   result.program = std::move(program);
-  const std::shared_ptr<Backend> backend = test_backend();
+  const std::shared_ptr<Backend> backend =
+      test_backend(options.communicator == nullptr ? 0 : options.communicator->process());
   VariableStore variables(*backend, result.program.mesh, result.program.variables,
                           {.replicate = options.check_replicas, .communicator = options.communicator});
   variables.initialize(options.seed);

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <deque>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 #include "engine/backend/device_plugin.h"
@@ -28,17 +30,23 @@ class NeedsGpu final : public ::testing::Environment {
 };
 [[maybe_unused]] const auto* const needs_gpu = ::testing::AddGlobalTestEnvironment(new NeedsGpu);
 
-std::shared_ptr<Backend> shared_device() {
-  if (tested_devices() == "emulator") setenv("MTF_CUDA_PLUGIN", MTF_CUDA_EMULATOR, 1);
-  // It is not destroyed because it uses other static objects.
-  static const auto* const device = new std::shared_ptr<Backend>(device_plugin().make_backend(0));
-  return *device;
+std::shared_ptr<Backend> shared_device(int process) {
+  // They are not destroyed because they use other static objects.
+  static auto* const devices = new std::map<int, std::shared_ptr<Backend>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Backend>& device = (*devices)[process];
+  if (!device) {
+    if (tested_devices() == "emulator") setenv("MTF_CUDA_PLUGIN", MTF_CUDA_EMULATOR, 1);
+    device = device_plugin().make_backend(0);
+  }
+  return device;
 }
 
 }  // namespace
 
-std::shared_ptr<Backend> test_backend() {
-  return tested_devices() == "cpu" ? make_cpu_backend() : shared_device();
+std::shared_ptr<Backend> test_backend(int process) {
+  return tested_devices() == "cpu" ? make_cpu_backend() : shared_device(process);
 }
 
 void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,

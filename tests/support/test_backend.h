@@ -11,8 +11,9 @@
 namespace mtf::testing {
 
 /// The backend of a test. All tests of a program share one on a device, which holds libraries and pinned memory;
-/// on the processor each call makes one.
-std::shared_ptr<Backend> test_backend();
+/// on the processor each call makes one. Processes that are threads of a test (on_processes) have one each, or
+/// the step that one of them records would contain what the others enqueue meanwhile.
+std::shared_ptr<Backend> test_backend(int process = 0);
 
 /// Runs all tasks of a kernel of the backend on host memory.
 void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& context,
