@@ -18,6 +18,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_convolution.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -119,6 +120,8 @@ using Generator = RandomConvolution (*)(std::mt19937&, int64_t parts);
 
 /// Compares random layouts of random convolutions with one position.
 void expect_the_same_wherever_it_is_split(Generator generate, int count, uint32_t seed) {
+  // The order of a device's sums depends on the shapes of matrices.
+  const bool exact = test_backend()->is_host();
   std::mt19937 random(seed);
   int run = 0;
   for (int i = 0; run < count; ++i) {
@@ -133,7 +136,7 @@ void expect_the_same_wherever_it_is_split(Generator generate, int count, uint32_
     for (const auto& [name, values] : one.outputs) {
       const std::string what =
           fmt::format("{}: {} of {} on {} by {}", i, name, g.to_string(), mesh.text, rules);
-      if (keeps_bits(*built, name, names, g)) {
+      if (exact && keeps_bits(*built, name, names, g)) {
         ASSERT_EQ(split.outputs.at(name), values) << what;
       }
       const double largest =

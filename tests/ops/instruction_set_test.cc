@@ -13,6 +13,7 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/optimizer_updates.h"
 #include "tests/support/evaluate_tensors.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -67,7 +68,12 @@ void expect_up_to_rounding(const Values& actual, const Values& expected, double 
   }
 }
 
-class EveryInstructionSet : public ::testing::TestWithParam<size_t> {};
+class EveryInstructionSet : public ::testing::TestWithParam<size_t> {
+ protected:
+  void SetUp() override {
+    if (!test_backend()->is_host()) GTEST_SKIP() << "a device does not run the processor's kernels";
+  }
+};
 
 TEST_P(EveryInstructionSet, GivesTheSameUpToRounding) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
@@ -102,6 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, EveryInstructionSet, ::testing::Range<size_t>(0,
                          });
 
 TEST(InstructionSet, ChoosesTheVersionOfALoop) {
+  if (!test_backend()->is_host()) GTEST_SKIP() << "a device does not run the processor's kernels";
   // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 is rounded to float unless the multiplication is fused.
   Graph graph;
   const Shape shape{{"n", 40}};

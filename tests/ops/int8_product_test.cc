@@ -8,6 +8,7 @@
 
 #include "engine/backend/cpu/contractions/int8_gemm.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -114,7 +115,14 @@ std::map<std::string, Values> int8_feeds() {
   return feeds;
 }
 
-TEST(Int8Product, IsThatOfTheNearestCodes) {
+class Int8Product : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_backend()->is_host()) GTEST_SKIP() << "products of codes are for processors";
+  }
+};
+
+TEST_F(Int8Product, IsThatOfTheNearestCodes) {
   const std::map<std::string, Values> feeds = int8_feeds();
   for (const bool in_blocks : {true, false}) {
     Graph graph;
@@ -151,7 +159,7 @@ TEST(Int8Product, IsThatOfTheNearestCodes) {
   }
 }
 
-TEST(Int8Product, NoLayoutChangesABit) {
+TEST_F(Int8Product, NoLayoutChangesABit) {
   const std::map<std::string, Values> feeds = int8_feeds();
   Graph graph;
   const Tensor x = graph.input("x", kCodeRows + kCodeDepth), w = graph.input("w", kCodeDepth + kCodeColumns);
@@ -178,7 +186,7 @@ TEST(Int8Product, NoLayoutChangesABit) {
   for (const MeshRun& run : processes) EXPECT_EQ(run.outputs, one.outputs);
 }
 
-TEST(Int8Product, RowsDoNotInfluenceOneAnother) {
+TEST_F(Int8Product, RowsDoNotInfluenceOneAnother) {
   const std::map<std::string, Values> feeds = int8_feeds();
   const Values &x = feeds.at("x"), &w = feeds.at("w");
   const auto product_of = [&](int64_t first, int64_t rows) {
@@ -196,7 +204,7 @@ TEST(Int8Product, RowsDoNotInfluenceOneAnother) {
               Values(whole.begin() + first * 128, whole.begin() + (first + rows) * 128));
 }
 
-TEST(Int8Product, ShowsValuesThatAreNotFinite) {
+TEST_F(Int8Product, ShowsValuesThatAreNotFinite) {
   Graph graph;
   const Tensor x = graph.input("x", {{"row", 5}, {"d", 4}}), w = graph.input("w", {{"d", 4}, {"n", 16}});
   const Tensor y =
@@ -212,7 +220,7 @@ TEST(Int8Product, ShowsValuesThatAreNotFinite) {
   }
 }
 
-TEST(Int8Product, RefusesOtherTypesAndShapes) {
+TEST_F(Int8Product, RefusesOtherTypesAndShapes) {
   Graph graph;
   const Tensor x = graph.input("x", {{"a", 4}, {"b", 8}}),
                ids = graph.input("ids", {{"a", 4}}, DType::kInt32);

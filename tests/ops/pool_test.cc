@@ -14,6 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/random_windows.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -192,6 +193,8 @@ TEST(Pool, IsWhatItsDefinitionSays) {
 }
 
 TEST(Pool, HasTheSameBitsWhereverItIsSplit) {
+  // A device visits the windows over an entry in an order that depends on the shape.
+  const bool exact = test_backend()->is_host();
   std::mt19937 random(9);
   const std::tuple<const char*, int64_t, int> meshes[] = {
       {"a:2", 2, 1}, {"a:4", 4, 1}, {"a:3", 3, 1}, {"a:2;b:2", 2, 2}};
@@ -207,9 +210,14 @@ TEST(Pool, HasTheSameBitsWhereverItIsSplit) {
     const auto built = pool_graph(problem, onto, static_cast<uint32_t>(i));
     const MeshRun one = run_on_mesh(built->graph, Layouts::single(), built->feeds);
     const MeshRun split = run_on_mesh(built->graph, layouts(mesh, rules), built->feeds);
-    for (const auto& [name, values] : one.outputs)
-      ASSERT_EQ(split.outputs.at(name), values)
-          << i << ": " << name << " of " << problem.to_string() << " by " << rules;
+    for (const auto& [name, values] : one.outputs) {
+      const std::string what = fmt::format("{}: {} of {} by {}", i, name, problem.to_string(), rules);
+      if (exact) {
+        ASSERT_EQ(split.outputs.at(name), values) << what;
+      } else {
+        ASSERT_LE(relative_difference(split.outputs.at(name), values), 1e-6) << what;
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "engine/graph/gradients.h"
 #include "engine/ops/cast.h"
 #include "tests/support/evaluate_tensors.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -58,9 +59,14 @@ TEST_P(RoundedProducts, AreThoseOfRoundedFactors) {
   }
   const std::vector<Values> exact = results_of(c, kFull, DType::kFloat32, false);
   const double error = largest_difference(results_of(c, kBFloat16, DType::kFloat32, false), exact);
-  EXPECT_GT(error, 1e-5);
+  // A GPU need not round: the library chooses for each product, and products of experts stay in full precision.
+  const bool is_host = test_backend()->is_host();
+  if (is_host) {
+    EXPECT_GT(error, 1e-5);
+  }
   EXPECT_LT(error, 0.1);
-  EXPECT_EQ(results_of(c, kTf32, DType::kFloat32, false), exact);  // the CPU ignores it
+  EXPECT_LE(largest_difference(results_of(c, kTf32, DType::kFloat32, false), exact),
+            is_host ? 0 : 0.02);  // the CPU ignores it
 }
 
 /// The cases of one contraction that has a precision: of several, one would round the results of another.

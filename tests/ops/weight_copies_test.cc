@@ -9,6 +9,7 @@
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/support/test_backend.h"
 
 namespace mtf::testing {
 namespace {
@@ -93,7 +94,13 @@ struct CopyCase {
   WeightCopyOptions options() const { return {.type = type, .in_strips = in_strips}; }
 };
 
-class CopiedWeight : public ::testing::TestWithParam<CopyCase> {};
+class CopiedWeight : public ::testing::TestWithParam<CopyCase> {
+ protected:
+  void SetUp() override {
+    const bool for_processors = GetParam().type == DType::kInt8 || GetParam().in_strips;
+    if (for_processors && !test_backend()->is_host()) GTEST_SKIP() << "these copies are for processors";
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Types, CopiedWeight,
                          ::testing::Values(CopyCase{DType::kFloat32, true}, CopyCase{DType::kBFloat16, true},
                                            CopyCase{DType::kBFloat16}, CopyCase{DType::kInt8}),
@@ -182,6 +189,7 @@ TEST(WeightCopies, ShareTheCodesOfWhatSeveralMultiply) {
 }
 
 TEST(WeightCopies, KnowViewsOfWeights) {
+  if (!test_backend()->is_host()) GTEST_SKIP() << "products of codes are for processors";
   Graph graph;
   use_weight_copies(graph, WeightCopyOptions{});
   const Dimension heads{"heads", 4}, key{"d_kv", 16};
@@ -203,6 +211,7 @@ TEST(WeightCopies, KnowViewsOfWeights) {
 }
 
 TEST(WeightCopies, ReadTablesInStrips) {
+  if (!test_backend()->is_host()) GTEST_SKIP() << "strips are for processors";
   const auto logits = [](const std::optional<WeightCopyOptions>& options, MeshRunOptions run) {
     Graph graph;
     use_weight_copies(graph, options);

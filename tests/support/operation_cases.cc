@@ -1,6 +1,8 @@
 #include "tests/support/operation_cases.h"
 
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "engine/base/check.h"
 
@@ -42,5 +44,19 @@ CaseRegistration::CaseRegistration(std::string operations, std::function<Tensors
 }
 
 const std::vector<OperationCase>& operation_cases() { return registry(); }
+
+bool is_for_processors(std::string_view operation) {
+  static const std::set<std::string_view> names{"quantize_rows", "quantize_weight", "int8_product",
+                                                "int8_sums"};
+  return names.contains(operation);
+}
+
+bool is_for_processors(const OperationCase& operation_case) {
+  std::istringstream words(operation_case.operations);
+  for (std::string word; words >> word;) {
+    if (is_for_processors(word)) return true;
+  }
+  return false;
+}
 
 }  // namespace mtf::testing

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -49,5 +50,10 @@ class CaseRegistration {
 };
 
 const std::vector<OperationCase>& operation_cases();
+
+/// True for products of 8-bit codes and what makes their factors: a GPU refuses them in one line.
+bool is_for_processors(std::string_view operation);
+/// True if the case has such an operation.
+bool is_for_processors(const OperationCase& operation_case);
 
 }  // namespace mtf::testing

@@ -32,7 +32,13 @@ std::vector<Written> written(InferPrecision precision, const std::vector<GivenTe
   return run.decode(texts, options);
 }
 
-class NarrowTexts : public ::testing::TestWithParam<InferPrecision> {};
+class NarrowTexts : public ::testing::TestWithParam<InferPrecision> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == InferPrecision::kInt8 && !test_backend()->is_host())
+      GTEST_SKIP() << "products of codes are for processors";
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Types, NarrowTexts,
                          ::testing::Values(InferPrecision::kBFloat16, InferPrecision::kInt8),
                          [](const auto& info) {
@@ -51,12 +57,14 @@ TEST_P(NarrowTexts, BeginLikeThoseOfFloat32) {
 }
 
 TEST_P(NarrowTexts, DoNotDependOnTextsBesideThem) {
+  // The order of a device's sums depends on the shapes of matrices.
+  const double tolerance = test_backend()->is_host() ? 0 : 2e-2;
   for (const bool beam : {false, true}) {
     DecodeOptions options{.beam_size = 3};
     if (!beam) options = {.method = GreedyMethod{}};
     const auto together = written(GetParam(), narrow_texts(), options);
     for (size_t i = 0; i < together.size(); ++i)
-      expect_equal_texts(written(GetParam(), {narrow_texts()[i]}, options), {together[i]}, 0);
+      expect_equal_texts(written(GetParam(), {narrow_texts()[i]}, options), {together[i]}, tolerance);
   }
 }
 
