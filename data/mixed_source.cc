@@ -42,8 +42,11 @@ MixedSource::MixedSource(std::vector<std::unique_ptr<Source>> sources, const std
     : sources_(std::move(sources)), first_({0}) {
   MTF_CHECK(!sources_.empty() && (weights.empty() || weights.size() == sources_.size()),
             "{} sources with {} weights", sources_.size(), weights.size());
+  features_ = sources_[0]->features();
   for (const std::unique_ptr<Source>& source : sources_) {
     MTF_CHECK(source->features() == features(), "sources of different features");
+    for (size_t i = 0; i < features_.size(); ++i)
+      features_[i].one_text = features_[i].one_text && source->features()[i].one_text;
     first_.push_back(first_.back() + source->examples());
   }
   if (!weights.empty()) schedule_.emplace(weights);

@@ -41,7 +41,7 @@ class MixedSource final : public Source {
   MixedSource(std::vector<std::unique_ptr<Source>> sources, const std::vector<double>& weights);
 
   int64_t examples() const override { return first_.back(); }
-  const std::vector<Feature>& features() const override { return sources_[0]->features(); }
+  const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   /// To each source its rows follow themselves.
   void read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
@@ -64,7 +64,8 @@ class MixedSource final : public Source {
                     const Read& read) const;
 
   std::vector<std::unique_ptr<Source>> sources_;
-  std::vector<int64_t> first_;  ///< example of each source, and their number
+  std::vector<Feature> features_;  ///< those of all sources
+  std::vector<int64_t> first_;     ///< example of each source, and their number
   std::optional<MixtureSchedule> schedule_;
 };
 

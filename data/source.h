@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -26,10 +27,15 @@ struct Feature {
   int64_t vocabulary = 0;
   /// Only batches of training have it, and evaluation does without.
   bool training_only = false;
+  /// Each row is one text and then padding. Features that differ in this alone are equal: they go into the same model.
+  bool one_text = false;
 
   /// The number of bytes of one example's value.
   int64_t bytes() const { return shape.size() * static_cast<int64_t>(size_of(dtype)); }
-  friend bool operator==(const Feature&, const Feature&) = default;
+  friend bool operator==(const Feature& a, const Feature& b) {
+    return std::tie(a.name, a.shape, a.dtype, a.vocabulary, a.training_only) ==
+           std::tie(b.name, b.shape, b.dtype, b.vocabulary, b.training_only);
+  }
 };
 
 /// A part of a feature's value: a range of indices along each dimension.

@@ -34,6 +34,7 @@ Context::Context(Applied, const Context& trained)
       batch_(trained.batch_),
       is_applied_(true),
       vocabularies_(trained.vocabularies_),
+      single_texts_(trained.single_texts_),
       expert_parts_(trained.expert_parts_) {}
 
 const Variable& Context::declare(const std::string& name, const Shape& shape, DType dtype,

@@ -155,6 +155,9 @@ class Context {
     return found == vocabularies_.end() ? 0 : found->second;
   }
   void set_vocabularies(std::map<std::string, int64_t> sizes) { vocabularies_ = std::move(sizes); }
+  /// True if each row of a feature of the data is one text and then padding.
+  bool has_one_text(const std::string& feature) const { return single_texts_.contains(feature); }
+  void set_single_texts(std::set<std::string> features) { single_texts_ = std::move(features); }
   /// Number of ids of the feature that goes into the first layer; 0: it does not hold ids.
   int64_t input_vocabulary() const { return input_vocabulary_; }
   void set_input_vocabulary(int64_t size) { input_vocabulary_ = size; }
@@ -239,6 +242,7 @@ class Context {
   bool recomputes_ = false;
   Sequence* sequence_ = nullptr;
   std::map<std::string, int64_t> vocabularies_;
+  std::set<std::string> single_texts_;
   int64_t input_vocabulary_ = 0;
   InputTokens input_tokens_;
   InputEmbedding input_embedding_;

@@ -107,6 +107,7 @@ struct SelfAttention {
     mixing.query_length = length;
     mixing.extra_logit = options.extra_logit;
     mixing.causal = sequence.causal && !sequence.read_priority;
+    mixing.one_text = mixing.causal && sequence.one_text && !sequence.is_step();
     return {projections.output(mix(inputs, mixing, prefix_query, sequence.mask, options.dropout)), {model}};
   }
 

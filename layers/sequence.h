@@ -22,7 +22,8 @@ struct Sequence {
   /// int32 [batch, length]: positions of equal numbers see each other, 0 is padding. Null: one segment
   /// without padding.
   Tensor segment = {};
-  bool causal = false;  ///< a position sees itself and those before it, but where priorities say more
+  bool one_text = false;  ///< a row is one segment, and then padding
+  bool causal = false;    ///< a position sees itself and those before it, but where priorities say more
   /// int32 [batch, length]: position a sees b iff read[a] >= write[b]. Null: as `causal` says.
   Tensor read_priority = {}, write_priority = {};
   /// Priorities let some positions see later ones; so too in steps of decoding, which have none.

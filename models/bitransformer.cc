@@ -109,6 +109,7 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
   const Dimension& length = targets.shape().dimension("length");
   Sequence sequence{.length = length,
                     .segment = segments(features, "targets", targets),
+                    .one_text = context.has_one_text("targets"),
                     .causal = true,
                     .memory = memory.states,
                     .memory_segment = memory.segment,

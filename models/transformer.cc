@@ -198,6 +198,7 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   const auto scope = context.graph().scope(options_.name);
   Sequence sequence{.length = length,
                     .segment = optional_feature(features, "targets_segmentation"),
+                    .one_text = context.has_one_text("targets"),
                     .causal = true,
                     .has_priorities = options_.input_full_attention};
   Tensor of_inputs;

@@ -77,11 +77,12 @@ std::vector<Feature> side_features(Side side, int64_t length, int64_t vocabulary
 }
 
 std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
-                                   const BySide<int64_t>& vocabulary_sizes) {
+                                   const BySide<int64_t>& vocabulary_sizes, Packing packing) {
   std::vector<Feature> features;
   for (const Side side : sides_in_rows(options)) {
-    std::ranges::copy(side_features(side, lengths[side], vocabulary_sizes[side]),
-                      std::back_inserter(features));
+    std::vector<Feature> of_side = side_features(side, lengths[side], vocabulary_sizes[side]);
+    of_side.front().one_text = packing == Packing::kNone;
+    std::ranges::move(of_side, std::back_inserter(features));
   }
   return features;
 }
@@ -194,7 +195,7 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
                                  settings.progress, settings.note);
 
   const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
-  auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes),
+  auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes, rules.packing),
                                              std::move(tokens.store), std::move(rows), rules);
   if (settings.report) {
     TextReport report = source->report();
@@ -218,7 +219,7 @@ std::unique_ptr<Source> TextSourceOptions::open(const SourceContext& context) co
 
 std::optional<std::vector<Feature>> TextSourceOptions::declared_features(const BySide<int64_t>& lengths,
                                                                          const BySide<int64_t>& sizes) const {
-  if (!objective) return text_features(*this, lengths, sizes);
+  if (!objective) return text_features(*this, lengths, sizes, Packing::kDense);  // the rows are not known
   return (*objective)->features((*objective)->row(lengths), sizes[sides_in_rows(*this).front()]);
 }
 

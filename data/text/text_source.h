@@ -20,9 +20,9 @@ namespace mtf {
 /// SIDE_segmentation, the number of the example in the row, from 1; and SIDE_position, the position in the
 /// example, from 0. All three are 0 in the padding.
 std::vector<Feature> side_features(Side side, int64_t length, int64_t vocabulary_size);
-/// Returns those of all sides_in_rows().
+/// Returns those of all sides_in_rows(), in rows that are packed so.
 std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
-                                   const BySide<int64_t>& vocabulary_sizes);
+                                   const BySide<int64_t>& vocabulary_sizes, Packing packing);
 
 class TextSource final : public Source {
  public:

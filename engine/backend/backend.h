@@ -71,6 +71,12 @@ class DeviceClock {
   virtual std::vector<int64_t> read() = 0;
 };
 
+/// Where a library of the device computes attention.
+enum class AttentionLibraryUse {
+  kWhereFaster,      ///< where measurements say that it is faster, and does not take much memory
+  kWhereItComputes,  ///< wherever it computes the operation as it is defined
+};
+
 /// A message of the backend for the user.
 struct BackendNote {
   bool is_warning = false;  ///< false: for the log only
@@ -143,9 +149,9 @@ class Backend {
   /// From now on chooses among algorithms by measuring them where that matters (GPUs: matrix products).
   /// `record` must outlive the backend's use.
   virtual void tune(TuningRecord& /*record*/) {}
-  /// From now on prepares attention by a library of the device (cuDNN) where it computes the operation as it is
-  /// defined. False if the backend knows none. Throws Error (kSystem) if the library is missing.
-  virtual bool use_attention_library() { return false; }
+  /// From now on prepares attention by a library of the device (cuDNN). False if the backend knows none. Throws Error
+  /// (kSystem) if the library is missing.
+  virtual bool use_attention_library(AttentionLibraryUse /*use*/) { return false; }
   /// The notes since the last call.
   virtual std::vector<BackendNote> take_notes() { return {}; }
 

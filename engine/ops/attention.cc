@@ -264,6 +264,7 @@ std::string AttentionOperation::attributes() const {
   using enum Operand;
   std::string text = fmt::format("memory={}", options.memory_length);
   if (options.causal) text += ", causal";
+  if (options.one_text) text += ", one_text";
   if (options.min_relative) text += fmt::format(", min_relative={}", *options.min_relative);
   if (options.max_relative) text += fmt::format(", max_relative={}", *options.max_relative);
   if (options.extra_logit) text += fmt::format(", extra_logit={}", *options.extra_logit);

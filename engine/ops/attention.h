@@ -56,6 +56,9 @@ struct AttentionOptions {
   std::string value = "d_kv";  ///< dimension of v, and of the result in place of `key`
   /// Hides memory entries behind the query's index, see AttentionInputs::query_priority.
   bool causal = false;
+  /// A row is one segment and then padding, and what the queries of the padding get is not used: with `causal` no
+  /// query that is used sees another segment, whether or not a kernel looks at segments.
+  bool one_text = false;
   /// An entry is visible if min_relative <= memory position - query position <= max_relative.
   std::optional<int64_t> min_relative = {}, max_relative = {};
   /// An additional logit that takes part in the softmax and is then dropped.

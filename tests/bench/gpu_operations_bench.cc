@@ -46,7 +46,7 @@ Measured measure(const Graph& graph, bool by_library = false) {
   const auto inputs = program.inputs;
   const auto values = program.values;
   const std::unique_ptr<Backend> backend = device_plugin().make_backend(0);
-  if (by_library) backend->use_attention_library();
+  if (by_library) backend->use_attention_library(AttentionLibraryUse::kWhereItComputes);
   VariableStore variables(*backend, program.mesh, program.variables);
   variables.initialize(1);
   Executor executor(std::move(program), *backend, variables, {});

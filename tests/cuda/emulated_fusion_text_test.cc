@@ -93,7 +93,9 @@ class DeviceWithText final : public Device {
     return device_->record(enqueue);
   }
   MatmulLibrary& matmuls() override { return device_->matmuls(); }
-  void load_attention_library() override { device_->load_attention_library(); }
+  void load_attention_library() override {
+    device_->use_attention_library(AttentionLibraryUse::kWhereItComputes);
+  }
   AttentionLibrary* attention_library() override { return device_->attention_library(); }
   FusionKernels* fusions() override { return &fusions_; }
   std::unique_ptr<DeviceClock> make_clock() override { return device_->make_clock(); }

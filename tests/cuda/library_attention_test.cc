@@ -24,7 +24,7 @@ class LibraryAttention : public ::testing::Test {
  protected:
   void SetUp() override {
     try {
-      cuda_device().use_attention_library();
+      cuda_device().use_attention_library(AttentionLibraryUse::kWhereItComputes);
     } catch (const Error& error) {
       ASSERT_FALSE(is_gpu_required()) << error.what();
       GTEST_SKIP() << error.what();

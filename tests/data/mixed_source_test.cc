@@ -14,12 +14,13 @@ namespace mtf {
 namespace {
 
 /// Returns a source with the examples begin, begin + 1, ...
-std::unique_ptr<Source> numbers(int64_t begin, int64_t count) {
+std::unique_ptr<Source> numbers(int64_t begin, int64_t count, bool one_text = false) {
   std::vector<int64_t> values(count);
   std::iota(values.begin(), values.end(), begin);
   const auto bytes = std::as_bytes(std::span(values));
-  return std::make_unique<MemorySource>(std::vector<Feature>{{"id", Shape{}, DType::kInt64}},
-                                        std::vector<std::vector<std::byte>>{{bytes.begin(), bytes.end()}});
+  return std::make_unique<MemorySource>(
+      std::vector<Feature>{{.name = "id", .shape = {}, .dtype = DType::kInt64, .one_text = one_text}},
+      std::vector<std::vector<std::byte>>{{bytes.begin(), bytes.end()}});
 }
 
 std::shared_ptr<const Source> mixed(const std::vector<double>& weights) {
@@ -68,6 +69,15 @@ TEST(MixedSource, AnyRowOfTheStreamCanBeTheFirst) {
   const auto source = mixed({0.3, 5, 1});
   const std::vector<int64_t> all = stream_of(source, 300), later = stream_of(source, 100, true, 200);
   EXPECT_EQ(std::vector<int64_t>(all.begin() + 200, all.end()), later);
+}
+
+TEST(MixedSource, HasOneTextInARowIfAllSourcesHave) {
+  for (const bool last : {false, true}) {
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(numbers(0, 3, true));
+    sources.push_back(numbers(10, 3, last));
+    EXPECT_EQ(MixedSource(std::move(sources), {}).features()[0].one_text, last);
+  }
 }
 
 TEST(MixtureSchedule, NoSourceIsAheadOrBehind) {

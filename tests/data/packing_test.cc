@@ -43,6 +43,8 @@ class Packing10 : public TextTest {
     TextSettings how = settings(lengths.inputs, lengths.targets, packing);
     how.filter.too_long = TooLong::kCut;
     const auto source = make_text_source(options, how);
+    for (size_t i = 0; i < source->features().size(); ++i)
+      EXPECT_EQ(source->features()[i].one_text, packing == Packing::kNone && i % 3 == 0) << "ids come first";
     int compared = 0;
     for (const StoredTensor& tensor : golden.tensors()) {
       if (!tensor.name.starts_with("output/")) continue;

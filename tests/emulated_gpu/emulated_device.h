@@ -40,8 +40,6 @@ class EmulatedDevice final : public Device {
   void wait(Stream stream) override;
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override;
   MatmulLibrary& matmuls() override { return *matmuls_; }
-  /// Throws Error with MTF_EMULATED_CUDNN=none.
-  void load_attention_library() override;
   AttentionLibrary* attention_library() override { return attention_.get(); }
   FusionKernels* fusions() override { return fusions_.get(); }
   std::unique_ptr<DeviceClock> make_clock() override;
@@ -55,6 +53,8 @@ class EmulatedDevice final : public Device {
   uint64_t next_launch() { return launches_++; }
 
  private:
+  /// Throws Error with MTF_EMULATED_CUDNN=none.
+  void load_attention_library() override;
   void check_memory(Stream stream, const std::byte* begin, int64_t bytes) const;
 
   DeviceInfo info_;

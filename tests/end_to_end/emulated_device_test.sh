@@ -44,14 +44,26 @@ done
 grep -q "emulated has no algorithm for a product of .*: a slow kernel computes it" limit-none/log.txt || fail "no warning"
 
 # run.attention: cudnn computes attention of packed rows, and says what it leaves to the other kernels.
+without_dropout=(lm.yaml precision.activation=bfloat16 model.layer_defaults.SelfAttention.dropout=0)
 attention=(lm.yaml precision.activation=bfloat16 run.attention=cudnn)
-on cuda:0 cudnn "${attention[@]}" model.layer_defaults.SelfAttention.dropout=0
-on cuda:0 no-cudnn "${attention[@]}" model.layer_defaults.SelfAttention.dropout=0 run.attention=own
+on cuda:0 cudnn "${without_dropout[@]}" run.attention=cudnn
+on cuda:0 no-cudnn "${without_dropout[@]}" run.attention=own
 grep -q "does not compute" cudnn/log.txt && fail "attention is not computed by the library"
 agree cudnn no-cudnn 3e-2
 on cuda:0 cudnn-dropout "${attention[@]}"
 [ "$(grep -c "emulated cudnn does not compute attention with dropout: a kernel of mtf-train does" cudnn-dropout/log.txt)" = 1 ] ||
   fail "no line, or several, on dropout"
+# By default it does where it is faster: not with the segments of packed rows, but where a row is one text.
+on cuda:0 auto "${without_dropout[@]}"
+expect_exit 0 "$mtf_compare" auto no-cudnn
+for choice in auto own cudnn; do
+  on cuda:0 one-text-$choice "${without_dropout[@]}" data.packing=none run.attention=$choice
+done
+expect_exit 0 "$mtf_compare" one-text-auto one-text-cudnn
+expect_exit 1 "$mtf_compare" one-text-auto one-text-own
+agree one-text-auto one-text-own 3e-2
+MTF_EMULATED_CUDNN=none on cuda:0 without-cudnn "${without_dropout[@]}"
+expect_text "attention without segments is two to three times as fast by cuDNN: cannot load a library of CUDA"
 MTF_EMULATED_CUDNN=none expect_exit 2 "$mtf_train" "${attention[@]}" devices=cuda
 expect_text '`run.attention: cudnn`: cannot load a library of CUDA'
 expect_exit 0 "$mtf_train" "${attention[@]}" train.steps=1 run.model_dir=no-gpu

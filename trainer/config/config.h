@@ -51,7 +51,7 @@ enum class OnExisting { kResume, kFail };
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
 
 /// What computes attention on GPUs: kernels of mtf-train, or cuDNN where it can.
-enum class AttentionChoice { kOwn, kCudnn };
+enum class AttentionChoice { kAuto, kOwn, kCudnn };
 
 struct RunOptions {
   RunMode mode = RunMode::kTrain;
@@ -63,7 +63,7 @@ struct RunOptions {
   bool check_replicas = false;
   InstructionSetChoice instruction_set = InstructionSetChoice::kAuto;
   bool tune = false;
-  AttentionChoice attention = AttentionChoice::kOwn;
+  AttentionChoice attention = AttentionChoice::kAuto;
   config::Auto<config::Bytes> memory_limit;
   config::Auto<config::Bytes> device_memory_limit;
   config::Auto<double> peak_flops;
@@ -320,7 +320,8 @@ inline config::EnumNames enum_names(OnExisting) {
   return {{"resume", OnExisting::kResume}, {"fail", OnExisting::kFail}};
 }
 inline config::EnumNames enum_names(AttentionChoice) {
-  return {{"own", AttentionChoice::kOwn}, {"cudnn", AttentionChoice::kCudnn}};
+  return {
+      {"auto", AttentionChoice::kAuto}, {"own", AttentionChoice::kOwn}, {"cudnn", AttentionChoice::kCudnn}};
 }
 inline config::EnumNames enum_names(InstructionSetChoice) {
   return {{"auto", InstructionSetChoice::kAuto},

@@ -146,15 +146,15 @@ void check_recomputed(const Context& context, const std::vector<RecomputedLayers
 
 /// What every microbatch of a step has in common.
 struct StepInputs {
-  std::map<std::string, int64_t> vocabularies;  ///< their sizes by feature
-  std::map<std::string, Tensor> scalars;        ///< those of the model
+  const std::vector<Feature>& features;
+  std::map<std::string, Tensor> scalars;  ///< those of the model
 };
 
 /// Builds the forward and backward pass.
 Pass forward_and_backward(Graph& graph, const Model& model, const Features& features,
                           const StepInputs& inputs, int64_t batch_size, const TrainStepOptions& options) {
   Context context(graph, Mode::kTrain, options.precision, {std::string(kBatch), batch_size});
-  context.set_vocabularies(inputs.vocabularies);
+  describe_features(inputs.features, context);
   context.set_scalars(inputs.scalars);
   context.set_expert_parts(options.expert_parts);
   const std::vector<RecomputedLayers> recomputed = recomputed_layers(options.recompute);
@@ -369,6 +369,15 @@ std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& feat
   return sizes;
 }
 
+void describe_features(const std::vector<Feature>& features, Context& context) {
+  context.set_vocabularies(vocabulary_sizes(features));
+  std::set<std::string> single_texts;
+  for (const Feature& feature : features) {
+    if (feature.one_text) single_texts.insert(feature.name);
+  }
+  context.set_single_texts(std::move(single_texts));
+}
+
 std::string batch_statistics_text(const std::vector<std::string>& layers) {
   std::string text = fmt::format("the batch statistics of {}", layers.front());
   if (layers.size() > 1)
@@ -415,7 +424,7 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   const Features batch =
       add_inputs(graph, model, model.features(), features, options.batch_size, Mode::kTrain);
   step.scalars = model.scalars();
-  const StepInputs inputs{vocabulary_sizes(features), add_scalars(graph, step.scalars)};
+  const StepInputs inputs{features, add_scalars(graph, step.scalars)};
   const Pass pass = options.microbatches > 1
                         ? microbatched(graph, model, batch, inputs, options)
                         : forward_and_backward(graph, model, batch, inputs, options.batch_size, options);
@@ -482,7 +491,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
   context.set_averaged(options.averaged);
   context.set_expert_parts(options.expert_parts);
-  context.set_vocabularies(vocabulary_sizes(features));
+  describe_features(features, context);
   const ModelOutput output = model.build(context, inputs);
   check_requested(output, options.requested);
   const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
@@ -525,7 +534,7 @@ std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Fe
       add_inputs(*graph, model, model.features_of_prediction(), features, batch_size, Mode::kEvaluate);
   Context context(*graph, Mode::kEvaluate, options.precision, {std::string(kBatch), batch_size});
   context.set_expert_parts(options.expert_parts);
-  context.set_vocabularies(vocabulary_sizes(features));
+  describe_features(features, context);
   for (const auto& [name, tensor] : model.predict(context, inputs).predictions) {
     if (name != "probabilities" || options.keep_probabilities) graph->set_output(kExample + name, tensor);
   }

@@ -134,6 +134,8 @@ std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Fe
 
 /// Returns the vocabulary sizes of the features that hold ids.
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features);
+/// Tells layers what the data say of features.
+void describe_features(const std::vector<Feature>& features, Context& context);
 
 /// The name of the evaluation's input with the weights of the examples.
 inline constexpr std::string_view kWeightsInput = "evaluation/weights";

@@ -117,8 +117,8 @@ std::vector<BackendNote> CudaBackend::take_notes() {
   return notes;
 }
 
-bool CudaBackend::use_attention_library() {
-  device_->load_attention_library();
+bool CudaBackend::use_attention_library(AttentionLibraryUse use) {
+  device_->use_attention_library(use);
   return true;
 }
 

@@ -70,7 +70,7 @@ class CudaBackend final : public Backend {
   bool fuses_elementwise() override { return device_->fusions() != nullptr; }
   void compile() override;
   void tune(TuningRecord& record) override { device_->matmuls().tune(record); }
-  bool use_attention_library() override;
+  bool use_attention_library(AttentionLibraryUse use) override;
   std::vector<BackendNote> take_notes() override;
 
   Device& device() { return *device_; }

@@ -19,6 +19,8 @@ using View = AttentionView;
 constexpr int kMostColumns = 128, kColumnPack = 8;
 /// Up to as many queries another kernel is faster (attention_few_rows.h).
 constexpr int kFewQueries = 8;
+/// The most scratch memory where the library is used because it is faster.
+constexpr size_t kMostScratch = size_t{4} << 30;
 /// The bytes of a part of scratch.
 int64_t aligned(int64_t bytes) {
   constexpr int64_t kAlignment = 64;
@@ -33,7 +35,7 @@ bool is_whole(const LocalTensor& tensor, const std::string& dimension) {
 bool has_columns(int count) { return count <= kMostColumns && count % kColumnPack == 0; }
 
 /// Why the library does not compute the operation; empty if it may.
-std::string obstacle(const KernelContext& context, const View& view) {
+std::string obstacle(const KernelContext& context, const View& view, bool has_segments) {
   const auto& operation = static_cast<const AttentionOperation&>(context.operation);
   const LocalTensor& q = context.inputs[0];
   if (q.dtype != DType::kBFloat16) return fmt::format("in {}", name_of(q.dtype));
@@ -43,14 +45,14 @@ std::string obstacle(const KernelContext& context, const View& view) {
   if (view.has_soft_cap()) return "with a soft cap";
   if (view.has(View::kQueryPriority) || view.has(View::kMemoryPriority)) return "with priorities";
   if (view.by_lower || view.by_upper) return "within a window";
-  if (view.by_segment && !operation.own_segments) return "to segments of another sequence";
+  if (has_segments && !operation.own_segments) return "to segments of another sequence";
   if (!is_whole(q, operation.options.query_length)) return "of a part of the queries";
   if (view.fold > 1 || view.heads > 1) return "with heads that share keys";
   if (view.rows <= kFewQueries) return "of few queries";
   if (!has_columns(view.key) || !has_columns(view.value) || !view.aligned)
     return fmt::format("with heads of {} columns", view.key);
   if (view.groups.rank() > 2 ||
-      (view.by_segment && view.groups.rank() == 2 && view.groups.inner_stride(View::kQuerySegment) != 0))
+      (has_segments && view.groups.rank() == 2 && view.groups.inner_stride(View::kQuerySegment) != 0))
     return "in an unusual memory order";
   if (context.guarded) return "on a condition";
   return "";
@@ -58,8 +60,9 @@ std::string obstacle(const KernelContext& context, const View& view) {
 
 class ProblemOfView {
  public:
-  explicit ProblemOfView(const View& view)
+  ProblemOfView(const View& view, bool has_segments)
       : view_(view),
+        has_segments_(has_segments),
         heads_(view.groups.rank() == 2 ? view.groups.inner_size() : 1),
         batch_(view.groups.size() / heads_) {}
 
@@ -71,15 +74,17 @@ class ProblemOfView {
             .key = view_.key,
             .value = view_.value,
             .causal = causal,
-            .bias = view_.by_segment,
+            .bias = has_segments_,
             .gradient = is_gradient,
             .q = strides(View::kQ, view_.length_strides[View::kQ]),
             .k = strides(View::kK, view_.key_stride),
             .v = strides(View::kV, view_.value_stride),
             .result = strides(View::kResult, view_.length_strides[View::kResult])};
   }
+  bool has_segments() const { return has_segments_; }
+  int64_t batch() const { return batch_; }
   /// Entries between the segments of adjacent batches.
-  int64_t segment_stride() const { return view_.by_segment ? strides(View::kQuerySegment, 1).batch : 0; }
+  int64_t segment_stride() const { return strides(View::kQuerySegment, 1).batch; }
   /// The axes of log-sums from dense memory, row-major, to their own. Nothing if they are dense themselves.
   StridedAxes<2> log_sum_axes() const {
     const MatrixStrides own = strides(View::kLogSum, view_.length_strides[View::kLogSum]);
@@ -100,6 +105,7 @@ class ProblemOfView {
   }
 
   const View& view_;
+  bool has_segments_;
   int64_t heads_, batch_;
 };
 
@@ -109,9 +115,9 @@ class LibraryAttentionLaunches {
                            const ProblemOfView& of_view, bool is_gradient)
       : plan_(std::move(plan)), attention_(std::move(attention)), is_gradient_(is_gradient) {
     const View& view = plan_.view();
-    if (view.by_segment) {
+    if (of_view.has_segments()) {
       segment_stride_ = of_view.segment_stride();
-      batch_ = of_view.problem(false, is_gradient).batch;
+      batch_ = of_view.batch();
       bias_bytes_ =
           aligned(batch_ * view.rows * bias_row(view.memory) * static_cast<int64_t>(sizeof(BFloat16)));
     }
@@ -130,7 +136,7 @@ class LibraryAttentionLaunches {
     std::byte* dense = reorder_ ? call.scratch : own;
     if (reorder_ && is_gradient_) reorder_(launch, own, dense);
     auto* bias = reinterpret_cast<BFloat16*>(call.scratch + dense_bytes_);
-    if (view.by_segment) {
+    if (bias_bytes_ > 0) {
       write_segment_bias(launch, static_cast<const int32_t*>(view.data[View::kQuerySegment]), segment_stride_,
                          batch_, view.rows, bias);
     }
@@ -177,17 +183,22 @@ class LibraryAttentionLaunches {
 std::unique_ptr<Kernel> make_library_attention(const KernelContext& context, Device& device) {
   AttentionLibrary* library = device.attention_library();
   if (library == nullptr) return nullptr;
-  const auto refuse = [&](const std::string& what) {
+  const bool only_where_faster = device.attention_use() == AttentionLibraryUse::kWhereFaster;
+  const auto refuse = [&](const std::string& what) -> std::unique_ptr<Kernel> {
+    if (only_where_faster) return nullptr;
     device.note(
         {false, fmt::format("{} does not compute {}: a kernel of mtf-train does", library->version(), what)});
     return nullptr;
   };
   AttentionPlan plan(context, device);
   const View& view = plan.view();
-  if (const std::string reason = obstacle(context, view); !reason.empty())
+  const bool has_segments =
+      view.by_segment && !static_cast<const AttentionOperation&>(context.operation).options.one_text;
+  if (const std::string reason = obstacle(context, view, has_segments); !reason.empty())
     return refuse("attention " + reason);
+  if (only_where_faster && has_segments) return nullptr;
   const bool is_gradient = dynamic_cast<const AttentionGradient*>(&context.operation) != nullptr;
-  const ProblemOfView of_view(view);
+  const ProblemOfView of_view(view, has_segments);
   const LibraryAttentionProblem problem = of_view.problem(view.by_priority, is_gradient);
   std::shared_ptr<const LibraryAttention> attention = library->prepare(problem);
   if (attention == nullptr) {
@@ -196,6 +207,7 @@ std::unique_ptr<Kernel> make_library_attention(const KernelContext& context, Dev
                               problem.key, problem.bias ? ", with segments" : ""));
   }
   const LibraryAttentionLaunches launches(plan, std::move(attention), of_view, is_gradient);
+  if (only_where_faster && launches.scratch_bytes() > kMostScratch) return nullptr;
   return make_device_kernel(device, launches, launches.scratch_bytes(), contraction_flops(context));
 }
 

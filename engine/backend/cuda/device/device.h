@@ -75,10 +75,14 @@ class Device {
   /// streams that wait for it and that it waits for). `enqueue` must not read, allocate or wait.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue) = 0;
   virtual MatmulLibrary& matmuls() = 0;
-  /// Loads the library of attention.
-  virtual void load_attention_library() = 0;
+  /// Loads the library of attention, which is to be used so.
+  void use_attention_library(AttentionLibraryUse use) {
+    load_attention_library();
+    attention_use_ = use;
+  }
   /// Null if it was not loaded.
   virtual AttentionLibrary* attention_library() = 0;
+  AttentionLibraryUse attention_use() const { return attention_use_; }
   /// Null if no compiler of kernels was found; take_notes() then says so.
   virtual FusionKernels* fusions() = 0;
   /// A clock of the compute stream.
@@ -91,6 +95,9 @@ class Device {
   std::vector<BackendNote> take_notes();
 
  private:
+  virtual void load_attention_library() = 0;
+
+  AttentionLibraryUse attention_use_ = AttentionLibraryUse::kWhereItComputes;
   std::mutex notes_mutex_;  ///< guards the two members below
   std::vector<BackendNote> notes_;
   std::set<std::string> noted_;  ///< the texts of all notes

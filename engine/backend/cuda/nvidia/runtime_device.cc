@@ -271,10 +271,6 @@ class RuntimeDevice final : public Device {
   }
 
   MatmulLibrary& matmuls() override { return *matmuls_; }
-  void load_attention_library() override {
-    use();
-    attention_ = open_cudnn(*this);
-  }
   AttentionLibrary* attention_library() override { return attention_.get(); }
   FusionKernels* fusions() override {
     if (fusions_) use();
@@ -284,6 +280,11 @@ class RuntimeDevice final : public Device {
   ProfileObserver* profile_observer() override { return &nvtx_observer(); }
 
  private:
+  void load_attention_library() override {
+    use();
+    attention_ = open_cudnn(*this);
+  }
+
   void use() const { thread_.use(); }
 
   void check_kernels() const {
