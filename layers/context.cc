@@ -74,7 +74,7 @@ void Context::update_statistic(const std::string& name, const Tensor& value,
 }
 
 void Context::use_batch_statistics() {
-  const std::string& layer = graph_.provenance().path;
+  const std::string& layer = graph_.provenance().path();
   if (!training() || std::ranges::find(batch_statistics_, layer) != batch_statistics_.end()) return;
   batch_statistics_.push_back(layer);
 }

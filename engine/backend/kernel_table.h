@@ -34,7 +34,7 @@ class KernelTable {
   const Factory& factory(const Operation& operation, const std::string& hint) const {
     const auto found = factories_.find(Key(operation.name(), operation.kernel_dtype()));
     if (found != factories_.end()) return found->second;
-    throw Error(ErrorKind::kConfig, operation.provenance().mark,
+    throw Error(ErrorKind::kConfig, operation.provenance().scope.mark(),
                 fmt::format("operation {} has no {} kernel for {}", operation.name(), kind_,
                             name_of(operation.kernel_dtype())),
                 hint);

@@ -61,13 +61,13 @@ int64_t parts(const Layout& layout, int dimension, const Mesh& mesh) {
 Shape slice_shape(const Shape& shape, const Layout& layout, const Mesh& mesh) {
   MTF_CHECK(static_cast<int>(layout.split.size()) == shape.rank(), "layout of another shape than {}",
             shape.to_string());
-  std::vector<Dimension> dimensions = shape.dimensions();
+  Shape slice = shape;
   for (int i = 0; i < shape.rank(); ++i) {
     const int64_t n = parts(layout, i, mesh);
-    MTF_CHECK(dimensions[i].size % n == 0, "{} is not divisible by {}", shape.to_string(), n);
-    dimensions[i].size /= n;
+    MTF_CHECK(shape[i].size % n == 0, "{} is not divisible by {}", shape.to_string(), n);
+    if (n > 1) slice.set_size(i, shape[i].size / n);
   }
-  return Shape(std::move(dimensions));
+  return slice;
 }
 
 std::vector<int64_t> slice_begin(const Shape& shape, const Layout& layout, const Mesh& mesh,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/shared_list.h"
 #include "engine/core/mesh.h"
 #include "engine/core/shape.h"
 
@@ -51,7 +52,7 @@ class LayoutRules {
 /// outermost first; `partial` is the set of mesh dimensions over which the tensor still has to be reduced; with `pin` only
 /// the positions of a stage of a pipeline have it.
 struct Layout {
-  std::vector<std::vector<int>> split;
+  SharedList<std::vector<int>> split;
   AxisMask partial = 0;
   std::optional<Pin> pin = {};
 

@@ -88,7 +88,7 @@ const Dimension& Shape::dimension(std::string_view name) const {
 }
 
 Shape Shape::renamed(std::string_view from, std::string_view to) const {
-  std::vector<Dimension> dimensions = dimensions_;
+  std::vector<Dimension> dimensions = dimensions_.items();
   dimension(from);
   for (Dimension& d : dimensions) {
     if (d.name == from) d.name = to;
@@ -97,7 +97,7 @@ Shape Shape::renamed(std::string_view from, std::string_view to) const {
 }
 
 Shape Shape::resized(std::string_view name, int64_t size) const {
-  std::vector<Dimension> dimensions = dimensions_;
+  std::vector<Dimension> dimensions = dimensions_.items();
   dimension(name);
   for (Dimension& d : dimensions) {
     if (d.name == name) d.size = size;

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/shared_list.h"
+
 namespace mtf {
 
 struct Dimension {
@@ -23,7 +25,7 @@ struct Dimension {
 };
 
 /// An ordered list of dimensions with distinct names and sizes of at least 1. The constructors throw Error
-/// (kConfig) otherwise.
+/// (kConfig) otherwise. Copies share it.
 class Shape {
  public:
   Shape() = default;
@@ -36,7 +38,7 @@ class Shape {
   const Dimension& operator[](int axis) const { return dimensions_[axis]; }
   auto begin() const { return dimensions_.begin(); }
   auto end() const { return dimensions_.end(); }
-  const std::vector<Dimension>& dimensions() const { return dimensions_; }
+  const std::vector<Dimension>& dimensions() const { return dimensions_.items(); }
   /// Returns the product of all sizes; 1 for a scalar.
   int64_t size() const;
 
@@ -51,6 +53,8 @@ class Shape {
 
   Shape renamed(std::string_view from, std::string_view to) const;
   Shape resized(std::string_view name, int64_t size) const;
+  /// Gives the dimension at `axis` a size of at least 1.
+  void set_size(int axis, int64_t size) { dimensions_.change()[static_cast<size_t>(axis)].size = size; }
   /// Returns the exclusive prefix products: element i is the product of the sizes before axis i.
   std::vector<int64_t> cumulative_products() const;
   /// Returns the row-major strides, in elements.
@@ -62,7 +66,7 @@ class Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
-  std::vector<Dimension> dimensions_;
+  SharedList<Dimension> dimensions_;
 };
 
 /// Appends the dimensions of `b` that `a` lacks.

@@ -77,7 +77,7 @@ void Graph::assign(const Variable& variable, const Tensor& value, const Tensor& 
 void Graph::set_output(const std::string& name, const Tensor& tensor) { outputs_.emplace_back(name, tensor); }
 
 std::string Graph::scoped(const std::string& name) const {
-  const std::string& path = scope_.provenance.path;
+  const std::string& path = scope_.provenance.path();
   if (name.empty()) return path;
   return path.empty() ? name : path + "/" + name;
 }
@@ -95,8 +95,8 @@ std::string Graph::unique_name(const std::string& name) {
 
 Graph::Scope Graph::scope(const std::string& name, const Mark& mark) {
   OperationScope inner = scope_;
-  inner.provenance.path = scoped(name);
-  if (mark.known()) inner.provenance.mark = mark;
+  NamedScope& outer = inner.provenance.scope;
+  outer = NamedScope(scoped(name), mark.known() ? mark : outer.mark());
   return with(inner);
 }
 

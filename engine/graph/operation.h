@@ -33,13 +33,39 @@ struct OutputInfo {
 enum class Domain { kActivation, kParameter, kOptimizer };
 enum class Phase { kForward, kBackward, kUpdate };
 
+/// A named scope of the graph, which the operations in it share; by default the graph outside of all scopes.
+class NamedScope {
+ public:
+  NamedScope() = default;
+  NamedScope(std::string path, Mark mark)
+      : named_(std::make_shared<const Named>(Named{std::move(path), std::move(mark)})) {}
+
+  /// The scope path, such as "decoder/block_000/layer_001"; empty outside of all scopes.
+  const std::string& path() const { return named().path; }
+  /// The place of the layer in the configuration.
+  const Mark& mark() const { return named().mark; }
+
+ private:
+  struct Named {
+    std::string path;
+    Mark mark;
+  };
+  const Named& named() const {
+    static const Named none;
+    return named_ ? *named_ : none;
+  }
+
+  std::shared_ptr<const Named> named_;  ///< null: outside of all scopes
+};
+
 /// The origin of an operation.
 struct Provenance {
-  std::string path;  ///< scope path: "decoder/block_000/layer_001"
-  Mark mark;         ///< place of the layer in the configuration
+  NamedScope scope = {};
   Phase phase = Phase::kForward;
   bool recomputed = false;  ///< repeats a computation of the forward pass
   int chunk = -1;           ///< chunk of a pipeline, which the partitioner finds (Stages); -1: none
+
+  const std::string& path() const { return scope.path(); }
 };
 
 /// What the partitioner is told about an operation.
@@ -93,7 +119,7 @@ class Operation {
       : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
   virtual ~Operation() = default;
 
-  /// Returns the name of the operation, under which its kernels are registered.
+  /// Returns the name of the operation, under which its kernels are registered: a literal.
   virtual std::string_view name() const = 0;
   /// Returns the attributes as programs print them, such as "dimension=hidden, begin=2"; may be empty.
   virtual std::string attributes() const { return {}; }

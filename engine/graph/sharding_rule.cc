@@ -55,9 +55,9 @@ int64_t LayoutMap::parts(const std::string& name) const {
 }
 
 Layout LayoutMap::of(const Shape& shape) const {
-  Layout layout = Layout::replicated(shape.rank());
-  for (int i = 0; i < shape.rank(); ++i) layout.split[i] = axes(shape[i].name);
-  return layout;
+  std::vector<std::vector<int>> split;
+  for (const Dimension& d : shape) split.push_back(axes(d.name));
+  return {std::move(split)};
 }
 
 ShardingRule shard_by_name(const Operation& operation, const ShardingRequest& request) {

@@ -38,7 +38,7 @@ std::optional<Layout> layout_with(const Shape& shape, const Boundaries& wanted, 
       found = false;
       for (const auto& [axis, at] : wanted) {
         if (at != boundary || rest % mesh.size(axis) != 0) continue;
-        layout.split[i].push_back(axis);
+        layout.split.change()[i].push_back(axis);
         boundary *= mesh.size(axis);
         rest /= mesh.size(axis);
         ++placed;

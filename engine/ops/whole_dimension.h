@@ -13,11 +13,12 @@ inline ShardingRule with_whole_dimension(ShardingRule rule, const Operation& ope
                                          std::string_view dimension) {
   for (size_t i = 0; i < rule.inputs.size(); ++i) {
     if (const auto axis = operation.input(static_cast<int>(i)).shape().find(dimension)) {
-      rule.inputs[i].split[*axis].clear();
+      rule.inputs[i].split.change()[*axis].clear();
     }
   }
   for (size_t i = 0; i < rule.outputs.size(); ++i) {
-    if (const auto axis = operation.outputs()[i].shape.find(dimension)) rule.outputs[i].split[*axis].clear();
+    if (const auto axis = operation.outputs()[i].shape.find(dimension))
+      rule.outputs[i].split.change()[*axis].clear();
   }
   return rule;
 }

@@ -379,7 +379,7 @@ void Executor::Implementation::check_finite(ValueId id) {
   found.order = std::move(order);
   found.tensor = instruction_text(program(), maker);
   found.operation = name_of(maker);
-  found.layer = maker.provenance.path;
+  found.layer = maker.provenance.path();
   search_->found = std::move(found);
 }
 

@@ -16,7 +16,7 @@ std::string instruction_text(const Program& program, const Instruction& instruct
 Error located_error(const Program& program, const Instruction& instruction, std::string_view device,
                     const Error& error) {
   const Problem& problem = error.problems().front();
-  const std::string& layer = instruction.provenance.path;
+  const std::string& layer = instruction.provenance.path();
   return {problem.kind,
           fmt::format("{} failed in {}{}: {}", device, instruction_text(program, instruction),
                       layer.empty() ? "" : fmt::format(" of layer {}", layer), problem.message),

@@ -83,11 +83,11 @@ std::string title_of(const Program& program, const Instruction& instruction) {
   if (others > 0) title += others == 1 ? " and another" : fmt::format(" and {} others", others);
   title += " over " + program.mesh.names(instruction.as<action::Communicate>()->axes);
   const Provenance& from = instruction.provenance;
-  if (from.path.empty()) return title;
+  if (from.path().empty()) return title;
   const char* pass = from.phase == Phase::kForward  ? ""
                      : from.phase == Phase::kUpdate ? "update of "
                                                     : "backward pass of ";
-  return title + fmt::format(" ({}{})", pass, from.path);
+  return title + fmt::format(" ({}{})", pass, from.path());
 }
 
 }  // namespace

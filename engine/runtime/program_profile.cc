@@ -10,8 +10,8 @@ const ProfileLabel* ProgramProfile::label_of(Profile& profile, const Program& pr
                                              const Instruction& instruction) {
   const bool communicates =
       instruction.is_collective() || instruction.is<action::Transfer>() || instruction.is<action::Done>();
-  std::string name = name_of(instruction);
-  if (!instruction.provenance.path.empty()) name += " " + instruction.provenance.path;
+  std::string name(name_of(instruction));
+  if (!instruction.provenance.path().empty()) name += " " + instruction.provenance.path();
   std::string line = to_string(program, instruction);
   // Collapses the padding between columns.
   const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };

@@ -93,7 +93,8 @@ int64_t Instruction::count() const {
   return loop ? loop->count : 1;
 }
 
-std::string name_of(const Instruction& instruction) {
+std::string_view name_of(const Instruction& instruction) {
+  using Name = std::string_view;
   const auto collective = Overloaded{
       [](const action::AllReduce&) { return "all_reduce"; },
       [](const action::ReduceScatter&) { return "reduce_scatter"; },
@@ -104,15 +105,15 @@ std::string name_of(const Instruction& instruction) {
   };
   return std::visit(
       Overloaded{
-          [](const action::Run& a) { return std::string(a.operation->name()); },
-          [](const action::Slice&) { return std::string("slice"); },
-          [](const action::Copy&) { return std::string("copy"); },
-          [](const action::Accumulate&) { return std::string("accumulate"); },
-          [](const action::Place&) { return std::string("place"); },
-          [](const action::Loop&) { return std::string("repeat"); },
-          [&](const action::Communicate& a) { return std::string(std::visit(collective, a.collective)); },
-          [](const action::Transfer& a) { return std::string(a.to_host ? "to_host" : "from_host"); },
-          [](const action::Done&) { return std::string("done"); },
+          [](const action::Run& a) { return a.operation->name(); },
+          [](const action::Slice&) { return Name("slice"); },
+          [](const action::Copy&) { return Name("copy"); },
+          [](const action::Accumulate&) { return Name("accumulate"); },
+          [](const action::Place&) { return Name("place"); },
+          [](const action::Loop&) { return Name("repeat"); },
+          [&](const action::Communicate& a) { return Name(std::visit(collective, a.collective)); },
+          [](const action::Transfer& a) { return Name(a.to_host ? "to_host" : "from_host"); },
+          [](const action::Done&) { return Name("done"); },
       },
       instruction.action);
 }
@@ -178,7 +179,8 @@ std::string to_string(const Program& program, const Instruction& instruction) {
   if (!text.empty()) text += " = ";
   const auto* communicate = instruction.as<action::Communicate>();
   const bool started = communicate && communicate->started;
-  text += name_of(instruction) + (started ? "_start(" : "(");
+  text += name_of(instruction);
+  text += started ? "_start(" : "(";
   std::string inside;
   for (ValueId id : instruction.inputs) inside += (inside.empty() ? "" : ", ") + reference(program, id);
   const std::string arguments = arguments_of(program, instruction);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -190,7 +191,7 @@ struct Program {
 };
 
 /// The name of the operation or else of the instruction: "einsum", "all_reduce", "repeat".
-std::string name_of(const Instruction& instruction);
+std::string_view name_of(const Instruction& instruction);
 /// The program line of one instruction, without its body.
 std::string to_string(const Program& program, const Instruction& instruction);
 /// The bytes that one position sends (the mean over positions) when `instruction` runs once, for direct

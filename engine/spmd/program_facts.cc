@@ -12,9 +12,9 @@ namespace mtf {
 namespace {
 
 /// The name of an operation in counters; all reductions share one.
-std::string counter_name(const std::string& operation) {
+std::string counter_name(std::string_view operation) {
   const bool reduction = operation.starts_with("reduce_") && !operation.starts_with("reduce_first");
-  return (reduction ? "reduce" : operation) + "_op";
+  return std::string(reduction ? "reduce" : operation) + "_op";
 }
 
 /// The axes as text, such as "[0, 2]".
@@ -54,7 +54,7 @@ class Explainer {
                    double bytes);
   void count_variables();
   void count_views();
-  void count_output(const std::string& operation, ValueId id, int64_t times);
+  void count_output(std::string_view operation, ValueId id, int64_t times);
 
   const Maker* maker(ValueId id) const;
   Origin origin(const Instruction& instruction) const;
@@ -143,7 +143,7 @@ void Explainer::local(const Instruction& instruction, int64_t times) {
   std::vector<Shape> inputs, outputs;
   for (ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
   for (ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
-  for (ValueId id : instruction.outputs) count_output(std::string(operation.name()), id, times);
+  for (ValueId id : instruction.outputs) count_output(operation.name(), id, times);
   const double flops =
       operation.cost(inputs, outputs).flops * static_cast<double>(times) * share(instruction);
   if (flops > 0) contraction(instruction, flops, times);
@@ -156,7 +156,7 @@ void Explainer::contraction(const Instruction& instruction, double flops, int64_
     for (int i = 0; i < value.shape.rank(); ++i) {
       if (fact.volume.contains(value.shape[i].name)) continue;
       fact.volume = fact.volume + value.shape[i];
-      fact.layout.split.push_back(value.layout.split[i]);
+      fact.layout.split.change().push_back(value.layout.split[i]);
     }
   }
   for (int axis = 0; axis < program_.mesh.rank(); ++axis) {
@@ -170,8 +170,9 @@ void Explainer::contraction(const Instruction& instruction, double flops, int64_
   facts_.unique_flops += fact.unique_flops;
   if (!instruction.provenance.recomputed) facts_.model_flops += fact.unique_flops;
   facts_.repeated_flops += flops * (1 - 1 / static_cast<double>(program_.mesh.size_of(fact.repeated)));
-  count(fact.origin.operation, flops * positions_ / 2, 0);
-  count(fact.origin.operation + "_unique", fact.unique_flops / 2, 0);
+  const std::string name(fact.origin.operation);
+  count(name, flops * positions_ / 2, 0);
+  count(name + "_unique", fact.unique_flops / 2, 0);
   facts_.contractions.push_back(std::move(fact));
 }
 
@@ -270,13 +271,13 @@ void Explainer::count_views() {
   }
 }
 
-void Explainer::count_output(const std::string& operation, ValueId id, int64_t times) {
+void Explainer::count_output(std::string_view operation, ValueId id, int64_t times) {
   const Value& value = program_.values[id];
   const auto size = static_cast<double>(size_of(value.dtype));
   const double elements = laid_out(id) * static_cast<double>(times);
   const double unique = static_cast<double>(value.shape.size()) * static_cast<double>(times);
-  count("output/" + operation, elements, elements * size);
-  count("output_unique/" + operation, unique, unique * size);
+  count(fmt::format("output/{}", operation), elements, elements * size);
+  count(fmt::format("output_unique/{}", operation), unique, unique * size);
 }
 
 const Explainer::Maker* Explainer::maker(ValueId id) const {
@@ -296,11 +297,11 @@ Origin Explainer::origin(const Instruction& instruction) const {
     Origin from = made->instruction->is_collective()
                       ? origin_of(*made->instruction, made->instruction->inputs[0])
                       : origin(*made->instruction);
-    return {name_of(instruction), from.path, from.phase};
+    return {name_of(instruction), from.layer, from.phase};
   }
-  const std::string name =
-      instruction.operation() ? std::string(instruction.operation()->name()) : name_of(instruction);
-  return {name, instruction.provenance.path, instruction.provenance.phase};
+  const Operation* operation = instruction.operation();
+  return {operation ? operation->name() : name_of(instruction), instruction.provenance.scope,
+          instruction.provenance.phase};
 }
 
 /// The operation that first left `id` partial over `axes`; additions, scalings and loops pass a partial sum
@@ -324,8 +325,7 @@ Origin Explainer::origin_of(const Instruction& instruction, ValueId input) const
       instruction.collective<action::AllReduce>() || instruction.collective<action::ReduceScatter>();
   if (sum) return origin_of_sum(input, communicate.axes);
   if (communicate.required_by) {
-    return {std::string(communicate.required_by->name()), instruction.provenance.path,
-            instruction.provenance.phase};
+    return {communicate.required_by->name(), instruction.provenance.scope, instruction.provenance.phase};
   }
   const Maker* made = maker(input);
   return made ? origin(*made->instruction) : origin(instruction);

@@ -23,8 +23,8 @@ namespace mtf {
 /// The operation and layer that a result belongs to.
 struct Origin {
   /// Such as "einsum"; for instructions added by the partitioner "slice", "all_gather", "copy", ...
-  std::string operation;
-  std::string path;  ///< scope of the layer, such as "decoder/block_000"; empty outside all layers
+  std::string_view operation;
+  NamedScope layer;  ///< such as "decoder/block_000"
   Phase phase = Phase::kForward;
 };
 
@@ -51,7 +51,7 @@ struct ContractionFact {
 
 /// One tensor that a collective moves. The tensors of a bucket travel together and share one `message`.
 struct CollectiveFact {
-  std::string kind;  ///< "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange", "send"
+  std::string_view kind;  ///< "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange", "send"
   AxisMask axes = 0;
   /// For a reduction, the operation that makes the partial sum; for a shift, the shift. For gathers and
   /// all-to-alls, the operation that needs the result, or the one that makes it if it is a variable at rest.

@@ -27,7 +27,7 @@ TEST(Graph, ScopesNestAndEnd) {
     const auto outer = graph.scope("encoder", Mark{"model.yaml", 3, 5, 1, {}});
     const auto inner = graph.scope("layer_000");
     EXPECT_EQ(graph.scoped("kernel"), "encoder/layer_000/kernel");
-    EXPECT_EQ(graph.provenance().mark.line, 3);
+    EXPECT_EQ(graph.provenance().scope.mark().line, 3);
   }
   EXPECT_EQ(graph.scoped("kernel"), "kernel");
 }

@@ -242,7 +242,8 @@ struct LayerTraffic {
   std::string sum_of_gradient(const std::string& variable) const {
     for (const CollectiveFact& c : facts.collectives) {
       if (c.kind == "all_reduce" && program.values[c.result].shape.contains("experts") &&
-          program.values[c.result].shape.contains("expert_hidden") && c.origin.path.ends_with(variable))
+          program.values[c.result].shape.contains("expert_hidden") &&
+          c.origin.layer.path().ends_with(variable))
         return program.mesh.names(c.axes);
     }
     return "";

@@ -73,9 +73,9 @@ TEST(LayerParser, GivesErrorsOfOperationsThePlaceOfTheInnermostLayer) {
 TEST(LayerParser, OperationsKnowScopeLayerAndPlace) {
   const YamlLayers net("[scale: 2, scale: 3]", {{"batch", 1}});
   const Provenance& last = net.y.operation().provenance();
-  EXPECT_EQ(last.path, "scale_1");
+  EXPECT_EQ(last.path(), "scale_1");
   EXPECT_EQ(net.y.operation().hints().layer, 1);
-  EXPECT_EQ(last.mark.to_string(), "layers.yaml:1:12");
+  EXPECT_EQ(last.scope.mark().to_string(), "layers.yaml:1:12");
 }
 
 TEST(ListLayers, ShowsFormulaAndOptionsOfEachLayer) {

@@ -27,7 +27,7 @@ TEST(RepeatLayer, GivesEachIterationWeightsOfItsOwn) {
 TEST(RepeatLayer, CountsTheLayersInsideNotItself) {
   const YamlLayers net("[repeat: {times: 3, layers: [scale: 2]}]", kRow);
   EXPECT_EQ(net.y.operation().hints().layer, 2);
-  EXPECT_EQ(net.y.operation().provenance().path, "repeat/002/scale");
+  EXPECT_EQ(net.y.operation().provenance().path(), "repeat/002/scale");
 }
 
 TEST(RepeatLayer, ZeroTimesIsNothing) {

@@ -137,14 +137,14 @@ TEST(Facts, BodiesOfLoopsCountAsOftenAsTheyRun) {
   const ProgramFacts facts = explain(partition(*graph, layouts("x:2", "batch:x")));
   ASSERT_EQ(facts.contractions.size(), 1u);
   EXPECT_EQ(facts.contractions[0].times, 4);
-  EXPECT_EQ(facts.contractions[0].origin.path, "layer");
+  EXPECT_EQ(facts.contractions[0].origin.layer.path(), "layer");
   EXPECT_EQ(facts.flops, 2 * 8 * 4 * 6 / 2);
   EXPECT_EQ(facts.unique_flops, 2 * 8 * 4 * 6);
   EXPECT_EQ(elements(facts, "einsum").at("einsum"), 8 * 4 * 6);
   ASSERT_EQ(facts.collectives.size(), 1u);  // the sum, once after the loop
   EXPECT_EQ(facts.collectives[0].times, 1);
   EXPECT_EQ(facts.collectives[0].origin.operation, "reduce_sum");
-  EXPECT_EQ(facts.collectives[0].origin.path, "layer");
+  EXPECT_EQ(facts.collectives[0].origin.layer.path(), "layer");
 }
 
 /// The operations of a program with its updates or moves as "kind bytes", in their order.
@@ -220,8 +220,9 @@ TEST(Facts, TensorsOfABucketTravelTogetherAndBelongToTheirOwnLayers) {
   ASSERT_EQ(facts.collectives.size(), 2u);
   EXPECT_EQ(facts.messages, 1);
   EXPECT_EQ(facts.collectives[0].message, facts.collectives[1].message);
-  EXPECT_THAT((std::vector{facts.collectives[0].origin.path, facts.collectives[1].origin.path}),
-              UnorderedElementsAre("first", "second"));
+  EXPECT_THAT(
+      (std::vector{facts.collectives[0].origin.layer.path(), facts.collectives[1].origin.layer.path()}),
+      UnorderedElementsAre("first", "second"));
   EXPECT_EQ(facts.traffic.at(axis_bit(0)).messages, 1);
   EXPECT_EQ(facts.traffic.at(axis_bit(0)).bytes_sent, facts.bytes_sent);
 }

@@ -40,7 +40,7 @@ std::vector<std::string> casts(bool training, const Layouts& layouts) {
   const Program program = partition(graph, layouts, {.group_variables = true});
   std::vector<std::string> lines;
   for (const Instruction& instruction : program.instructions) {
-    const std::string name = name_of(instruction);
+    const std::string_view name = name_of(instruction);
     if (name != "cast" && name != "multi_tensor") continue;
     const std::string line = to_string(program, instruction);
     const size_t begin = line.find("= ") + 2;

@@ -107,7 +107,7 @@ Layout random_layout(int rank, const Mesh& mesh, std::mt19937& random) {
   std::shuffle(axes.begin(), axes.end(), random);
   for (int axis : axes) {
     const int dimension = std::uniform_int_distribution(-1, rank - 1)(random);
-    if (dimension >= 0) layout.split[dimension].push_back(axis);
+    if (dimension >= 0) layout.split.change()[dimension].push_back(axis);
   }
   return layout;
 }
@@ -138,7 +138,8 @@ TEST(Transition, LeavesEveryPositionWithItsSliceOn2x2x2) { expect_transitions("x
 
 std::string kinds(const std::vector<TransitionStep>& steps) {
   std::string result;
-  for (const TransitionStep& step : steps) result += (result.empty() ? "" : " ") + name_of({step.action});
+  for (const TransitionStep& step : steps)
+    result += (result.empty() ? "" : " ") + std::string(name_of({step.action}));
   return result;
 }
 

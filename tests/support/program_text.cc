@@ -109,15 +109,16 @@ class Parser {
       if (text.substr(0, open) == short_name(dtype)) result.dtype = dtype;
     }
     std::vector<Dimension> dimensions;
-    result.layout.split.clear();
+    std::vector<std::vector<int>> splits;
     for (const std::string& dimension : separated(text.substr(open + 1, text.rfind(']') - open - 1), ',')) {
       const std::vector<std::string> parts = separated(dimension, '/');
       const std::vector<std::string> pair = separated(parts[0], '=');
       dimensions.push_back({pair[0], std::stoll(pair[1])});
-      std::vector<int>& split = result.layout.split.emplace_back();
+      std::vector<int>& split = splits.emplace_back();
       for (size_t i = 1; i < parts.size(); ++i) split.push_back(axis(parts[i]));
     }
     result.shape = Shape(std::move(dimensions));
+    result.layout.split = std::move(splits);
     return result;
   }
 
@@ -263,8 +264,8 @@ class Parser {
     }
     for (int a = 0; a < program_.mesh.rank(); ++a) {
       if (!has_axis(axes, a)) continue;
-      if (loses >= 0) std::erase(layout.split[loses], a);
-      if (gains >= 0) layout.split[gains].push_back(a);
+      if (loses >= 0) std::erase(layout.split.change()[loses], a);
+      if (gains >= 0) layout.split.change()[gains].push_back(a);
     }
   }
 

@@ -117,7 +117,7 @@ class CountedCase {
     for (const ContractionFact& c : facts.contractions) {
       // Where d_model is split the gradient of a norm has sums of products as einsums; the original's are
       // among its products without a sum.
-      if (!c.origin.path.ends_with("rms_norm")) continue;
+      if (!c.origin.layer.path().ends_with("rms_norm")) continue;
       const double positions = unique ? 1 : static_cast<double>(layouts_.mesh.size());
       result -= (unique ? c.unique_flops : c.flops * positions) / 2;
     }

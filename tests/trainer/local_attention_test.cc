@@ -140,8 +140,9 @@ std::map<std::string, double> sent_by_local_attention(int64_t length, int64_t ra
   for (const CollectiveFact& collective : facts.collectives) {
     // The gradients of weights are summed over the positions, whatever the length.
     const bool of_weights = collective.kind == "all_reduce" || collective.kind == "reduce_scatter";
-    if (collective.origin.path.find("layer_000/LocalSelfAttention") != std::string::npos && !of_weights)
-      sent[collective.kind] += collective.bytes_sent * static_cast<double>(collective.times);
+    if (collective.origin.layer.path().find("layer_000/LocalSelfAttention") != std::string::npos &&
+        !of_weights)
+      sent[std::string(collective.kind)] += collective.bytes_sent * static_cast<double>(collective.times);
   }
   return sent;
 }

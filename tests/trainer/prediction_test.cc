@@ -8,10 +8,11 @@ namespace mtf {
 namespace {
 
 ScheduledWork work(double seconds, WorkKind kind = WorkKind::kProduct) {
-  return {"layer", Phase::kForward, kind, 0, 0, seconds};
+  return {NamedScope("layer", {}), Phase::kForward, kind, 0, 0, seconds};
 }
 ScheduledStart start(int64_t message, double seconds, double processor = 0) {
-  return {message, "all_reduce", axis_bit(0), "layer", Phase::kForward, 0, seconds, processor};
+  return {message, "all_reduce", axis_bit(0), NamedScope("layer", {}), Phase::kForward,
+          0,       seconds,      processor};
 }
 ScheduledWait wait(std::vector<int64_t> messages) { return {std::move(messages)}; }
 

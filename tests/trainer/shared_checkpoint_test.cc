@@ -39,10 +39,10 @@ Layout along(const Mesh& mesh, const std::vector<std::string>& axes) {
   Layout layout = Layout::replicated(static_cast<int>(axes.size()));
   const int last = mesh.rank() - 1;
   for (size_t axis = 0; axis < axes.size() && last >= 0; ++axis) {
-    if (axes[axis] == "first") layout.split[axis] = {0};
-    if (axes[axis] == "last" && last > 0) layout.split[axis] = {last};
+    if (axes[axis] == "first") layout.split.change()[axis] = {0};
+    if (axes[axis] == "last" && last > 0) layout.split.change()[axis] = {last};
     if (axes[axis] == "all") {
-      for (int i = 0; i <= last; ++i) layout.split[axis].push_back(i);
+      for (int i = 0; i <= last; ++i) layout.split.change()[axis].push_back(i);
     }
   }
   return layout;

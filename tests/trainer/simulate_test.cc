@@ -15,10 +15,10 @@ using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 
 ScheduledWork work(double seconds, Phase phase = Phase::kForward) {
-  return {"layer", phase, WorkKind::kProduct, 0, 0, seconds};
+  return {NamedScope("layer", {}), phase, WorkKind::kProduct, 0, 0, seconds};
 }
 ScheduledStart start(int64_t message, double seconds, AxisMask axes = axis_bit(0), double processor = 0) {
-  return {message, "all_reduce", axes, "layer", Phase::kBackward, 0, seconds, processor};
+  return {message, "all_reduce", axes, NamedScope("layer", {}), Phase::kBackward, 0, seconds, processor};
 }
 ScheduledWait wait(std::vector<int64_t> messages) { return {std::move(messages)}; }
 

@@ -75,8 +75,8 @@ class Accounts {
       for (auto* parts : {&costs_.operations, &costs_.layers})
         add(part, (*parts)["(waits for other processes)"]);
     } else {
-      add(part, costs_.operations[name_of(instruction)]);
-      add(part, costs_.layers[without_numbers(instruction.provenance.path)]);
+      add(part, costs_.operations[std::string(name_of(instruction))]);
+      add(part, costs_.layers[without_numbers(instruction.provenance.path())]);
     }
   }
 

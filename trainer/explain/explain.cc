@@ -60,12 +60,13 @@ void add_up_work(Explanation& explanation) {
         .parameters += v.variable.shape.size();
   }
   for (const ContractionFact& c : step.facts.contractions)
-    layers.of(c.origin.path, c.origin.phase).flops[static_cast<size_t>(c.origin.phase)] += c.flops;
+    layers.of(c.origin.layer.path(), c.origin.phase).flops[static_cast<size_t>(c.origin.phase)] += c.flops;
   for (const CollectiveFact& c : step.facts.collectives)
-    layers.of(c.origin.path, c.origin.phase).bytes_sent += c.bytes_sent * static_cast<double>(c.times);
+    layers.of(c.origin.layer.path(), c.origin.phase).bytes_sent +=
+        c.bytes_sent * static_cast<double>(c.times);
   for_each_work(step.program, [&](const WorkFact& fact) {
     const auto& [origin, times, work] = fact;
-    LayerWork& layer = layers.of(origin.path, origin.phase);
+    LayerWork& layer = layers.of(origin.layer.path(), origin.phase);
     layer.operations += times;
     if (!has_flops(work.kind) && work.kind != WorkKind::kCollective)
       layer.bytes_moved += work.bytes * static_cast<double>(times);

@@ -35,7 +35,7 @@ Json names_of(AxisMask axes, const Mesh& mesh) {
 
 void add_origin(const Origin& origin, Json& object) {
   object["operation"] = origin.operation;
-  object["layer"] = origin.path;
+  object["layer"] = origin.layer.path();
   object["phase"] = name_of(origin.phase);
 }
 
@@ -188,8 +188,8 @@ Json schedule_json(const std::vector<ScheduleItem>& items, const Mesh& mesh) {
   struct ItemJson {
     const Mesh& mesh;
     Json operator()(const ScheduledWork& work) const {
-      Json item{{"layer", work.layer}, {"phase", name_of(work.phase)}, {"kind", name_of(work.kind)},
-                {"flops", work.flops}, {"bytes", work.bytes},          {"seconds", work.seconds}};
+      Json item{{"layer", work.layer.path()}, {"phase", name_of(work.phase)}, {"kind", name_of(work.kind)},
+                {"flops", work.flops},        {"bytes", work.bytes},          {"seconds", work.seconds}};
       if (work.message) item["message"] = *work.message;
       if (work.lane) item["lane"] = *work.lane;
       return item;
@@ -198,7 +198,7 @@ Json schedule_json(const std::vector<ScheduleItem>& items, const Mesh& mesh) {
       Json item{{"start", start.message},
                 {"kind", start.kind},
                 {"mesh_dimensions", names_of(start.axes, mesh)},
-                {"layer", start.layer},
+                {"layer", start.layer.path()},
                 {"phase", name_of(start.phase)},
                 {"bytes_sent", start.bytes_sent},
                 {"seconds", start.seconds},

@@ -102,8 +102,8 @@ std::string variables_text(const Program& program) {
 std::vector<std::string> tensor_row(const Program& program, const TensorFact& t) {
   const Value& value = program.values[t.value];
   const std::string bytes = bytes_text(program.local_bytes(t.value));
-  return {"  " + t.origin.operation,
-          layer_text(t.origin.path),
+  return {fmt::format("  {}", t.origin.operation),
+          layer_text(t.origin.layer.path()),
           std::string(short_name(value.dtype)),
           shape_text(value.shape),
           layout_text(value.shape, value.layout, program.mesh),
@@ -145,8 +145,9 @@ std::string collectives_text(const ExplainedProgram& step) {
   TextTable table(
       {{"collective"}, {"over"}, {"of"}, {"layer"}, {"variable"}, {"sent", kRight}, {"", kRight}, {""}});
   for (const CollectiveFact& c : step.facts.collectives) {
-    table.row({c.kind, mesh.names(c.axes), origin_text(c.origin), layer_text(c.origin.path), c.variable,
-               mtf::bytes_text(c.bytes_sent), times_text(c.times)});
+    table.row({std::string(c.kind), mesh.names(c.axes), origin_text(c.origin),
+               layer_text(c.origin.layer.path()), c.variable, mtf::bytes_text(c.bytes_sent),
+               times_text(c.times)});
   }
   table.fold({3, 4}, 7);
   std::string text = section("collectives of a step: bytes that one position sends each time", table);
@@ -243,7 +244,7 @@ std::string repeated_text(const Explanation& e) {
         dimensions +=
             fmt::format("{}{}={}", dimensions.empty() ? "" : " ", c.volume[i].name, c.volume[i].size);
     }
-    table.row({origin_text(c.origin), layer_text(c.origin.path), mesh.names(c.repeated), dimensions,
+    table.row({origin_text(c.origin), layer_text(c.origin.layer.path()), mesh.names(c.repeated), dimensions,
                flops_text(c.flops)});
   }
   table.fold({1}, 5);

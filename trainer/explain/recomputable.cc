@@ -61,7 +61,7 @@ class ScopeTable {
         const auto scope = scopes_.find(program_.root(id));
         if (scope == scopes_.end()) continue;
         if (is_forward) {
-          scope->second = common_scope(scope->second, instruction.provenance.path);
+          scope->second = common_scope(scope->second, instruction.provenance.path());
         } else {
           kept_.insert(scope->first);
         }
@@ -69,7 +69,7 @@ class ScopeTable {
       if (!is_forward) continue;
       for (const ValueId id : instruction.outputs) {
         if (program_.values[id].storage == Value::Storage::kTemporary && program_.root(id) == id)
-          scopes_.emplace(id, instruction.provenance.path);
+          scopes_.emplace(id, instruction.provenance.path());
       }
     }
   }
@@ -79,9 +79,9 @@ class ScopeTable {
       if (const auto* loop = std::get_if<ScheduleLoop>(&item))
         add_seconds(loop->body, times * static_cast<double>(loop->times));
       if (const auto* work = std::get_if<ScheduledWork>(&item); work && work->phase == Phase::kForward)
-        costs_[work->layer].seconds += times * work->seconds;
+        costs_[work->layer.path()].seconds += times * work->seconds;
       if (const auto* start = std::get_if<ScheduledStart>(&item); start && start->phase == Phase::kForward)
-        costs_[start->layer].seconds += times * start->seconds;
+        costs_[start->layer.path()].seconds += times * start->seconds;
     }
   }
 

@@ -64,7 +64,7 @@ class Scheduler {
       // What a position does, also where a call does it for several.
       const double share = static_cast<double>(calls) / static_cast<double>(copies);
       const Provenance& from = instructions[begin + i].provenance;
-      items.push_back(ScheduledWork{from.path,
+      items.push_back(ScheduledWork{from.scope,
                                     from.phase,
                                     work.kind,
                                     has_flops(work.kind) ? share * work.flops : 0,
@@ -94,13 +94,13 @@ class Scheduler {
     const std::optional<Pin>& pin = program_.values[instruction.inputs[0]].layout.pin;
     const std::optional<int> lane = lanes_.of(pin);
     if (time.network == 0) {
-      items.push_back(ScheduledWork{from.path, from.phase, WorkKind::kCollective, 0, bytes, time.processor,
+      items.push_back(ScheduledWork{from.scope, from.phase, WorkKind::kCollective, 0, bytes, time.processor,
                                     message, lane});
       return;
     }
     for (ValueId id : instruction.outputs) messages_[id] = message;
-    ScheduledStart start{message, name_of(instruction), communicate.axes, from.path, from.phase,
-                         bytes,   time.network,         time.processor,   lane,      {}};
+    ScheduledStart start{message, name_of(instruction), communicate.axes, from.scope, from.phase,
+                         bytes,   time.network,         time.processor,   lane,       {}};
     if (const auto* send = instruction.collective<action::Send>()) {
       start.to = send->to ? std::vector<int>{*lanes_.of(Pin{pin->axis, *send->to})} : lanes_.others(*pin);
     }
@@ -114,7 +114,7 @@ class Scheduler {
     messages_[instruction.outputs[0]] = message;
     items.push_back(ScheduledStart{.message = message,
                                    .kind = name_of(instruction),
-                                   .layer = from.path,
+                                   .layer = from.scope,
                                    .phase = from.phase,
                                    .seconds = model_.transfer(program_, instruction),
                                    .lane = lanes_.of(computed(instruction).pin)});

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -35,7 +35,7 @@ class Lanes {
 
 /// A local operation, or a collective within the process.
 struct ScheduledWork {
-  std::string layer;  ///< scope path; empty outside all layers
+  NamedScope layer;
   Phase phase = Phase::kForward;
   WorkKind kind = WorkKind::kReduction;
   double flops = 0;                     ///< FLOPs of one position; 0 unless has_flops(kind)
@@ -47,10 +47,10 @@ struct ScheduledWork {
 /// A collective between processes begins, or a transfer between a GPU and its machine; others follow without waiting for its
 /// result. Both are taken to share the network, one after the other.
 struct ScheduledStart {
-  int64_t message = 0;  ///< CollectiveFact::message; negative: the number of a transfer
-  std::string kind;
+  int64_t message = 0;    ///< CollectiveFact::message; negative: the number of a transfer
+  std::string_view kind;  ///< name_of() the instruction
   AxisMask axes = 0;
-  std::string layer;
+  NamedScope layer;
   Phase phase = Phase::kForward;
   double bytes_sent = 0;         ///< bytes that one position sends
   double seconds = 0;            ///< on the network

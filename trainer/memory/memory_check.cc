@@ -38,7 +38,7 @@ void add_temporaries(const Program& program, const std::vector<Instruction>& blo
       const Value& value = program.values[id];
       if (plan.offsets[id] < 0 || value.on_host) continue;
       const Copies stored = program.mesh.stored(value.copies(), replicate);
-      const std::string& layer = instruction.provenance.path;
+      const std::string& layer = instruction.provenance.path();
       tensors.push_back({program.local_bytes(id) * mesh.size_of(stored),
                          fmt::format("{} {}  {} `{}`{}", short_name(value.dtype),
                                      to_string(value.shape, value.layout, program.mesh),

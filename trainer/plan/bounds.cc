@@ -99,7 +99,7 @@ void LayoutBounds::add_work(const Program& program, const std::vector<Instructio
         {.dimensions = set,
          .amount = times * rates_.seconds(*work),
          .is_free = is_update && (open_.parameter || open_.optimizer),
-         .is_block = has_flops(work->kind) && !is_update && is_in(blocks, instruction.provenance.path)});
+         .is_block = has_flops(work->kind) && !is_update && is_in(blocks, instruction.provenance.path())});
   }
 }
 

@@ -247,8 +247,8 @@ std::vector<std::pair<std::string, Tensor>> named_tensors(const Graph& graph) {
   for (const auto& operation : graph.root()) {
     const Provenance& from = operation->provenance();
     if (from.phase != Phase::kForward || operation->outputs().empty()) continue;
-    std::string name = from.path.empty() ? std::string(operation->name())
-                                         : fmt::format("{}/{}", from.path, operation->name());
+    std::string name = from.path().empty() ? std::string(operation->name())
+                                           : fmt::format("{}/{}", from.path(), operation->name());
     if (const int count = seen[name]++; count > 0) name += fmt::format("_{}", count);
     for (size_t i = 0; i < operation->outputs().size(); ++i) {
       result.emplace_back(i == 0 ? name : fmt::format("{}:{}", name, i),

@@ -208,7 +208,7 @@ void LayoutCheck::check_block(const Block& block) {
 
 void LayoutCheck::check_operation(const Operation& operation) {
   const Domain domain = operation.hints().domain;
-  layer_ = operation.provenance().path;
+  layer_ = operation.provenance().path();
   in_part_ = layouts_.part && layouts_.part->holds(layer_);
   std::string name = layer_;
   name += (name.empty() ? "" : "/") + std::string(operation.name());
@@ -373,7 +373,8 @@ void LayoutCheck::check_unsplittable(const Operation& operation) {
          fmt::format("{} splits `{}`, along which {} cannot be split", section(*rule), dimension,
                      operation.name()),
          hint,
-         operation.provenance().path.empty() ? std::string(operation.name()) : operation.provenance().path);
+         operation.provenance().path().empty() ? std::string(operation.name())
+                                               : operation.provenance().path());
   }
 }
 

@@ -22,7 +22,7 @@ namespace mtf {
 
 /// Identifies a value in another layout. The phase is part of the key so that gathered parameters are
 /// computed again in each phase and need not stay in memory in between.
-using TransitionKey = std::tuple<ValueId, std::vector<std::vector<int>>, AxisMask, std::optional<Pin>, Phase>;
+using TransitionKey = std::tuple<ValueId, SharedList<std::vector<int>>, AxisMask, std::optional<Pin>, Phase>;
 inline TransitionKey transition_key(ValueId id, const Layout& layout, Phase phase) {
   return {id, layout.split, layout.partial, layout.pin, phase};
 }
@@ -55,7 +55,7 @@ class Partitioner {
     return rules(domain);
   }
   const LayoutMap& rules(const Operation& operation) const {
-    return rules(operation.hints().domain, operation.provenance().path);
+    return rules(operation.hints().domain, operation.provenance().path());
   }
   const LayoutMap& rules(Domain domain) const {
     return domain == Domain::kActivation  ? activation_

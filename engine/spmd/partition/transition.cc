@@ -49,10 +49,11 @@ class Planner {
       const int axis = next_axis(target);
       if (axis < 0) continue;
       for (size_t source = 0; source < now_.split.size(); ++source) {
-        auto& axes = now_.split[source];
+        const auto& axes = now_.split[source];
         if (source == target || axes.empty() || axes.back() != axis) continue;
-        axes.pop_back();
-        now_.split[target].push_back(axis);
+        std::vector<std::vector<int>>& split = now_.split.change();
+        split[source].pop_back();
+        split[target].push_back(axis);
         step(action::Communicate{action::AllToAll{static_cast<int>(target), static_cast<int>(source)},
                                  axis_bit(axis)});
         return true;
@@ -65,7 +66,7 @@ class Planner {
     for (size_t i = 0; i < now_.split.size(); ++i) {
       const int axis = next_axis(i);
       if (axis < 0 || has_axis(now_.varies(), axis)) continue;
-      now_.split[i].push_back(axis);
+      now_.split.change()[i].push_back(axis);
       step(action::Slice{axis_bit(axis), static_cast<int>(i)});
       return true;
     }
@@ -76,7 +77,7 @@ class Planner {
     for (size_t i = 0; i < now_.split.size(); ++i) {
       if (is_prefix(now_.split[i], goal_.split[i])) continue;
       const int axis = now_.split[i].back();
-      now_.split[i].pop_back();
+      now_.split.change()[i].pop_back();
       step(action::Communicate{action::AllGather{static_cast<int>(i)}, axis_bit(axis)});
       return true;
     }

@@ -27,7 +27,8 @@ Instruction grouped_instruction(const std::vector<Instruction>& block, const std
     const Instruction& member = block[members[i]];
     result.inputs.insert(result.inputs.end(), member.inputs.begin(), member.inputs.end());
     result.outputs.insert(result.outputs.end(), member.outputs.begin(), member.outputs.end());
-    result.provenance.path = common_scope(result.provenance.path, member.provenance.path);
+    NamedScope& scope = result.provenance.scope;
+    scope = NamedScope(common_scope(scope.path(), member.provenance.path()), scope.mark());
     operations.push_back(member.as<action::Run>()->operation);
   }
   result.action = action::Run{std::make_shared<MultiTensor>(std::move(operations))};

@@ -192,7 +192,8 @@ class Stacking {
       dimensions.insert(dimensions.end(), value.shape.begin(), value.shape.end());
       value.name.clear();
       value.shape = Shape(std::move(dimensions));
-      value.layout.split.insert(value.layout.split.begin(), std::vector<int>());
+      std::vector<std::vector<int>>& split = value.layout.split.change();
+      split.insert(split.begin(), std::vector<int>());
       value.alias = kNoValue;
       value.offset = 0;
       return value;
