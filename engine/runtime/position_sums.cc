@@ -23,7 +23,7 @@ class SumFinder {
       if (!is_sum(instruction)) continue;
       for (size_t i = 0; i < instruction.inputs.size(); ++i) {
         const ValueId term = instruction.inputs[i], total = instruction.outputs[i];
-        if (products.contains(term) && has_memory(term) && has_memory(total) && uses_.at(term) == 1)
+        if (products.contains(term) && has_memory(term) && has_memory(total) && uses_[term] == 1)
           sums_[term] = {total, &instruction};
       }
     }
@@ -50,7 +50,7 @@ class SumFinder {
 
   const Program& program_;
   const HostedMesh& mesh_;
-  std::unordered_map<ValueId, int> uses_;  ///< readers of each value
+  std::vector<int> uses_;  ///< readers of each value
   std::map<ValueId, PositionSum> sums_;
 };
 

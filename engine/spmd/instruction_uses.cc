@@ -14,8 +14,8 @@ std::vector<ValueId> writes(const Instruction& instruction) {
   return ids;
 }
 
-std::unordered_map<ValueId, int> count_uses(const Program& program) {
-  std::unordered_map<ValueId, int> uses;
+std::vector<int> count_uses(const Program& program) {
+  std::vector<int> uses(program.values.size());
   for (const Instruction& instruction : program.instructions) {
     for_each_read(instruction, [&](ValueId id) { ++uses[id]; });
   }

@@ -1,7 +1,6 @@
 // Lists the values that instructions read and write.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "engine/spmd/program.h"
@@ -27,7 +26,7 @@ void for_each_written(const Instruction& instruction, const Visit& visit) {
 /// The values that an instruction, including its body, reads and writes.
 std::vector<ValueId> reads(const Instruction& instruction);
 std::vector<ValueId> writes(const Instruction& instruction);
-/// The number of readers of each value: instructions, views and program outputs.
-std::unordered_map<ValueId, int> count_uses(const Program& program);
+/// The number of readers of each value, by value id: instructions, views and program outputs.
+std::vector<int> count_uses(const Program& program);
 
 }  // namespace mtf

@@ -29,7 +29,9 @@ std::string axes_text(AxisMask axes, int rank) {
 class Explainer {
  public:
   explicit Explainer(const Program& program)
-      : program_(program), positions_(static_cast<double>(program.mesh.size())) {
+      : program_(program),
+        positions_(static_cast<double>(program.mesh.size())),
+        makers_(program.values.size()) {
     find_makers(program.instructions, 1);
   }
 
@@ -39,8 +41,12 @@ class Explainer {
 
  private:
   struct Maker {
-    const Instruction* instruction;
-    int64_t times;
+    const Instruction* instruction = nullptr;
+    int64_t times = 1;
+  };
+  /// The results of the operations with one name.
+  struct Results {
+    ProgramCounter all, unique;
   };
 
   void find_makers(const std::vector<Instruction>& block, int64_t times);
@@ -74,25 +80,32 @@ class Explainer {
   double share(const Instruction& instruction) const {
     return instruction.outputs.empty() ? 1 : share(program_.values[instruction.outputs[0]].layout);
   }
-  void count(const std::string& name, double elements, double bytes) {
-    ProgramCounter& counter = facts_.counters[name];
+  static void add(double elements, double bytes, ProgramCounter& counter) {
     counter.elements += elements;
     counter.bytes += bytes;
+  }
+  void count(const std::string& name, double elements, double bytes) {
+    add(elements, bytes, facts_.counters[name]);
   }
 
   const Program& program_;
   const double positions_;
-  std::unordered_map<ValueId, Maker> makers_;  ///< first instruction that writes each value
+  std::vector<Maker> makers_;  ///< by value: the first instruction that writes it
+  std::unordered_map<std::string_view, Results> results_;
   int64_t next_message_ = 0;
   ProgramFacts facts_;
 };
 
 ProgramFacts Explainer::run() {
-  facts_.tensors.reserve(program_.instructions.size());
+  facts_.tensors.reserve(program_.values.size());
   count_variables();
   for (const auto& [name, id] : program_.inputs) count_output("input", id, 1);
   count_views();
   block(program_.instructions, 1);
+  for (const auto& [operation, results] : results_) {
+    facts_.counters.emplace(fmt::format("output/{}", operation), results.all);
+    facts_.counters.emplace(fmt::format("output_unique/{}", operation), results.unique);
+  }
   return std::move(facts_);
 }
 
@@ -113,7 +126,9 @@ void Explainer::work(const std::vector<Instruction>& block, int64_t times,
 
 void Explainer::find_makers(const std::vector<Instruction>& block, int64_t times) {
   for (const Instruction& instruction : block) {
-    for (ValueId id : instruction.outputs) makers_.emplace(id, Maker{&instruction, times});
+    for (ValueId id : instruction.outputs) {
+      if (makers_[id].instruction == nullptr) makers_[id] = {&instruction, times};
+    }
     find_makers(instruction.body(), times * instruction.count());
   }
 }
@@ -264,7 +279,7 @@ void Explainer::count_variables() {
 /// Reshapes are the values that no instruction makes: they give other dimensions to existing memory.
 void Explainer::count_views() {
   for (ValueId id = 0; id < static_cast<ValueId>(program_.values.size()); ++id) {
-    if (program_.values[id].alias == kNoValue || makers_.contains(id)) continue;
+    if (program_.values[id].alias == kNoValue || makers_[id].instruction != nullptr) continue;
     const Maker* made = maker(id);
     if (made && made->instruction->is<action::Transfer>()) continue;  // a view of what came back was counted
     count_output("reshape", id, made ? made->times : 1);
@@ -276,17 +291,14 @@ void Explainer::count_output(std::string_view operation, ValueId id, int64_t tim
   const auto size = static_cast<double>(size_of(value.dtype));
   const double elements = laid_out(id) * static_cast<double>(times);
   const double unique = static_cast<double>(value.shape.size()) * static_cast<double>(times);
-  count(fmt::format("output/{}", operation), elements, elements * size);
-  count(fmt::format("output_unique/{}", operation), unique, unique * size);
+  Results& results = results_[operation];
+  add(elements, elements * size, results.all);
+  add(unique, unique * size, results.unique);
 }
 
 const Explainer::Maker* Explainer::maker(ValueId id) const {
-  while (id != kNoValue) {
-    const auto found = makers_.find(id);
-    if (found != makers_.end()) return &found->second;
-    id = program_.values[id].alias;
-  }
-  return nullptr;
+  while (id != kNoValue && makers_[id].instruction == nullptr) id = program_.values[id].alias;
+  return id == kNoValue ? nullptr : &makers_[id];
 }
 
 /// What a loop accumulates or assembles is attributed to the origin of its terms.

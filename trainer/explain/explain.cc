@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "data/paths.h"
 #include "engine/runtime/remote_traffic.h"
@@ -31,15 +32,19 @@ class LayerTable {
  public:
   /// Returns the entry of a layer. The updates of all variables form one layer.
   LayerWork& of(const std::string& path, Phase phase) {
-    const std::string name = phase == Phase::kUpdate ? path.substr(0, path.find('/')) : path;
-    const auto [found, added] = index_.emplace(name, layers_.size());
-    if (added) layers_.push_back({.path = name});
+    std::string_view name = path;
+    if (phase == Phase::kUpdate) name = name.substr(0, name.find('/'));
+    auto found = index_.find(name);
+    if (found == index_.end()) {
+      found = index_.emplace(name, layers_.size()).first;
+      layers_.push_back({.path = found->first});
+    }
     return layers_[found->second];
   }
   std::vector<LayerWork> take() { return std::move(layers_); }
 
  private:
-  std::map<std::string, size_t> index_;
+  std::map<std::string, size_t, std::less<>> index_;
   std::vector<LayerWork> layers_;
 };
 

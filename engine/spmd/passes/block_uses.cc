@@ -7,7 +7,13 @@
 namespace mtf {
 
 BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& block)
-    : program_(program), separators_(block.size()) {
+    : program_(program),
+      separators_(block.size()),
+      made_(program.values.size(), kNowhere),
+      last_read_(program.values.size(), kNowhere),
+      written_(program.values.size()),
+      readers_(program.values.size()),
+      copied_to_(program.values.size(), kNoValue) {
   int separators = 0;
   for (size_t i = 0; i < block.size(); ++i) {
     const Instruction& instruction = block[i];
@@ -15,12 +21,14 @@ BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& blo
     separators +=
         instruction.is_collective() || instruction.is<action::Loop>() || instruction.is<action::Done>();
     for_each_read(instruction, [&](ValueId id) {
-      last_read_[program.root(id)] = i;
-      readers_[program.root(id)].push_back(i);
+      const ValueId root = program.root(id);
+      last_read_[root] = static_cast<ptrdiff_t>(i);
+      readers_[root].push_back(i);
     });
     for_each_written(instruction, [&](ValueId id) {
-      made_.emplace(program.root(id), i);
-      written_[program.root(id)].push_back(i);
+      const ValueId root = program.root(id);
+      if (made_[root] == kNowhere) made_[root] = static_cast<ptrdiff_t>(i);
+      written_[root].push_back(i);
     });
     if (instruction.is<action::Copy>()) copied_to_[instruction.inputs[0]] = instruction.outputs[0];
   }
@@ -28,38 +36,27 @@ BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& blo
 }
 
 std::optional<size_t> BlockUses::maker(ValueId id) const {
-  const auto found = made_.find(program_.root(id));
-  return found == made_.end() ? std::nullopt : std::optional(found->second);
+  const ptrdiff_t place = made_[program_.root(id)];
+  return place == kNowhere ? std::nullopt : std::optional(static_cast<size_t>(place));
 }
 
-const std::vector<size_t>& BlockUses::readers(ValueId id) const {
-  static const std::vector<size_t> none;
-  const auto found = readers_.find(program_.root(id));
-  return found == readers_.end() ? none : found->second;
-}
-
-ValueId BlockUses::copied_to(ValueId id) const {
-  const auto found = copied_to_.find(id);
-  return found == copied_to_.end() ? kNoValue : found->second;
-}
+const std::vector<size_t>& BlockUses::readers(ValueId id) const { return readers_[program_.root(id)]; }
 
 bool BlockUses::is_written(const std::vector<ValueId>& ids, size_t first, size_t second) const {
   return std::ranges::any_of(ids, [&](ValueId id) {
-    const auto found = written_.find(program_.root(id));
-    return found != written_.end() &&
-           std::ranges::any_of(found->second, [&](size_t at) { return first < at && at < second; });
+    return std::ranges::any_of(written_[program_.root(id)],
+                               [&](size_t at) { return first < at && at < second; });
   });
 }
 
 bool BlockUses::may_die(ValueId id) const {
   const ValueId root = program_.root(id);
-  return program_.values[root].storage == Value::Storage::kTemporary && made_.contains(root) &&
+  return program_.values[root].storage == Value::Storage::kTemporary && made_[root] != kNowhere &&
          !outputs_.contains(root);
 }
 
 bool BlockUses::dies_at(ValueId id, size_t place) const {
-  const auto last = last_read_.find(program_.root(id));
-  return may_die(id) && last != last_read_.end() && last->second == place;
+  return may_die(id) && last_read_[program_.root(id)] == static_cast<ptrdiff_t>(place);
 }
 
 int64_t BlockUses::prolonged_bytes(const std::vector<ValueId>& ids, size_t place) const {
@@ -67,7 +64,7 @@ int64_t BlockUses::prolonged_bytes(const std::vector<ValueId>& ids, size_t place
   std::unordered_set<ValueId> counted;
   for (ValueId id : ids) {
     const ValueId root = program_.root(id);
-    if (may_die(root) && last_read_.at(root) < place && counted.insert(root).second)
+    if (may_die(root) && last_read_[root] < static_cast<ptrdiff_t>(place) && counted.insert(root).second)
       bytes += program_.local_bytes(root);
   }
   return bytes;
@@ -76,10 +73,10 @@ int64_t BlockUses::prolonged_bytes(const std::vector<ValueId>& ids, size_t place
 void BlockUses::move(const std::vector<ValueId>& operands, const std::vector<ValueId>& results,
                      size_t place) {
   for (ValueId id : operands) {
-    size_t& last = last_read_[program_.root(id)];
-    last = std::max(last, place);
+    ptrdiff_t& last = last_read_[program_.root(id)];
+    last = std::max(last, static_cast<ptrdiff_t>(place));
   }
-  for (ValueId id : results) made_[program_.root(id)] = place;
+  for (ValueId id : results) made_[program_.root(id)] = static_cast<ptrdiff_t>(place);
 }
 
 }  // namespace mtf

@@ -2,9 +2,9 @@
 // them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -25,7 +25,7 @@ class BlockUses {
   /// The places of the instructions that read the value.
   const std::vector<size_t>& readers(ValueId id) const;
   /// The variable or carried value to which this one is copied, or kNoValue.
-  ValueId copied_to(ValueId id) const;
+  ValueId copied_to(ValueId id) const { return copied_to_[id]; }
   /// True if an instruction strictly between the places writes one of these values.
   bool is_written(const std::vector<ValueId>& ids, size_t first, size_t second) const;
   /// True if the memory of the value is free after its last reader in this block.
@@ -38,15 +38,17 @@ class BlockUses {
   /// Records that `operands` are now also read at `place` and that `results` are computed there.
   void move(const std::vector<ValueId>& operands, const std::vector<ValueId>& results, size_t place);
   /// Forgets the last reader of every value; later calls of move() define them anew.
-  void forget_last_reads() { last_read_.clear(); }
+  void forget_last_reads() { last_read_.assign(last_read_.size(), kNowhere); }
 
  private:
+  static constexpr ptrdiff_t kNowhere = -1;
+
   const Program& program_;
-  std::vector<int> separators_;  ///< by place: number of separators before it
-  std::unordered_map<ValueId, size_t> made_, last_read_;
-  std::unordered_map<ValueId, std::vector<size_t>> written_, readers_;
-  std::unordered_map<ValueId, ValueId> copied_to_;
-  std::unordered_set<ValueId> outputs_;  ///< outputs of the program
+  std::vector<int> separators_;                         ///< by place: number of separators before it
+  std::vector<ptrdiff_t> made_, last_read_;             ///< by root
+  std::vector<std::vector<size_t>> written_, readers_;  ///< by root
+  std::vector<ValueId> copied_to_;                      ///< by value
+  std::unordered_set<ValueId> outputs_;                 ///< outputs of the program
 };
 
 }  // namespace mtf

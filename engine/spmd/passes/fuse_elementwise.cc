@@ -25,8 +25,7 @@ struct FusedGroup {
 /// The fusions of one block. The block is changed only after all of them are known.
 class ElementwiseFusion {
  public:
-  ElementwiseFusion(Program& program, const std::unordered_map<ValueId, int>& uses,
-                    std::vector<Instruction>& block)
+  ElementwiseFusion(Program& program, const std::vector<int>& uses, std::vector<Instruction>& block)
       : program_(program), uses_(uses), block_(block), block_uses_(program, block), owner_(block.size()) {
     for (size_t i = 0; i < block.size(); ++i) {
       owner_[i] = i;
@@ -73,7 +72,7 @@ class ElementwiseFusion {
     for (size_t member : members) {
       const ValueId id = block_[member].outputs[0];
       if (member == members.back() || is_constant(member)) continue;
-      if (reads_of(members, id) != uses_.at(id)) ids.push_back(id);
+      if (reads_of(members, id) != uses_[id]) ids.push_back(id);
     }
     return ids;
   }
@@ -97,7 +96,7 @@ class ElementwiseFusion {
     Members members{constant.members[0]};
     members.insert(members.end(), fusion.members.begin(), fusion.members.end());
     std::ranges::sort(members);
-    if (elementwise_reads_.at(id) != uses_.at(id) || !is_small(members)) return false;
+    if (elementwise_reads_.at(id) != uses_[id] || !is_small(members)) return false;
     fusion.members = std::move(members);
     return true;
   }
@@ -202,7 +201,7 @@ class ElementwiseFusion {
       }
     }
     for (const auto& [constant, count] : absorbed)
-      removed[constant] = count == uses_.at(block_[constant].outputs[0]);
+      removed[constant] = count == uses_[block_[constant].outputs[0]];
     block_uses_.forget_last_reads();
     for (size_t i = 0; i < block_.size(); ++i) {
       if (placed[i]) {
@@ -245,7 +244,7 @@ class ElementwiseFusion {
   }
 
   Program& program_;
-  const std::unordered_map<ValueId, int>& uses_;
+  const std::vector<int>& uses_;
   std::vector<Instruction>& block_;
   BlockUses block_uses_;
   std::unordered_map<size_t, FusedGroup> fusions_;  ///< by last member
@@ -256,7 +255,7 @@ class ElementwiseFusion {
 }  // namespace
 
 Program fuse_elementwise(Program program) {
-  const std::unordered_map<ValueId, int> uses = count_uses(program);
+  const std::vector<int> uses = count_uses(program);
   ElementwiseFusion(program, uses, program.instructions).run();
   return program;
 }

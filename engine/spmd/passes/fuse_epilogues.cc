@@ -51,7 +51,7 @@ bool has_epilogues(const Einsum& einsum) {
 
 class Fusion {
  public:
-  Fusion(Program& program, const std::unordered_map<ValueId, int>& uses, std::vector<Instruction>& block)
+  Fusion(Program& program, const std::vector<int>& uses, std::vector<Instruction>& block)
       : program_(program), uses_(uses), block_(block), block_uses_(program, block), removed_(block.size()) {}
 
   void run() {
@@ -90,7 +90,7 @@ class Fusion {
   /// The operation that makes `id`, if `result` can replace its result.
   const Extensible* find(ValueId id, ValueId result) const {
     const auto found = known_.find(id);
-    return found != known_.end() && uses_.at(id) == 1 && are_alike(id, result) ? &found->second : nullptr;
+    return found != known_.end() && uses_[id] == 1 && are_alike(id, result) ? &found->second : nullptr;
   }
   const Extensible* find_product(ValueId id, ValueId result) const {
     const Extensible* found = find(id, result);
@@ -287,7 +287,7 @@ class Fusion {
   }
 
   Program& program_;
-  const std::unordered_map<ValueId, int>& uses_;
+  const std::vector<int>& uses_;
   std::vector<Instruction>& block_;
   const BlockUses block_uses_;  ///< of the block as it was
   std::vector<bool> removed_;
@@ -297,7 +297,7 @@ class Fusion {
 }  // namespace
 
 Program fuse_epilogues(Program program) {
-  const std::unordered_map<ValueId, int> uses = count_uses(program);
+  const std::vector<int> uses = count_uses(program);
   Fusion(program, uses, program.instructions).run();
   return program;
 }

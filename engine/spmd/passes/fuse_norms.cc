@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <unordered_map>
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
@@ -30,8 +29,7 @@ Operands with(Operands operands, int place, const typename Operands::value_type&
 /// What is fused into the norms of one block. Each step changes the block after it has looked at all of it.
 class NormFusion {
  public:
-  NormFusion(const Program& program, const std::unordered_map<ValueId, int>& uses,
-             std::vector<Instruction>& block)
+  NormFusion(const Program& program, const std::vector<int>& uses, std::vector<Instruction>& block)
       : program_(program), uses_(uses), block_(block), block_uses_(program, block), removed_(block.size()) {}
 
   void take_masks() {
@@ -88,7 +86,7 @@ class NormFusion {
     if (!first) return false;
     const Instruction& norm = block_[*first];
     const auto* operation = operation_of<Normalization>(norm);
-    if (operation == nullptr || operation->fused.mask || norm.outputs[0] != whole || uses_.at(whole) != 1 ||
+    if (operation == nullptr || operation->fused.mask || norm.outputs[0] != whole || uses_[whole] != 1 ||
         !is_mask(factor, norm.outputs[1]) || !are_alike(whole, last.outputs[0])) {
       return false;
     }
@@ -108,7 +106,7 @@ class NormFusion {
     const ValueId factor = first.inputs[static_cast<size_t>(mask)],
                   dy = first.inputs[static_cast<size_t>(1 - mask)], masked = first.outputs[0];
     const std::vector<size_t>& readers = block_uses_.readers(masked);
-    if (readers.empty() || std::ssize(readers) != uses_.at(masked) || !are_alike(dy, masked)) return false;
+    if (readers.empty() || std::ssize(readers) != uses_[masked] || !are_alike(dy, masked)) return false;
     const Tensor &of_dy = first.operation()->input(1 - mask), &of_mask = first.operation()->input(mask);
     std::vector<Instruction> made;
     for (const size_t reader : readers) {
@@ -174,7 +172,7 @@ class NormFusion {
     if (!first) return false;
     const Instruction& norm = block_[*first];
     const auto* operation = operation_of<NormalizationGradient>(norm);
-    if (operation == nullptr || operation->fused.addend || norm.outputs[0] != dx || uses_.at(dx) != 1 ||
+    if (operation == nullptr || operation->fused.addend || norm.outputs[0] != dx || uses_[dx] != 1 ||
         !are_alike(dx, term) || !are_alike(dx, last.outputs[0])) {
       return false;
     }
@@ -220,15 +218,12 @@ class NormFusion {
 
   /// Removes what has been replaced.
   void finish() {
-    std::vector<Instruction> kept;
-    for (size_t i = 0; i < block_.size(); ++i) {
-      if (!removed_[i]) kept.push_back(std::move(block_[i]));
-    }
-    block_ = std::move(kept);
+    size_t i = 0;
+    std::erase_if(block_, [&](const Instruction&) { return removed_[i++]; });
   }
 
   const Program& program_;
-  const std::unordered_map<ValueId, int>& uses_;
+  const std::vector<int>& uses_;
   std::vector<Instruction>& block_;
   BlockUses block_uses_;
   std::vector<bool> removed_;
@@ -237,7 +232,7 @@ class NormFusion {
 }  // namespace
 
 Program fuse_norms(Program program, bool with_parameters) {
-  const std::unordered_map<ValueId, int> uses = count_uses(program);
+  const std::vector<int> uses = count_uses(program);
   for_each_block(program.instructions, [&](auto& block) {
     NormFusion(program, uses, block).take_masks();
     if (with_parameters) NormFusion(program, uses, block).take_parameters();

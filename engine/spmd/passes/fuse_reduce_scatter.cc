@@ -36,8 +36,8 @@ std::vector<Instruction> scatter(Program& program, const Instruction& reduce, co
 }
 
 /// One pass suffices: instructions that replace a slice are themselves examined when it comes to their place.
-void fuse_block(Program& program, std::vector<Instruction>& block,
-                const std::unordered_map<ValueId, int>& uses) {
+/// `uses` are those of the values that were there before this pass.
+void fuse_block(Program& program, std::vector<Instruction>& block, const std::vector<int>& uses) {
   std::unordered_map<ValueId, size_t> slices;  // by the value that they slice
   for (size_t i = 0; i < block.size(); ++i) {
     if (block[i].is<action::Slice>()) slices.emplace(block[i].inputs[0], i);
@@ -45,9 +45,10 @@ void fuse_block(Program& program, std::vector<Instruction>& block,
   /// The slice that is the only reader of the result of `reduce`, if the two can be fused.
   const auto slice_of = [&](const Instruction& reduce, size_t place) -> std::optional<size_t> {
     if (!reduce.collective<action::AllReduce>() || reduce.outputs.size() != 1) return std::nullopt;
-    const auto used = uses.find(reduce.outputs[0]);
-    const auto slice = slices.find(reduce.outputs[0]);
-    if (used == uses.end() || used->second != 1 || slice == slices.end() || slice->second <= place ||
+    const ValueId reduced = reduce.outputs[0];
+    const auto slice = slices.find(reduced);
+    if (reduced >= std::ssize(uses) || uses[reduced] != 1 || slice == slices.end() ||
+        slice->second <= place ||
         (block[slice->second].as<action::Slice>()->axes & ~reduce.as<action::Communicate>()->axes)) {
       return std::nullopt;
     }
@@ -77,7 +78,7 @@ void fuse_block(Program& program, std::vector<Instruction>& block,
 }  // namespace
 
 Program fuse_reduce_scatter(Program program) {
-  const std::unordered_map<ValueId, int> uses = count_uses(program);
+  const std::vector<int> uses = count_uses(program);
   for_each_block(program.instructions, [&](auto& block) { fuse_block(program, block, uses); });
   return program;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -22,26 +23,37 @@ bool is_member(const Instruction& instruction) {
 /// By place in the block: the places of the instructions that must run before, for those of the update. Values are
 /// distinguished by their memory.
 std::vector<std::vector<size_t>> predecessors(const Program& program, const std::vector<Instruction>& block) {
+  struct Uses {
+    std::optional<size_t> written;  // last writer
+    std::vector<size_t> readers;    // readers since then
+  };
+  std::unordered_map<ValueId, Uses> uses;  // of what updates read or write, by root
+  for (const Instruction& instruction : block) {
+    const auto know = [&](ValueId id) { uses.try_emplace(program.root(id)); };
+    if (!updates(instruction)) continue;
+    for_each_read(instruction, know);
+    for_each_written(instruction, know);
+  }
   std::vector<std::vector<size_t>> before(block.size());
-  std::unordered_map<ValueId, size_t> written;                      // last writer, by root
-  std::vector<std::vector<size_t>> readers(program.values.size());  // readers since then, by root
   for (size_t i = 0; i < block.size(); ++i) {
     const bool is_kept = updates(block[i]);
     const auto write = [&](ValueId id) {
-      const ValueId root = program.root(id);
+      const auto found = uses.find(program.root(id));
+      if (found == uses.end()) return;
+      auto& [written, readers] = found->second;
       if (is_kept) {
-        if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
-        before[i].insert(before[i].end(), readers[root].begin(), readers[root].end());
+        if (written) before[i].push_back(*written);
+        before[i].insert(before[i].end(), readers.begin(), readers.end());
       }
-      readers[root].clear();
-      written[root] = i;
+      readers.clear();
+      written = i;
     };
     for_each_read(block[i], [&](ValueId id) {
-      const ValueId root = program.root(id);
-      if (is_kept) {
-        if (const auto last = written.find(root); last != written.end()) before[i].push_back(last->second);
-      }
-      readers[root].push_back(i);
+      const auto found = uses.find(program.root(id));
+      if (found == uses.end()) return;
+      auto& [written, readers] = found->second;
+      if (is_kept && written) before[i].push_back(*written);
+      readers.push_back(i);
     });
     for_each_written(block[i], write);
     if (block[i].is<action::Done>()) {  // from now on the results of collectives are available

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -28,7 +27,8 @@ class PipelinedLoop {
     find_values();
   }
 
-  std::vector<Instruction> run() {
+  /// Appends the instructions of all microbatches, and leaves room for `more`.
+  void run(std::vector<Instruction>& result, size_t more) {
     const std::vector<std::vector<size_t>> members = members_of_places();
     std::vector<std::vector<double>> ends(
         members.size());  // when each member ends, from the beginning of its place
@@ -54,11 +54,9 @@ class PipelinedLoop {
     }
     std::ranges::stable_sort(all, {}, &Placed::moment);
     add_values();
-    std::vector<Instruction> result;
-    result.reserve(all.size());
+    result.reserve(result.size() + all.size() + more);
     for (const Placed& placed : all)
       result.push_back(in_iteration(loop_.body[placed.member], placed.microbatch));
-    return result;
   }
 
  private:
@@ -136,16 +134,16 @@ class PipelinedLoop {
 
   /// Finds the values that each microbatch has for itself: sums and whole batches outlast it.
   void find_values() {
-    std::unordered_set<ValueId> own;
+    std::vector<bool> own(program_.values.size());  // by root
     for (const Instruction& instruction : loop_.body) {
       MTF_CHECK(!instruction.is<action::Copy>() && !instruction.is<action::Loop>(),
                 "a pipelined loop carries nothing from one microbatch to the next");
       if (instruction.is<action::Accumulate>() || instruction.is<action::Place>()) continue;
-      for (ValueId id : instruction.outputs) own.insert(program_.root(id));
+      for (ValueId id : instruction.outputs) own[program_.root(id)] = true;
     }
     numbers_.assign(program_.values.size(), kNone);
     for (ValueId id = 0; id < static_cast<ValueId>(program_.values.size()); ++id) {
-      if (!own.contains(program_.root(id))) continue;
+      if (!own[program_.root(id)]) continue;
       numbers_[id] = static_cast<int>(own_.size());
       own_.push_back(id);
     }
@@ -202,15 +200,14 @@ bool is_pipelined(const action::Loop& loop) {
 }  // namespace
 
 Program pipeline_loops(Program program, const Pipeline& pipeline, const PipelineCosts& costs) {
-  std::vector<Instruction> result;
-  for (Instruction& instruction : std::exchange(program.instructions, {})) {
+  std::vector<Instruction> before = std::exchange(program.instructions, {}), result;
+  for (Instruction& instruction : before) {
     const auto* loop = instruction.as<action::Loop>();
     if (loop == nullptr || !is_pipelined(*loop)) {
       result.push_back(std::move(instruction));
       continue;
     }
-    for (Instruction& taken : PipelinedLoop(program, pipeline, costs, *loop).run())
-      result.push_back(std::move(taken));
+    PipelinedLoop(program, pipeline, costs, *loop).run(result, before.size());
   }
   program.instructions = std::move(result);
   return program;

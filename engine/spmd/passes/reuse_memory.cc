@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,14 +13,20 @@ namespace {
 /// Turns copies into variables into updates in place.
 class VariableUpdates {
  public:
-  explicit VariableUpdates(Program& program) : program_(program), block_(program.instructions) {
+  explicit VariableUpdates(Program& program)
+      : program_(program),
+        block_(program.instructions),
+        last_read_(program.values.size(), kNowhere),
+        wanted_(program.values.size()),
+        producer_(program.values.size(), kNowhere),
+        ready_(program.values.size(), kNowhere) {
     for (size_t i = 0; i < block_.size(); ++i) {
       for_each_read(block_[i], [&](ValueId id) { last_read_[program_.root(id)] = i; });
       if (block_[i].is<action::Done>()) {
         for (ValueId id : block_[i].inputs) ready_[id] = i;
       }
       for (ValueId id : block_[i].outputs) {
-        producer_.emplace(id, i);
+        if (producer_[id] == kNowhere) producer_[id] = i;
         ready_[id] = i;
       }
     }
@@ -31,8 +39,8 @@ class VariableUpdates {
     std::unordered_map<size_t, std::vector<size_t>> copies_of;  // by producer: the copies of its results
     for (size_t i = 0; i < block_.size(); ++i) {
       if (!is_variable_copy(block_[i])) continue;
-      const auto found = producer_.find(block_[i].inputs[0]);
-      if (found != producer_.end()) copies_of[found->second].push_back(i);
+      const size_t producer = producer_[block_[i].inputs[0]];
+      if (producer != kNowhere) copies_of[producer].push_back(i);
     }
     std::unordered_set<size_t> removed;
     for (const auto& [producer, copies] : copies_of) {
@@ -44,12 +52,8 @@ class VariableUpdates {
       }
     }
     if (removed.empty()) return;
-    std::vector<Instruction> kept;
-    kept.reserve(block_.size());
-    for (size_t i = 0; i < block_.size(); ++i) {
-      if (!removed.contains(i)) kept.push_back(std::move(block_[i]));
-    }
-    block_ = std::move(kept);
+    size_t i = 0;
+    std::erase_if(block_, [&](const Instruction&) { return removed.contains(i++); });
   }
 
  private:
@@ -59,8 +63,8 @@ class VariableUpdates {
   }
 
   void want(ValueId id, ValueId guard) {
-    const auto [known, is_new] = wanted_.emplace(program_.root(id), guard);
-    if (!is_new && known->second != guard) known->second = kNoValue;
+    std::optional<ValueId>& known = wanted_[program_.root(id)];
+    known = !known || *known == guard ? guard : kNoValue;
   }
 
   /// Marks the operands of `instruction` as wanted wherever it runs and one of its results is wanted. All
@@ -72,10 +76,9 @@ class VariableUpdates {
       std::optional<ValueId> common;
       for (ValueId id : instruction.outputs) {
         const ValueId root = program_.root(id);
-        const auto found = wanted_.find(root);
         const bool is_temporary = program_.values[root].storage == Value::Storage::kTemporary;
-        if (is_temporary && found == wanted_.end()) continue;
-        const ValueId of_output = is_temporary ? found->second : kNoValue;
+        if (is_temporary && !wanted_[root]) continue;
+        const ValueId of_output = is_temporary ? *wanted_[root] : kNoValue;
         common = !common || *common == of_output ? of_output : kNoValue;
       }
       if (!common) return;
@@ -94,8 +97,8 @@ class VariableUpdates {
     }
     const ValueId guard = block_[copies[0]].guard;
     if (guard != kNoValue) {
-      const auto known = ready_.find(program_.root(guard));
-      if (known != ready_.end() && known->second >= producer) return false;
+      const size_t known = ready_[program_.root(guard)];
+      if (known != kNowhere && known >= producer) return false;
     }
     return std::all_of(copies.begin(), copies.end(), [&](size_t copy) {
       return block_[copy].guard == guard && fits(producer, block_[copy]);
@@ -112,10 +115,10 @@ class VariableUpdates {
       return false;
     }
     // Other readers may need a guarded result even where the guard does not hold.
-    if (copy.guard != kNoValue && wanted_.at(result) != copy.guard) return false;
-    const auto last = last_read_.find(variable);
-    if (last == last_read_.end() || last->second < producer) return true;
-    if (last->second > producer || !instruction.is<action::Run>()) return false;
+    if (copy.guard != kNoValue && wanted_[result] != copy.guard) return false;
+    const size_t last = last_read_[variable];
+    if (last == kNowhere || last < producer) return true;
+    if (last > producer || !instruction.is<action::Run>()) return false;
     // The producer itself reads the old value, so it must be able to overwrite exactly that operand.
     const auto position = std::find(instruction.outputs.begin(), instruction.outputs.end(), result);
     const std::optional<int> operand =
@@ -125,13 +128,16 @@ class VariableUpdates {
                          [&](ValueId id) { return program_.root(id) == variable; }) == 1;
   }
 
+  static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+
   Program& program_;
   std::vector<Instruction>& block_;
-  std::unordered_map<ValueId, size_t> last_read_;
-  /// By root: the guard under which alone the value is wanted, or kNoValue if it is always wanted.
-  std::unordered_map<ValueId, ValueId> wanted_;
-  std::unordered_map<ValueId, size_t> producer_;
-  std::unordered_map<ValueId, size_t> ready_;  ///< index of the instruction after which a value can be read
+  // By value:
+  std::vector<size_t> last_read_;
+  /// By root: the guard under which alone the value is wanted, kNoValue if it is always wanted; nothing: it is not.
+  std::vector<std::optional<ValueId>> wanted_;
+  std::vector<size_t> producer_;
+  std::vector<size_t> ready_;  ///< index of the instruction after which a value can be read
 };
 
 /// Lets results take over the memory of operands that die. Values in `fixed` must keep memory of their own.
@@ -159,7 +165,7 @@ void reuse_operands(Program& program, std::vector<Instruction>& block,
                           [&](ValueId id) { return program.root(id) == root; }) != 1) {
           continue;
         }
-        program.values[output].alias = input;
+        program.values[output].alias = root;  // not the operand itself: chains would grow with the program
         last_read[root] = std::max(last_read[root], last_read[output]);
       }
     }

@@ -78,11 +78,11 @@ class Sharing {
     });
     if (replaced_.empty()) return;
     replace_values(program_, replaced_);
-    const std::unordered_map<ValueId, int> uses = count_uses(program_);
+    const std::vector<int> uses = count_uses(program_);
     for_each_block(program_.instructions, [&](auto& block) {
       std::erase_if(block, [&](const Instruction& instruction) {
         return instruction.outputs.size() == 1 && dead_.contains(instruction.outputs[0]) &&
-               !uses.contains(instruction.outputs[0]);
+               uses[instruction.outputs[0]] == 0;
       });
     });
   }

@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -26,7 +25,7 @@ struct Product {
   ValueId own = kNoValue, result = kNoValue;
 };
 
-/// Equal for products that one product can replace.
+/// Equal for products that one product can replace, if their structure (structure_of) is equal, too.
 struct ProductKind {
   ValueId root = kNoValue;  ///< memory of the shared operand
   int64_t offset = 0;
@@ -34,7 +33,6 @@ struct ProductKind {
   bool accumulates = false;
   int layer = -1;
   Phase phase = Phase::kForward;
-  std::string structure;  ///< see structure_of
 
   friend auto operator<=>(const ProductKind&, const ProductKind&) = default;
 };
@@ -62,7 +60,7 @@ struct Places {
 
 class Stacking {
  public:
-  explicit Stacking(Program& program) : program_(program) {
+  explicit Stacking(Program& program) : program_(program), last_read_(program.values.size()) {
     for (const auto& [name, id] : program.outputs) fixed_.insert(program.root(id));
     find_last_reads(program.instructions);
   }
@@ -89,11 +87,26 @@ class Stacking {
     }
     find_places(block);
     std::unordered_set<size_t> removed;
-    for (const auto& [kind, products] : kinds) {
-      if (products.size() > 1 && can_stack(block, products)) merge(block, products, removed);
+    for (const std::vector<Product>& products : of_one_structure(block, kinds)) {
+      if (can_stack(block, products)) merge(block, products, removed);
     }
     size_t i = 0;
     std::erase_if(block, [&](const Instruction&) { return removed.contains(i++); });
+  }
+
+  /// The products that one could replace, several each.
+  std::vector<std::vector<Product>> of_one_structure(
+      const std::vector<Instruction>& block, const std::map<ProductKind, std::vector<Product>>& kinds) const {
+    std::vector<std::vector<Product>> result;
+    for (const auto& [kind, alike] : kinds) {
+      if (alike.size() == 1) continue;
+      std::map<std::string, std::vector<Product>> structures;
+      for (const Product& product : alike) structures[structure_of(block[product.place])].push_back(product);
+      for (auto& [structure, products] : structures) {
+        if (products.size() > 1) result.push_back(std::move(products));
+      }
+    }
+    return result;
   }
 
   std::optional<ProductKind> kind_of(const Instruction& instruction, size_t common) const {
@@ -103,9 +116,8 @@ class Stacking {
       return std::nullopt;
     }
     const ValueId shared = instruction.inputs[common];
-    return ProductKind{
-        program_.root(shared),        program_.offset(shared),  common, accumulates, instruction.layer,
-        instruction.provenance.phase, structure_of(instruction)};
+    return ProductKind{program_.root(shared), program_.offset(shared), common,
+                       accumulates,           instruction.layer,       instruction.provenance.phase};
   }
 
   /// Describes a contraction without the names of its dimensions.
@@ -131,9 +143,8 @@ class Stacking {
       for (ValueId id : {product.own, product.result}) {
         if (!can_be_part(id) || !roots.insert(program_.root(id)).second) return false;
       }
-      if (last_read_.at(program_.root(product.own)) != last_read_.at(program_.root(products[0].own)))
-        return false;
-      if (last_read_.at(product.result) != last_read_.at(products[0].result)) return false;
+      if (last_read_[program_.root(product.own)] != last_read_[program_.root(products[0].own)]) return false;
+      if (last_read_[product.result] != last_read_[products[0].result]) return false;
     }
     return are_known(block, products);
   }
@@ -143,7 +154,7 @@ class Stacking {
     const ValueId root = program_.root(id);
     const int64_t bytes = program_.local_bytes(root);
     return program_.values[root].storage == Value::Storage::kTemporary && !fixed_.contains(root) &&
-           last_read_.contains(root) && bytes == program_.local_bytes(id) && bytes == aligned(bytes);
+           last_read_[root] && bytes == program_.local_bytes(id) && bytes == aligned(bytes);
   }
 
   /// True if all operands have their values where the first product runs. The other factors are then made in this
@@ -159,19 +170,18 @@ class Stacking {
   }
 
   bool is_written_before(ValueId id, size_t place) const {
-    const auto found = places_.find(program_.root(id));
-    return found != places_.end() && !found->second.written.empty() && found->second.written.front() < place;
+    const std::vector<size_t>& written = places_[program_.root(id)].written;
+    return !written.empty() && written.front() < place;
   }
 
   bool is_made_between(ValueId id, size_t begin, size_t end) const {
-    const auto found = places_.find(program_.root(id));
-    if (found == places_.end()) return false;
-    const auto next = std::ranges::lower_bound(found->second.made, begin);
-    return next != found->second.made.end() && *next < end;
+    const std::vector<size_t>& made = places_[program_.root(id)].made;
+    const auto next = std::ranges::lower_bound(made, begin);
+    return next != made.end() && *next < end;
   }
 
   void find_places(const std::vector<Instruction>& block) {
-    places_.clear();
+    places_.assign(program_.values.size(), {});
     for (size_t i = 0; i < block.size(); ++i) {
       const bool is_done = block[i].is<action::Done>();
       for_each_written(block[i], [&](ValueId id) {
@@ -205,6 +215,7 @@ class Stacking {
       seen.alias = whole;
       view = program_.add_value(std::move(seen));
     }
+    places_.resize(program_.values.size());
     int64_t offset = 0;
     for (ValueId part : parts) {
       places_[whole].add(places_[program_.root(part)]);
@@ -234,9 +245,9 @@ class Stacking {
   }
 
   Program& program_;
-  std::unordered_set<ValueId> fixed_;                ///< roots of outputs, and of stacks and their parts
-  std::unordered_map<ValueId, LastRead> last_read_;  ///< by root
-  std::unordered_map<ValueId, Places> places_;       ///< places in the block in hand, by root
+  std::unordered_set<ValueId> fixed_;               ///< roots of outputs, and of stacks and their parts
+  std::vector<std::optional<LastRead>> last_read_;  ///< by root
+  std::vector<Places> places_;                      ///< places in the block in hand, by root
 };
 
 }  // namespace
