@@ -1,7 +1,6 @@
 #include "engine/runtime/arena_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <tuple>
 
@@ -13,11 +12,11 @@ namespace {
 class PlacedRegions {
  public:
   void add(const Region& region) {
-    Node node;
-    node.region = region;
-    node.priority = (nodes_.size() + 1) * 0x9E3779B97F4A7C15u;  // as good as random
-    nodes_.push_back(node);
-    const int added = static_cast<int>(nodes_.size()) - 1;
+    const int added = static_cast<int>(nodes_.size());
+    nodes_.push_back({.offset = region.offset,
+                      .bytes = region.bytes,
+                      .begin = static_cast<Moment>(region.begin),
+                      .end = static_cast<Moment>(region.end)});
     summarize(added);
     root_ = insert(root_, added);
   }
@@ -32,29 +31,32 @@ class PlacedRegions {
  private:
   static constexpr int kNone = -1;
 
+  using Moment = int32_t;  ///< small nodes: a search takes as long as it waits for memory
+
   struct Node {
-    Region region;
-    uint64_t priority = 0;
+    int64_t offset = 0, bytes = 0;  ///< of the region
+    Moment begin = 0, end = 0;
     int left = kNone, right = kNone;
     // The following fields summarize the subtree of this node, the node itself included.
+    Moment first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;
     int64_t lowest = 0, highest = 0;  ///< offsets at which it begins and ends
     int64_t gap = 0;                  ///< size of the largest gap inside it
-    int64_t first_begin = 0, last_begin = 0, first_end = 0, last_end = 0;
   };
+
+  /// As good as random.
+  static uint64_t priority(int id) { return (static_cast<uint64_t>(id) + 1) * 0x9E3779B97F4A7C15u; }
 
   void summarize(int id) {
     Node& node = nodes_[id];
-    const Region& region = node.region;
-    node.lowest = region.offset;
-    node.highest = region.offset + region.bytes;
+    node.lowest = node.offset;
+    node.highest = node.offset + node.bytes;
     node.gap = 0;
-    node.first_begin = node.last_begin = region.begin;
-    node.first_end = node.last_end = region.end;
+    node.first_begin = node.last_begin = node.begin;
+    node.first_end = node.last_end = node.end;
     for (const int child : {node.left, node.right}) {
       if (child == kNone) continue;
       const Node& below = nodes_[child];
-      const int64_t between =
-          child == node.left ? region.offset - below.highest : below.lowest - node.highest;
+      const int64_t between = child == node.left ? node.offset - below.highest : below.lowest - node.highest;
       node.gap = std::max({node.gap, below.gap, between});
       node.lowest = std::min(node.lowest, below.lowest);
       node.highest = std::max(node.highest, below.highest);
@@ -67,13 +69,13 @@ class PlacedRegions {
 
   int insert(int root, int added) {
     if (root == kNone) return added;
-    if (nodes_[added].priority > nodes_[root].priority) {
-      split(root, nodes_[added].region.offset, nodes_[added].left, nodes_[added].right);
+    if (priority(added) > priority(root)) {
+      split(root, nodes_[added].offset, nodes_[added].left, nodes_[added].right);
       summarize(added);
       return added;
     }
     Node& node = nodes_[root];
-    int& side = nodes_[added].region.offset <= node.region.offset ? node.left : node.right;
+    int& side = nodes_[added].offset <= node.offset ? node.left : node.right;
     side = insert(side, added);
     summarize(root);
     return root;
@@ -85,7 +87,7 @@ class PlacedRegions {
       return;
     }
     Node& node = nodes_[root];
-    if (node.region.offset < offset) {
+    if (node.offset < offset) {
       before = root;
       split(node.right, offset, node.right, from);
     } else {
@@ -106,9 +108,8 @@ class PlacedRegions {
       return;
     }
     pass(node.left, region, offset);
-    const Region& own = node.region;
-    const bool in_use = own.begin <= region.end && region.begin <= own.end;
-    if (in_use && own.offset < offset + region.bytes) offset = std::max(offset, own.offset + own.bytes);
+    const bool in_use = node.begin <= region.end && region.begin <= node.end;
+    if (in_use && node.offset < offset + region.bytes) offset = std::max(offset, node.offset + node.bytes);
     pass(node.right, region, offset);
   }
 
@@ -122,13 +123,16 @@ class PlacedRegions {
 class OffsetsInUse {
  public:
   void add(const Region& region) {
-    if (region.bytes > 0) kinds_[kind(region)].add(region);
+    if (region.bytes == 0) return;
+    const size_t kind = std::bit_width(static_cast<uint64_t>(region.end - region.begin));
+    if (kinds_.size() <= kind) kinds_.resize(kind + 1);
+    kinds_[kind].add(region);
   }
 
   int64_t lowest_free(const Region& region) const {
     int64_t offset = 0;
     size_t agreeing = 0;  // groups without a conflict since the offset last changed
-    for (size_t i = 0; agreeing < kinds_.size(); i = (i + 1) % kinds_.size()) {
+    for (size_t i = 0; agreeing < kinds_.size(); i = i + 1 == kinds_.size() ? 0 : i + 1) {
       const int64_t next = kinds_[i].lowest_free(region, offset);
       agreeing = next == offset ? agreeing + 1 : 0;
       offset = next;
@@ -137,11 +141,7 @@ class OffsetsInUse {
   }
 
  private:
-  static size_t kind(const Region& region) {
-    return std::bit_width(static_cast<uint64_t>(region.end - region.begin));
-  }
-
-  std::array<PlacedRegions, 64> kinds_;
+  std::vector<PlacedRegions> kinds_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-/// A memory region that is in use from moment `begin` to moment `end`, both included.
+/// A memory region that is in use from moment `begin` to moment `end`, both included. Moments are less than 2^31.
 struct Region {
   int64_t id = 0;
   int64_t bytes = 0;
