@@ -99,9 +99,10 @@ class Calibration {
   static void note(const char* what) { fmt::print(stderr, "measures {}\n", what); }
 
   DeviceOptions& result() { return hardware_.device; }
-  /// Between two uses of the same operand: it has left the caches of a core, and not the one that cores share.
+  /// Between two uses of the same operand: it has left the caches of a core, and fills its share of the one that cores
+  /// share.
   double bytes_between() {
-    const double shared = static_cast<double>(result().cache.size.value) / 2;
+    const double shared = static_cast<double>(result().cache.size.value);
     const double own = backend_.is_host() ? static_cast<double>(sysconf(_SC_LEVEL2_CACHE_SIZE)) : 0;
     return std::max(shared, 2 * own);
   }
@@ -294,7 +295,7 @@ class Calibration {
         [](Graph& graph, const Shape& shape) -> Tensors {
           const Tensor w = graph.input("w", shape), g = graph.input("g", shape), m = graph.input("m", shape),
                        v = graph.input("v", shape), rate = graph.input("rate", {});
-          return {adam_update(w, g, m, v, rate).weight};
+          return {adam_update(w, g, m, v, rate).weight, sum_of_squares(g)};  // for the norm of the gradients
         },
         true);
     kinds.collectives = collective_rates();
