@@ -50,7 +50,7 @@ enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
 enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
 
-/// What computes attention on GPUs: kernels of mtf-train, or cuDNN where it can.
+/// What computes attention on GPUs: cuDNN where it is faster, kernels of mtf-train, or cuDNN where it can.
 enum class AttentionChoice { kAuto, kOwn, kCudnn };
 
 struct RunOptions {

@@ -51,8 +51,8 @@ void describe(config::Visitor& visit, RunOptions& options) {
       "attention", options.attention,
       "on GPUs: cudnn computes attention in bfloat16 without bias, dropout and other masks than causal ones "
       "and segments of packed rows, and the kernels of mtf-train the rest; own: these compute all; auto: "
-      "cudnn "
-      "where it is installed and faster, which is without segments, if its gradient takes no more than 4 GiB",
+      "cudnn where it is installed and faster, which is without segments, if its gradient takes no more than "
+      "4 GiB",
       free_on_resume);
   visit(
       "memory_limit", options.memory_limit,

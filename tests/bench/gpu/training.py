@@ -5,6 +5,7 @@ faster. Speeds are those of the steps after them, by the clock, with batches tha
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
@@ -119,9 +120,10 @@ class Comparison:
         return {
             "seconds": last["time"] - untimed["time"], "losses": [line["loss"] for line in observed],
             "gradient_norms": [line["grad_norm"] for line in observed], "peak_bytes": last["memory_bytes"],
-            "flops_per_second": last.get("model_flops_per_second"), "planned_bytes": self.planned_bytes(),
+            "flops_per_second": last.get("model_flops_per_second"),
         }  # fmt: skip
 
+    @functools.cached_property
     def planned_bytes(self):
         """What the plan of a run says that it takes of the card."""
         return json.loads(self.mtf_train("run.mode=explain", "explain.format=json"))["memory"]["device"]["bytes"]
@@ -162,6 +164,8 @@ class Comparison:
     def add(self, side, result):
         options = self.options
         tokens = (options.steps - options.untimed) * options.batch * options.length
+        if side == OURS:
+            result["planned_bytes"] = self.planned_bytes
         self.rounds[side].append({**result, "tokens_per_second": tokens / result["seconds"]})
 
 

@@ -10,6 +10,7 @@
 #include "engine/backend/cuda/attention/attention_plan.h"
 #include "engine/backend/cuda/attention/segment_bias.h"
 #include "engine/backend/cuda/movement/transpose.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf::cuda {
 namespace {
@@ -21,11 +22,8 @@ constexpr int kMostColumns = 128, kColumnPack = 8;
 constexpr int kFewQueries = 8;
 /// The most scratch memory where the library is used because it is faster.
 constexpr size_t kMostScratch = size_t{4} << 30;
-/// The bytes of a part of scratch.
-int64_t aligned(int64_t bytes) {
-  constexpr int64_t kAlignment = 64;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+/// The alignment of parts of scratch.
+constexpr int64_t kAlignment = 64;
 
 bool is_whole(const LocalTensor& tensor, const std::string& dimension) {
   const auto axis = tensor.global.find(dimension);
@@ -118,12 +116,12 @@ class LibraryAttentionLaunches {
     if (of_view.has_segments()) {
       segment_stride_ = of_view.segment_stride();
       batch_ = of_view.batch();
-      bias_bytes_ =
-          aligned(batch_ * view.rows * bias_row(view.memory) * static_cast<int64_t>(sizeof(BFloat16)));
+      bias_bytes_ = round_up(
+          batch_ * view.rows * bias_row(view.memory) * static_cast<int64_t>(sizeof(BFloat16)), kAlignment);
     }
     const StridedAxes<2> log_sums = of_view.log_sum_axes();
     if (log_sums.empty()) return;
-    dense_bytes_ = aligned(size_of(log_sums) * static_cast<int64_t>(sizeof(float)));
+    dense_bytes_ = round_up(size_of(log_sums) * static_cast<int64_t>(sizeof(float)), kAlignment);
     reorder_ = make_reordering(log_sums, is_gradient);
   }
   size_t scratch_bytes() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/integer_division.h"
 #include "engine/core/dtype.h"
 
 namespace mtf::cuda {
@@ -36,10 +37,7 @@ struct LibraryAttentionProblem {
 };
 
 /// The entries of a bias from one query to the next.
-constexpr int64_t bias_row(int64_t memory) {
-  constexpr int64_t kPack = LibraryAttentionProblem::kBiasPack;
-  return (memory + kPack - 1) / kPack * kPack;
-}
+constexpr int64_t bias_row(int64_t memory) { return round_up(memory, LibraryAttentionProblem::kBiasPack); }
 
 /// The operands of one call. The forward pass writes `result` and `log_sums`, the gradient reads them.
 struct LibraryAttentionOperands {
