@@ -57,17 +57,6 @@ auto pack_columns_of(const PairKernels& kernels) {
   }
 }
 
-/// Cuts `rows` into panels of about equal sizes, none larger than `most`.
-Panels panels_of(int64_t rows, int64_t most) {
-  const int64_t count = ceil_divide(rows, most);
-  return {count, rows / count, rows % count};
-}
-
-/// Those of `panels` from `first` on, at most `most` of them.
-Panels some_of(const Panels& panels, int64_t first, int64_t most) {
-  return {std::min(most, panels.count - first), panels.size, std::max<int64_t>(0, panels.longer - first)};
-}
-
 template <class T>
 class BlockedProduct {
  public:
@@ -158,7 +147,7 @@ class BlockedProduct {
     Tile tile;
     tile.c_row_stride = product_.c_row_stride;
     set_depth(tile, k);
-    const Panels some = some_of(panels, first, panels_at_once_);
+    const Panels some = panels.some(first, panels_at_once_);
     const int64_t columns = range.end_column - range.column;
     const int64_t lines = ceil_divide(next.count * strip_, columns * some.count);
     float* packed_b = packed_b_ + packed_depth(k - range.k) * round_up(columns, kernels_.vector_width);
@@ -195,7 +184,7 @@ class BlockedProduct {
           for (int64_t panel = 0; panel < panels.count; ++panel) {
             const int64_t row = range.row + panels.begin(panel), rows = panels.rows(panel);
             const bool packs = column == range.column && panel % panels_at_once_ == 0;
-            set_a(tile, row, packs ? some_of(panels, panel, panels_at_once_) : Panels{}, k, packed);
+            set_a(tile, row, packs ? panels.some(panel, panels_at_once_) : Panels{}, k, packed);
             set_b(tile, range, column, k, packed_b, panel == 0, panels.count);
             next.fetch(ceil_divide(next.count, tiles--));
             multiply_tile(tile, row, rows, column);
@@ -238,7 +227,7 @@ class BlockedProduct {
     if (!is_plain_ || few_strips_ || product_.a_rows || first >= panels.count) return {};
     const int64_t row = range.row + panels.begin(first);
     const T* data = product_.a + row * product_.a_row_stride + k * inner_.a_stride;
-    const int64_t depth = depth_at(k), rows = some_of(panels, first, panels_at_once_).rows();
+    const int64_t depth = depth_at(k), rows = panels.some(first, panels_at_once_).rows();
     if (inner_.a_stride == 1) return {data, rows, product_.a_row_stride, depth};
     return {data, depth, inner_.a_stride, panels_at_once_ > 1 ? rows : 1};
   }

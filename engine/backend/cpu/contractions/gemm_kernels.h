@@ -77,17 +77,32 @@ struct Panels {
   int64_t rows() const { return begin(count); }
   int64_t rows(int64_t panel) const { return panel < longer ? size + 1 : size; }
   int64_t begin(int64_t panel) const { return panel * size + (panel < longer ? panel : longer); }
+  /// Those from `first` on, at most `most` of them.
+  Panels some(int64_t first, int64_t most) const {
+    return {most < count - first ? most : count - first, size, longer > first ? longer - first : 0};
+  }
 };
+
+/// Cuts `rows` into panels of about equal sizes, none larger than `most`.
+inline Panels panels_of(int64_t rows, int64_t most) {
+  const int64_t count = (rows + most - 1) / most;
+  return {count, rows / count, rows % count};
+}
 
 struct PairKernels;
 
 struct GemmKernels {
   using Multiply = void (*)(const Tile&);
+  using MultiplyTwo = void (*)(const Tile& first, const Tile& second);
 
   int tile_rows;
   int vector_width;  ///< a tile has one or two vectors of columns
   /// Kernels by vectors - 1 and rows - 1. For `packed`, a is [depth][rows]; for `strided`, a has any strides.
   Multiply packed[2][kMaximalTileRows], strided[2][kMaximalTileRows];
+  /// The sum of two `packed` products, which is added as one: c = (add ? c : 0) + (a * b + a of `second` * b of `second`). Of
+  /// `second` only a and b are read. Tiles have at most `two_rows` rows; 0: there are no such kernels.
+  MultiplyTwo two[2][kMaximalTileRows];
+  int two_rows;
   /// to[k * to_stride + i] = entry i of the strip at depth k. Entries up to the next whole vector are written
   /// too.
   void (*pack)(const Strip<float>&, float* to, int64_t to_stride);

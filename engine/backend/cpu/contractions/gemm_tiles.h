@@ -137,17 +137,36 @@ MTF_INLINE void save_tile(const Tile& tile, const Vector<kWidth> (&sums)[kRows][
   }
 }
 
-/// Multiplies a tile with kRows * kVectors sums in registers.
 template <int kWidth, int kRows, int kVectors, bool kPacked>
-void multiply(const Tile& tile) {
-  Vector<kWidth> sums[kRows][kVectors] = {};
-  prefetch_tile<kWidth, kRows, kVectors>(tile, tile.depth);
+MTF_INLINE void add_tile_products(const Tile& tile, Vector<kWidth> (&sums)[kRows][kVectors]) {
   if (tile.packed_b) {
     add_products_of<kWidth, kRows, kVectors, kPacked, true>(tile, sums);
   } else {
     add_products_of<kWidth, kRows, kVectors, kPacked, false>(tile, sums);
   }
+}
+
+/// Multiplies a tile with kRows * kVectors sums in registers.
+template <int kWidth, int kRows, int kVectors, bool kPacked>
+void multiply(const Tile& tile) {
+  Vector<kWidth> sums[kRows][kVectors] = {};
+  prefetch_tile<kWidth, kRows, kVectors>(tile, tile.depth);
+  add_tile_products<kWidth, kRows, kVectors, kPacked>(tile, sums);
   save_tile<kWidth>(tile, sums);
+}
+
+/// Multiplies two packed tiles with 2 * kRows * kVectors sums in registers.
+template <int kWidth, int kRows, int kVectors>
+void multiply_two(const Tile& first, const Tile& second) {
+  Vector<kWidth> sums[kRows][kVectors] = {}, more[kRows][kVectors] = {};
+  add_tile_products<kWidth, kRows, kVectors, true>(first, sums);
+  add_tile_products<kWidth, kRows, kVectors, true>(second, more);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[r][v] += more[r][v];
+  }
+  save_tile<kWidth>(first, sums);
 }
 
 /// Exchanges rows[i][j] and rows[j][i]: swaps the off-diagonal halves of ever smaller blocks.
@@ -259,13 +278,14 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
   }
 }
 
-/// A panel's rows are copied as one vector, whose surplus is overwritten by the panel's next depth. A panel that others follow
-/// has at least kWidth / 2 rows (panels have about equal sizes), so that the surplus never reaches the next one. Reading it
-/// is safe before the last depth, where the next one follows in memory.
+/// A panel's rows are copied as one vector, whose surplus is overwritten by the panel's next depths; the last ones are copied
+/// row by row, so that it never reaches the next panel. Reading it is safe before the last depth, where the next one follows in
+/// memory.
 template <int kWidth, class T>
 void pack_panels(const Strip<T>& strip, const Panels& panels, float* to) {
   const int64_t line = kLineElements * static_cast<int64_t>(sizeof(float) / sizeof(T));
-  const int64_t whole = strip.depth_stride >= kWidth ? strip.depth - 1 : 0;
+  const int64_t last = (kWidth + panels.size - 1) / panels.size - 1;  // depths that the surplus reaches
+  const int64_t whole = strip.depth_stride >= kWidth ? strip.depth - (last > 0 ? last : 1) : 0;
   for (int64_t k = 0; k < strip.depth; ++k) {
     const T* from = strip.data + k * strip.depth_stride;
     for (int64_t i = 0; i < strip.width; i += line)
@@ -331,14 +351,22 @@ constexpr void fill(GemmKernels::Multiply* by_rows, std::index_sequence<kRows...
   ((by_rows[kRows] = multiply<kWidth, kRows + 1, kVectors, kPacked>), ...);
 }
 
+template <int kWidth, int kVectors, size_t... kRows>
+constexpr void fill_two(GemmKernels::MultiplyTwo* by_rows, std::index_sequence<kRows...>) {
+  ((by_rows[kRows] = multiply_two<kWidth, kRows + 1, kVectors>), ...);
+}
+
 template <int kWidth, int kTileRows>
 constexpr GemmKernels make_kernels() {
+  // With fewer rows than these a tile waits for its additions: sets of 16 registers have no room for two products.
+  constexpr int kTwoRows = kTileRows / 2 >= 7 ? 7 : 0;
   static_assert(kTileRows <= kMaximalTileRows && kTileRows <= kWidth);
-  static_assert((kTileRows + 2) / 2 * 2 >= kWidth, "pack_panels() relies on panels of half a vector");
   GemmKernels kernels{kTileRows,
                       kWidth,
                       {},
                       {},
+                      {},
+                      kTwoRows,
                       pack<kWidth, float>,
                       pack<kWidth, BFloat16>,
                       pack_panels<kWidth, float>,
@@ -355,6 +383,8 @@ constexpr GemmKernels make_kernels() {
   fill<kWidth, 2, true>(kernels.packed[1], rows);
   fill<kWidth, 1, false>(kernels.strided[0], rows);
   fill<kWidth, 2, false>(kernels.strided[1], rows);
+  fill_two<kWidth, 1>(kernels.two[0], std::make_index_sequence<kTwoRows>());
+  fill_two<kWidth, 2>(kernels.two[1], std::make_index_sequence<kTwoRows>());
   return kernels;
 }
 
