@@ -391,3 +391,13 @@ mesh=x:2 layout=d_model:x
 END
 awk '{ total += $1; different += $2 } END { print total " texts compared, " different " differ"; exit !(total == 6000 && different * 1000 < total) }' compared ||
   fail "too many texts differ"
+
+# Where texts are split between processes, others enter a batch as some end.
+for processes in 2 3; do
+  "$(dirname "$mtf_train")/mtf-launch" -n $processes -- "$mtf_train" translate/config.yaml run.mode=infer infer.input=test.in infer.format=jsonl \
+    infer.output=entered.jsonl mesh=x:$processes layout=batch:x infer.batch_size=$((8 * processes)) 2> said || fail "$processes processes: $(cat said)"
+  "$python" compare_texts.py beam.jsonl entered.jsonl > entered || fail "other texts from $processes processes"
+  read -r total different < entered
+  [ "$total" = 300 ] && [ "$different" -le 3 ] || fail "$processes processes: $different of $total texts differ"
+  rm entered.jsonl
+done

@@ -67,6 +67,41 @@ TEST(BatchDecoder, WritesEachTextAsAlone) {
   }
 }
 
+/// Texts that enter a batch have rows that others have left, and change nothing there, in whatever order they come.
+TEST(Decoder, TextsEnterWhereOthersHaveEnded) {
+  std::vector<GivenText> given = texts_of_all_lengths(60);
+  for (const DecodeOptions& options :
+       {DecodeOptions{.beam_size = 3, .n_best = 2}, DecodeOptions{.method = GreedyMethod{}},
+        DecodeOptions{.method = SampleMethod{.samples = 2}}}) {
+    DecodeRun run(kSmallTranslator, kWords);
+    run.set_varied(0.8);
+    for (const bool is_sorted : {false, true}) {
+      if (is_sorted) std::ranges::stable_sort(given, std::ranges::greater{}, &GivenText::length);
+      std::vector<Written> alone;
+      for (const GivenText& text : given) alone.push_back(run.decode({text}, options)[0]);
+      for (const int64_t batch_size : {1, 3, 8, 24}) {
+        SCOPED_TRACE(fmt::format("batches of {}, {}", batch_size, is_sorted ? "sorted" : "not sorted"));
+        DecodeOptions all = options;
+        all.batch_size = batch_size;
+        expect_equal_texts(run.decode(given, all), alone, 0);
+      }
+    }
+  }
+}
+
+TEST(Decoder, TextsEnterWhereTextsAreSplit) {
+  const std::vector<GivenText> given = texts_of_all_lengths(50);
+  const DecodeOptions options{.beam_size = 3, .batch_size = 12};
+  std::vector<std::vector<Written>> results;
+  for (const char* mesh : {"x:1", "x:2", "x:4"}) {
+    DecodeRun run(kSmallTranslator, kWords, layouts(mesh, "batch:x"));
+    run.set_varied(0.8);
+    results.push_back(run.decode(given, options));
+  }
+  expect_equal_texts(results[1], results[0], 0);
+  expect_equal_texts(results[2], results[0], 0);
+}
+
 /// The rows of texts that leave are filled by others, which may come from other positions.
 TEST(BatchDecoder, WritesEachTextAsAloneWhereTextsAreSplit) {
   const std::vector<GivenText> given = texts_of_all_lengths(50);
@@ -159,6 +194,23 @@ TEST(FittedRows, StayInTheirPlacesWhereTheyCan) {
       EXPECT_TRUE(moved[k].to >= 0 && moved[k].to < after && places.insert(moved[k].to).second);
     }
   }
+}
+
+TEST(AddedRows, GoToFreePlacesOfTheirPartIfTheyCan) {
+  const auto moved = [](int64_t count, const std::vector<int64_t>& taken, int64_t before, int64_t after,
+                        int64_t parts) {
+    std::vector<std::pair<int64_t, int64_t>> rows;
+    for (const MovedRow& row : added_rows(count, taken, before, after, parts))
+      rows.emplace_back(row.from, row.to);
+    return rows;
+  };
+  using Rows = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(moved(2, {0, 2}, 4, 4, 1), (Rows{{0, 1}, {1, 3}}));
+  EXPECT_EQ(moved(2, {0, 2}, 2, 4, 2), (Rows{{0, 1}, {1, 3}}));
+  // The first part is full, or has fewer places than rows.
+  EXPECT_EQ(moved(4, {0, 1}, 4, 4, 2), (Rows{{2, 2}, {3, 3}}));
+  EXPECT_EQ(moved(4, {0, 1}, 4, 6, 2), (Rows{{0, 2}, {2, 3}, {3, 4}}));
+  EXPECT_EQ(moved(2, {0, 1}, 4, 6, 2), (Rows{{0, 2}, {2, 3}}));
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ class DecodeRun {
         if (some.variable(name).is_saved()) some.set(name, weights_.get(name));
       }
     });
-    return Decoder(programs, weights, options, 1).decode(texts);
+    return *Decoder(programs, weights, options, 1).decode(texts, static_cast<size_t>(options.batch_size));
   }
   void set_threads(int threads) { session_.config.run.threads.value = threads; }
   const Session& session() const { return session_; }

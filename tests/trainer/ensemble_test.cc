@@ -56,7 +56,8 @@ class EnsembleRun {
   DecodeRun& member(size_t i) { return *members_[i]; }
   std::vector<Written> decode(const DecodeOptions& options) {
     DecodePrograms programs(members_[0]->session(), ensemble_);
-    return Decoder(programs, *all_, options, 1).decode(texts_for_ensembles());
+    return *Decoder(programs, *all_, options, 1)
+                .decode(texts_for_ensembles(), static_cast<size_t>(options.batch_size));
   }
   /// Returns the log-probabilities of the first token behind the prefixes of some texts, of one member, or of
   /// the ensemble (-1).

@@ -24,7 +24,12 @@ bool are_independent(const Session& session) {
 
 DecodeShares decode_shares(const Session& session, const DecodeOptions& options, int64_t texts) {
   const int threads = static_cast<int>(kernel_threads(session));
-  if (!are_independent(session)) return {1, threads, options.batch_size};
+  if (!are_independent(session)) {
+    // The number of processes does not count: which texts share a batch, and so each bit, is the same for any.
+    const LayoutMap activation(session.layouts.mesh, session.layouts.activation);
+    const bool refills = !session.backend->is_host() || activation.splits(std::string(kBatch));
+    return {1, threads, options.batch_size, refills};
+  }
   const int64_t together = std::min(options.batch_size, texts), hypotheses = options.hypotheses();
   const int64_t decoders = std::clamp<int64_t>(together * hypotheses / kLeastHypotheses, 1, threads);
   const int64_t best = std::max<int64_t>(1, kBestHypotheses / hypotheses);
@@ -32,12 +37,13 @@ DecodeShares decode_shares(const Session& session, const DecodeOptions& options,
           std::min(std::max<int64_t>(1, options.batch_size / decoders), best)};
 }
 
-/// The batches of some texts, longest texts first, which decoders take one after the other.
+/// Some texts, longest texts first, of which decoders take one batch after the other.
 class BatchDecoder::Batches {
  public:
-  Batches(const std::vector<GivenText>& texts, int64_t batch_size, const std::function<bool()>& stop)
+  Batches(const std::vector<GivenText>& texts, const DecodeShares& shares, const std::function<bool()>& stop)
       : texts_(texts),
-        batch_size_(static_cast<size_t>(batch_size)),
+        batch_size_(static_cast<size_t>(shares.batch_size)),
+        taken_at_once_(shares.refills ? texts.size() : batch_size_),
         stop_(stop),
         order_(texts.size()),
         written_(texts.size()) {
@@ -45,13 +51,15 @@ class BatchDecoder::Batches {
     std::ranges::stable_sort(order_, std::ranges::greater{}, [&](size_t i) { return texts[i].length(); });
   }
 
-  /// Decodes batches until none is left, or until a decoder has failed or `stop` has returned true.
+  /// Decodes texts until none is left, or until a decoder has failed or `stop` has returned true.
   void decode_with(Decoder& decoder) {
     for (std::span<const size_t> batch = take(); !batch.empty(); batch = take()) {
       std::vector<GivenText> texts;
       for (const size_t i : batch) texts.push_back(texts_[i]);
-      std::vector<Written> results = decoder.decode(texts);
-      for (size_t i = 0; i < batch.size(); ++i) written_[batch[i]] = std::move(results[i]);
+      std::optional<std::vector<Written>> results =
+          decoder.decode(texts, batch_size_, [this] { return stops(); });
+      if (!results) return;
+      for (size_t i = 0; i < batch.size(); ++i) written_[batch[i]] = std::move((*results)[i]);
     }
   }
   void fail(std::exception_ptr error) {
@@ -66,19 +74,21 @@ class BatchDecoder::Batches {
   }
 
  private:
-  /// Returns the numbers of the texts of the next batch.
+  /// Returns the numbers of the next texts.
   std::span<const size_t> take() {
     const std::lock_guard lock(mutex_);
-    if (error_ || taken_ == order_.size()) return {};
-    stopped_ = stopped_ || (stop_ && stop_());
-    if (stopped_) return {};
-    const size_t begin = taken_, count = std::min(batch_size_, order_.size() - begin);
+    const size_t begin = taken_, count = std::min(taken_at_once_, order_.size() - begin);
     taken_ += count;
     return std::span(order_).subspan(begin, count);
   }
+  bool stops() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = stopped_ || (!error_ && stop_ && stop_());
+    return stopped_ || error_;
+  }
 
   const std::vector<GivenText>& texts_;
-  const size_t batch_size_;
+  const size_t batch_size_, taken_at_once_;
   const std::function<bool()>& stop_;
   std::vector<size_t> order_;  ///< numbers of the texts
   std::vector<Written> written_;
@@ -106,7 +116,7 @@ std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<Given
                                                          const std::function<bool()>& stop) {
   const Session& session = programs_.environment().session;
   const DecodeShares shares = decode_shares(session, options_, std::ssize(texts));
-  Batches batches(texts, shares.batch_size, stop);
+  Batches batches(texts, shares, stop);
   make_workers(shares);
   const auto decode = [&](Decoder& decoder) {
     try {

@@ -20,6 +20,10 @@ namespace mtf {
 struct DecodeShares {
   int decoders = 1, threads = 1;
   int64_t batch_size = 1;
+  /// Texts enter a batch as others end: where a step takes about as long for fewer texts, on a GPU, and where texts are split
+  /// between positions, of which a batch that becomes smaller moves some from process to process. Elsewhere that saves less than
+  /// reading a few texts at a time costs.
+  bool refills = false;
   /// The options of one of the decoders.
   DecodeOptions options_of(DecodeOptions all) const {
     all.batch_size = std::max<int64_t>(1, all.batch_size / decoders);

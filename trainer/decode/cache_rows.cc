@@ -76,7 +76,8 @@ struct RowBlocks {
     for (int a = axis + 1; a < from.rank(); ++a) entry *= from[a].size;
     from_bytes = from[axis].size * entry;
     to_bytes = to[axis].size * entry;
-    copied = memory && from.contains(kBeam) ? std::min(from_bytes, filled * entry) : from_bytes;
+    copied = std::min(from_bytes, to_bytes);
+    if (memory && from.contains(kBeam)) copied = std::min(copied, filled * entry);
   }
   int64_t blocks = 1;
   int64_t from_bytes = 0, to_bytes = 0;  ///< from one block to the next
@@ -135,7 +136,7 @@ class CacheMoves {
     gathers_ = !rows_stay(old, shape, variable.layout, mesh, rows);
     if (gathers_) {
       gathered_ = from.get(name_);
-      result_ = HostTensor(shape, dtype);
+      result_ = to.get(name_);
       const std::vector<int64_t> zero(static_cast<size_t>(shape.rank()));
       blocks_ = RowBlocks(old, shape, filled, size_of(dtype));
       add({{zero, old, gathered_.bytes.data()}}, {{zero, shape, result_.bytes.data()}}, rows);
@@ -240,6 +241,23 @@ std::vector<MovedRow> fitted_rows(std::span<const int64_t> rows, int64_t before,
   }
   for (const MovedRow& row : homeless) place(row.from, std::ranges::find(is_taken, false) - is_taken.begin());
   std::ranges::sort(moved, {}, &MovedRow::from);
+  return moved;
+}
+
+std::vector<MovedRow> added_rows(int64_t most, std::span<const int64_t> taken, int64_t before, int64_t after,
+                                 int64_t parts) {
+  const int64_t each_before = before / parts, each = after / parts;
+  std::vector<bool> is_taken(static_cast<size_t>(after));
+  for (const int64_t row : taken) is_taken[static_cast<size_t>(row)] = true;
+  std::vector<MovedRow> moved;
+  for (int64_t part = 0; part < parts; ++part) {
+    int64_t to = part * each;
+    for (int64_t from = part * each_before; from < (part + 1) * each_before; ++from, ++to) {
+      while (to < (part + 1) * each && is_taken[static_cast<size_t>(to)]) ++to;
+      if (to == (part + 1) * each || std::ssize(moved) == most) break;
+      moved.push_back({from, to});
+    }
+  }
   return moved;
 }
 

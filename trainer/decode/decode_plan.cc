@@ -20,11 +20,10 @@ DecodePlanner::DecodePlanner(const DecodeEnvironment& environment, const DecodeO
       options_(options),
       vocabulary_(vocabulary_sizes(environment.session.train_data->features()).at("targets")) {}
 
-size_t DecodePlanner::fitting(std::span<const GivenText> texts) const {
-  size_t longest = 1;
-  for (const GivenText& given : texts) longest = std::max(longest, given.length());
-  const size_t rows = static_cast<size_t>(options_.batch_size) * kLongText / longest;
-  return std::clamp<size_t>(rows, 1, texts.size());
+size_t DecodePlanner::fitting(size_t longest) const {
+  const size_t tokens = static_cast<size_t>(options_.batch_size) * kLongText;
+  return std::clamp<size_t>(tokens / std::max<size_t>(1, longest), 1,
+                            static_cast<size_t>(options_.batch_size));
 }
 
 int64_t DecodePlanner::limit(const GivenText& given) const {

@@ -1,7 +1,7 @@
 // Plans the decoding of a batch: the number of texts, and the sizes of the programs as the texts grow.
 //
 //   const DecodePlanner planner(environment, options);
-//   texts = texts.first(planner.fitting(texts));
+//   texts = texts.first(planner.fitting(texts.front().length()));
 //   const DecodePlan first = planner.first(texts);
 #pragma once
 
@@ -32,8 +32,8 @@ class DecodePlanner {
   /// Both arguments must outlive the planner.
   DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options);
 
-  /// Returns how many of the first texts are decoded at a time: batch_size, or fewer if texts are long.
-  size_t fitting(std::span<const GivenText> texts) const;
+  /// Returns how many texts are decoded at a time, of which the longest one has so many tokens: batch_size, or fewer.
+  size_t fitting(size_t longest) const;
   /// Returns the maximum number of tokens after the prefix. The model does not read the last one.
   int64_t limit(const GivenText& given) const;
   /// Returns the plan of the programs that read the prefixes and write the first tokens.

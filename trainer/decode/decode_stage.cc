@@ -35,16 +35,18 @@ void DecodeMemory::reserve(const Need& need) {
   workspace.scratch.at_least(scratch_bytes(need));
 }
 
-size_t DecodeStage::half_of(const DecodePlan& plan, const DecodeStage* before) {
-  if (before == nullptr) return 0;
-  return lies_within(plan, before->plan_) ? before->half_ : 1 - before->half_;
+CachePlace CachePlace::after(const DecodeStage& before, const DecodePlan& plan) {
+  if (lies_within(plan, before.plan())) return {before.half(), &before};
+  return beside(before);
 }
 
+CachePlace CachePlace::beside(const DecodeStage& stage) { return {1 - stage.half()}; }
+
 DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan,
-                         DecodeMemory& memory, const DecodeStage* before)
-    : programs_(programs), weights_(weights), plan_(plan), memory_(memory), half_(half_of(plan, before)) {
-  DecodeProgram step = programs.take_step(plan);
-  bytes_ = step.input_bytes + step.own_bytes;
+                         DecodeMemory& memory, const CachePlace& place, StageUse use)
+    : programs_(programs), weights_(weights), plan_(plan), memory_(memory), use_(use), half_(place.half) {
+  DecodeProgram program = use == StageUse::kSteps ? programs.take_step(plan) : programs.take_prefill(plan);
+  bytes_ = program.input_bytes + program.own_bytes;
   const Session& session = programs.environment().session;
   VariableStoreOptions options = variable_store_options(session, &weights);
   // Replicas can be compared only where they have the same history, so those have memory of their own.
@@ -52,11 +54,11 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
     options.session_memory = [this](DType dtype, int64_t bytes) {
       return memory_.caches(half_, dtype, bytes);
     };
-    if (before != nullptr && half_ == before->half_) options.within = before->variables_.get();
+    if (place.within != nullptr) options.within = place.within->variables_.get();
   }
-  variables_ =
-      std::make_unique<VariableStore>(*session.backend, step.program.mesh, step.program.variables, options);
-  step_ = executor(std::move(step.program));
+  variables_ = std::make_unique<VariableStore>(*session.backend, program.program.mesh,
+                                               program.program.variables, options);
+  (use == StageUse::kSteps ? step_ : prefill_) = executor(std::move(program.program));
 }
 
 std::unique_ptr<Executor> DecodeStage::executor(Program program) {

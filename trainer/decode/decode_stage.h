@@ -1,12 +1,15 @@
 // DecodeStage is the two programs of decoding for given sizes, with their key-value caches. A batch goes from stage to
-// stage as its texts grow and end.
+// stage as its texts grow and end. Texts that enter it have a stage of their own, which reads them.
 //
 //   DecodeMemory memory(session, threads);
 //   DecodeStage first(programs, weights, plan, memory);
 //   first.prefill().feed(...); first.prefill().run(0);              // fills the caches
 //   first.step().feed(...); first.step().run(0);                    // one token per hypothesis
-//   DecodeStage next(programs, weights, fewer_texts, memory, &first);
+//   DecodeStage next(programs, weights, fewer_texts, memory, CachePlace::after(first, fewer_texts));
 //   next.take(first, rows, filled);
+//   DecodeStage more(programs, weights, entering, memory, CachePlace::beside(next), StageUse::kEnters);
+//   more.prefill().feed(...); more.prefill().run(0);
+//   next.take(more, rows, filled);
 #pragma once
 
 #include <algorithm>
@@ -24,8 +27,8 @@
 
 namespace mtf {
 
-/// What the stages of a Decoder share, since one of them is in use at a time: threads, temporaries, and memory for the
-/// caches of two stages, from one of which the other takes rows.
+/// What the stages of a Decoder share, since one of them runs at a time: threads, temporaries, and memory for the caches of two
+/// stages, from one of which the other takes rows.
 struct DecodeMemory {
   DecodeMemory(const Session& session, int threads);
 
@@ -51,17 +54,35 @@ struct DecodeMemory {
   std::array<std::map<DType, SharedMemory>, 2> halves;
 };
 
+class DecodeStage;
+
+/// Where the caches of a stage lie; by default, where those of the first stage of a batch do.
+struct CachePlace {
+  size_t half = 0;                      ///< of the memory for caches
+  const DecodeStage* within = nullptr;  ///< the stage whose first rows they are
+
+  /// For a stage of these sizes that takes the rows of `before`: fewer texts stay where they are, caches of other lengths need
+  /// the other half.
+  static CachePlace after(const DecodeStage& before, const DecodePlan& plan);
+  /// For a stage whose texts enter `stage`.
+  static CachePlace beside(const DecodeStage& stage);
+};
+
+enum class StageUse {
+  kSteps,   ///< writes tokens, and reads texts for that
+  kEnters,  ///< reads texts whose rows another stage takes: has no step()
+};
+
 class DecodeStage {
  public:
   /// `programs`, `weights` and `memory` must outlive the stage; its caches are in use from take() or prefill() until those of
-  /// another stage are. `before` is the stage whose rows it takes first, null for the first stage of a batch.
+  /// another stage in this half are.
   DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan, DecodeMemory& memory,
-              const DecodeStage* before = nullptr);
+              const CachePlace& place = {}, StageUse use = StageUse::kSteps);
 
-  /// The half of the memory for caches where the caches lie of a stage of these sizes after `before`: fewer texts stay where they
-  /// are, longer caches need the other half.
-  static size_t half_of(const DecodePlan& plan, const DecodeStage* before);
   const DecodePlan& plan() const { return plan_; }
+  StageUse use() const { return use_; }
+  size_t half() const { return half_; }
   /// The bytes of memory that the stage does not share.
   int64_t bytes() const { return bytes_; }
   bool has_prefill() const { return prefill_ != nullptr; }
@@ -70,8 +91,8 @@ class DecodeStage {
   Executor& prefill();
   /// The program with the inputs `token`, `position`, and `parent` if the plan reorders.
   Executor& step() { return *step_; }
-  /// Moves cache rows here from another stage, and of hypotheses their first `filled` tokens. It must have the same
-  /// beam and inputs, and caches that are not longer.
+  /// Moves cache rows here from another stage, and of hypotheses their first `filled` tokens. It must have the same beam, and
+  /// inputs that are not shorter.
   void take(const DecodeStage& other, std::span<const MovedRow> rows, int64_t filled);
 
  private:
@@ -81,6 +102,7 @@ class DecodeStage {
   VariableStore& weights_;
   DecodePlan plan_;
   DecodeMemory& memory_;
+  StageUse use_;
   size_t half_;
   std::unique_ptr<VariableStore> variables_;
   std::unique_ptr<Executor> prefill_, step_;

@@ -7,25 +7,37 @@
 #include <variant>
 
 namespace mtf {
+namespace {
 
-/// The decoding of one batch of texts, which are the rows of the programs. Finished texts are removed when
-/// the others fit into a smaller program.
+/// Texts enter a batch when this part of its places is free: to read a few at a time costs more for each of them.
+constexpr size_t kPartThatEnters = 4;
+
+}  // namespace
+
+/// The decoding of texts, some at a time, which are the rows of the programs. Where texts have ended, others enter; when none are
+/// left to do so, the programs become smaller.
 class Decoder::Batch {
  public:
-  Batch(Decoder& decoder, std::span<const GivenText> texts)
-      : decoder_(decoder), options_(decoder.options_), plan_(decoder.planner_.first(texts)) {
-    for (const GivenText& given : texts) {
-      Row row{&given, rows_.size(), static_cast<int64_t>(given.prefix.size()), search_for(given)};
-      rows_.push_back(std::move(row));
-    }
-    results_.resize(texts.size());
-  }
+  Batch(Decoder& decoder, std::span<const GivenText> texts, size_t batch_size)
+      : decoder_(decoder),
+        options_(decoder.options_),
+        parts_(text_parts(decoder.programs_.environment())),
+        texts_(texts),
+        batch_size_(batch_size),
+        results_(texts.size()) {}
 
-  std::vector<Written> run() {
-    stage_ = &decoder_.stage(plan_, nullptr);
-    read_prefixes();
+  std::optional<std::vector<Written>> run(const std::function<bool()>& stop) {
     while (true) {
       collect_done();
+      if (const size_t count = entering(); count > 0) {
+        if (stop && stop()) return std::nullopt;
+        if (rows_.empty()) {
+          start(count);
+        } else {
+          enter(count);
+        }
+        continue;
+      }
       if (rows_.empty()) return std::move(results_);
       fit_programs();
       step();
@@ -49,26 +61,108 @@ class Decoder::Batch {
     return SampleSearch(options_.hypotheses(), limit);
   }
 
-  void read_prefixes() {
-    const DecodeSizes& sizes = plan_.sizes;
+  /// The texts that nobody has read yet.
+  std::span<const GivenText> waiting() const { return texts_.subspan(read_); }
+
+  int64_t bucket(size_t texts) const {
+    return text_bucket(static_cast<int64_t>(texts), decoder_.programs_.environment());
+  }
+
+  /// The first of the waiting texts, at most `most`, whose inputs fit into the programs.
+  size_t enterable(size_t most) const {
+    const auto some = waiting().first(std::min(most, waiting().size()));
+    const auto is_too_long = [this](const GivenText& given) {
+      return std::ssize(given.inputs) > plan_.sizes.inputs;
+    };
+    return rows_.empty() ? some.size()
+                         : static_cast<size_t>(std::ranges::find_if(some, is_too_long) - some.begin());
+  }
+
+  /// Returns how many texts are read now, before the next step.
+  size_t entering() const {
+    const size_t free = batch_size_ - rows_.size(),
+                 least = rows_.empty() ? 1 : std::max<size_t>(1, batch_size_ / kPartThatEnters);
+    if (free < std::min(least, waiting().size())) return 0;
+    size_t count = enterable(free), longest = 0;
+    for (const Row& row : rows_) longest = std::max(longest, row.given->length());
+    for (const GivenText& given : waiting().first(count)) longest = std::max(longest, given.length());
+    const size_t together = decoder_.planner_.fitting(longest);
+    count = std::min(count, together - std::min(together, rows_.size()));
+    if (count == waiting().size() || rows_.empty()) return count;
+    if (count < least) return 0;
+    // Programs for more texts than there are would compute for nothing.
+    while (static_cast<int64_t>(count) > parts_ && bucket(count) > static_cast<int64_t>(count)) --count;
+    return count;
+  }
+
+  /// Reads the first texts of a batch.
+  void start(size_t count) {
+    plan_ = decoder_.planner_.first(waiting().first(count));
+    stage_ = &decoder_.stage(plan_, nullptr);
+    for (size_t i = 0; i < count; ++i) add_row(static_cast<int64_t>(i));
+    read(*stage_, rows_);
+    plan_.sizes.prefix = 1;  // the programs of the steps do not depend on the prefix
+  }
+
+  /// Reads texts that enter the batch, in programs of their own beside it: at most `count`, but those for which there is no
+  /// place in their part.
+  void enter(size_t count) {
+    DecodePlan plan = decoder_.planner_.first(waiting().first(count)), next = plan_;
+    int64_t inputs = plan.sizes.inputs, needed = 0;
+    for (const Row& row : rows_) {
+      inputs = std::max(inputs, std::ssize(row.given->inputs));
+      needed = std::max(needed, row.position + 2);
+    }
+    next.sizes.texts = std::max(plan_.sizes.texts, bucket(rows_.size() + count));
+    if (inputs > 0) inputs = length_bucket(inputs, decoder_.planner_.longest());
+    const int64_t memory = std::max(plan.sizes.memory, decoder_.planner_.memory(needed));
+    // Caches become shorter when all of them move anyway.
+    const bool moves = inputs < plan_.sizes.inputs || memory > plan_.sizes.memory;
+    next.sizes.inputs = std::min(inputs, plan_.sizes.inputs);
+    if (moves) next.sizes.memory = memory;
+    move_to(next, needed - 1);
+
+    plan.sizes.inputs = plan_.sizes.inputs;
+    plan.sizes.memory = plan_.sizes.memory;
+    DecodeStage& stage = decoder_.entering_stage(plan, *stage_);
+    std::vector<int64_t> taken;
+    for (const Row& row : rows_) taken.push_back(row.place);
+    const std::vector<MovedRow> moved =
+        added_rows(static_cast<int64_t>(count), taken, plan.sizes.texts, plan_.sizes.texts, parts_);
+    const size_t first = rows_.size();
+    for (const MovedRow& row : moved) add_row(row.from);
+    const std::span<Row> rows = std::span(rows_).subspan(first);
+    read(stage, rows);
+    stage_->take(stage, moved, plan.sizes.prefix);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].place = moved[i].to;
+  }
+
+  /// Makes a row of the next text, at a place in the programs that read it.
+  void add_row(int64_t place) {
+    const GivenText& given = texts_[read_];
+    rows_.push_back({&given, read_++, std::ssize(given.prefix), search_for(given), place});
+  }
+
+  /// Reads the texts of `rows`, and passes what is predicted to their searches.
+  void read(DecodeStage& stage, std::span<Row> rows) {
+    const DecodeSizes& sizes = stage.plan().sizes;
     std::vector<int32_t> inputs(static_cast<size_t>(sizes.texts * sizes.inputs)),
         prefix(static_cast<size_t>(sizes.texts * sizes.prefix)), position(static_cast<size_t>(sizes.texts)),
         prompt(static_cast<size_t>(sizes.texts));
-    for (Row& row : rows_) {
-      row.place = static_cast<int64_t>(row.index);
+    for (const Row& row : rows) {
+      const auto place = static_cast<size_t>(row.place);
       std::ranges::copy(row.given->inputs, inputs.begin() + row.place * sizes.inputs);
       std::ranges::copy(row.given->prefix, prefix.begin() + row.place * sizes.prefix + 1);
-      position[row.index] = static_cast<int32_t>(row.position);
-      prompt[row.index] = static_cast<int32_t>(row.given->prompt);
+      position[place] = static_cast<int32_t>(row.position);
+      prompt[place] = static_cast<int32_t>(row.given->prompt);
     }
-    Executor& prefill = stage_->prefill();
+    Executor& prefill = stage.prefill();
     prefill.feed("inputs", inputs.data());
     prefill.feed("prefix", prefix.data());
     prefill.feed("position", position.data());
     prefill.feed("prompt", prompt.data());
     prefill.run(0);
-    advance(prefill, 1);
-    plan_.sizes.prefix = 1;  // the programs of the steps do not depend on the prefix
+    advance(prefill, 1, rows);
   }
 
   void step() {
@@ -90,7 +184,7 @@ class Decoder::Batch {
     program.feed("position", position.data());
     program.feed("parent", parent.data());
     program.run(0);
-    advance(program, sizes.beam);
+    advance(program, sizes.beam, rows_);
   }
 
   static void check_finite(float log_prob) {
@@ -100,11 +194,11 @@ class Decoder::Batch {
   }
 
   /// Passes the program's outputs to the searches. `hypotheses` is the number of hypotheses per text in them.
-  void advance(const Executor& program, int64_t hypotheses) {
-    if (plan_.answer == DecodeAnswer::kLogProbs) return draw(program.fetch("log_probs"), hypotheses);
+  void advance(const Executor& program, int64_t hypotheses, std::span<Row> rows) {
+    if (plan_.answer == DecodeAnswer::kLogProbs) return draw(program.fetch("log_probs"), hypotheses, rows);
     const HostTensor log_probs = program.fetch("log_probs"), tokens = program.fetch("tokens");
     const int64_t each = plan_.candidates;
-    for (Row& row : rows_) {
+    for (Row& row : rows) {
       const auto first = static_cast<size_t>(row.place * hypotheses * each),
                  count = static_cast<size_t>(hypotheses * each);
       const Candidates candidates{
@@ -119,11 +213,11 @@ class Decoder::Batch {
     }
   }
 
-  void draw(const HostTensor& log_probs, int64_t hypotheses) {
+  void draw(const HostTensor& log_probs, int64_t hypotheses, std::span<Row> rows) {
     const SampleMethod& method = *options_.sampling();
     const auto vocabulary = static_cast<size_t>(log_probs.shape[log_probs.shape.rank() - 1].size);
     std::vector<Draw> draws(static_cast<size_t>(method.samples));
-    for (Row& row : rows_) {
+    for (Row& row : rows) {
       for (int64_t sample = 0; sample < method.samples; ++sample) {
         const int64_t hypothesis = row.place * hypotheses + std::min(sample, hypotheses - 1);
         const uint64_t number = row.given->number * static_cast<uint64_t>(method.samples);
@@ -152,25 +246,33 @@ class Decoder::Batch {
   /// Switches to programs for the remaining texts and their current lengths, if these have other sizes.
   void fit_programs() {
     DecodePlan next = plan_;
-    next.sizes.texts = text_bucket(static_cast<int64_t>(rows_.size()), decoder_.programs_.environment());
+    if (enterable(1) == 0) next.sizes.texts = bucket(rows_.size());
     int64_t needed = 0;
     for (const Row& row : rows_) needed = std::max(needed, row.position + 2);
     if (needed > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed);
+    move_to(next, needed - 1);
+  }
+
+  /// Moves the rows to programs of other sizes; their caches have at most `filled` tokens.
+  void move_to(const DecodePlan& next, int64_t filled) {
     if (next.key() == plan_.key()) return;
     std::vector<int64_t> places;
     for (const Row& row : rows_) places.push_back(row.place);
-    const std::vector<MovedRow> moved = fitted_rows(places, plan_.sizes.texts, next.sizes.texts,
-                                                    text_parts(decoder_.programs_.environment()));
-    for (Row& row : rows_) row.place = std::ranges::lower_bound(moved, row.place, {}, &MovedRow::from)->to;
+    const std::vector<MovedRow> moved = fitted_rows(places, plan_.sizes.texts, next.sizes.texts, parts_);
+    for (Row& row : rows_) row.place = std::ranges::find(moved, row.place, &MovedRow::from)->to;
     DecodeStage& stage = decoder_.stage(next, stage_);
-    stage.take(*stage_, moved, needed - 1);
+    stage.take(*stage_, moved, filled);
     stage_ = &stage;
     plan_ = next;
   }
 
   Decoder& decoder_;
   const DecodeOptions& options_;
-  std::vector<Row> rows_;  ///< texts that are not finished
+  const int64_t parts_;  ///< into which the layout splits the texts
+  const std::span<const GivenText> texts_;
+  const size_t batch_size_;
+  size_t read_ = 0;        ///< texts that were read
+  std::vector<Row> rows_;  ///< those that are not finished
   std::vector<Written> results_;
   DecodePlan plan_;
   DecodeStage* stage_ = nullptr;
@@ -184,34 +286,43 @@ Decoder::Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeO
       memory_(programs.environment().session, threads),
       key_(random_key("sampling", static_cast<uint64_t>(programs.environment().session.config.run.seed))) {}
 
-std::vector<Written> Decoder::decode(std::span<const GivenText> texts) {
-  std::vector<Written> written;
-  while (!texts.empty()) {
-    const size_t count = planner_.fitting(texts);
-    std::ranges::move(Batch(*this, texts.first(count)).run(), std::back_inserter(written));
-    texts = texts.subspan(count);
-  }
-  return written;
+std::optional<std::vector<Written>> Decoder::decode(std::span<const GivenText> texts, size_t batch_size,
+                                                    const std::function<bool()>& stop) {
+  return Batch(*this, texts, batch_size).run(stop);
 }
 
 DecodeStage& Decoder::stage(const DecodePlan& plan, const DecodeStage* before) {
-  const DecodePlan::Key key = plan.key();
+  const CachePlace place = before != nullptr ? CachePlace::after(*before, plan) : CachePlace();
+  return stage(plan, StageUse::kSteps, place, before == nullptr, before != nullptr);
+}
+
+DecodeStage& Decoder::entering_stage(const DecodePlan& plan, const DecodeStage& running) {
+  DecodeStage& entering = stage(plan, StageUse::kEnters, CachePlace::beside(running), true, true);
+  // The batch goes on at its stage.
+  std::swap(recent_.back(), *std::ranges::find(recent_, key_of(running.plan(), StageUse::kSteps, {})));
+  return entering;
+}
+
+DecodeStage& Decoder::stage(const DecodePlan& plan, StageUse use, const CachePlace& place, bool reads,
+                            bool keeps) {
+  const StageKey key = key_of(plan, use, place);
   std::erase(recent_, key);
   const auto known = stages_.find(key);
   const bool is_new = known == stages_.end();
-  if (is_new || (before == nullptr && !known->second->has_prefill())) {
+  if (is_new || (reads && !known->second->has_prefill())) {
     DecodeMemory::Need need;
     int64_t own = 0;
     const auto add = [&](const DecodeProgram& program) {
       need.add(program);
       own += program.input_bytes + program.own_bytes;
     };
-    if (is_new) add(programs_.step(plan));
-    if (before == nullptr) add(programs_.prefill(plan));
-    make_room(own, need, DecodeStage::half_of(plan, before), before != nullptr);
+    if (is_new && use == StageUse::kSteps) add(programs_.step(plan));
+    if (reads) add(programs_.prefill(plan));
+    make_room(own, need, place.half, keeps);
     memory_.reserve(need);
   }
-  if (is_new) stages_.emplace(key, std::make_unique<DecodeStage>(programs_, weights_, plan, memory_, before));
+  if (is_new)
+    stages_.emplace(key, std::make_unique<DecodeStage>(programs_, weights_, plan, memory_, place, use));
   recent_.push_back(key);
   return *stages_.at(key);
 }
@@ -222,7 +333,7 @@ void Decoder::make_room(int64_t bytes, const DecodeMemory::Need& need, size_t ha
   const bool counts = hosting_of(session.config).processes == 1;
   const size_t used = is_latest_used ? 1 : 0,
                most = counts && memory_.grows(half, need) ? used : kept_stages(session) - 1;
-  for (const DecodePlan::Key& key : recent_) bytes += stages_.at(key)->bytes();
+  for (const StageKey& key : recent_) bytes += stages_.at(key)->bytes();
   while (recent_.size() > used && (recent_.size() > most || (counts && bytes > kKeptStageBytes))) {
     bytes -= stages_.at(recent_.front())->bytes();
     stages_.erase(recent_.front());

@@ -12,6 +12,7 @@ namespace mtf {
 /// The sizes of the longest batch: its first programs, and the length of its caches at the end.
 struct DecodingMemory::Sizes {
   DecodePlan first;
+  bool enters = false;  ///< there are more texts, which enter it
   int64_t memory = 1;
   int64_t growths = 0;  ///< how often the caches become longer
 };
@@ -49,11 +50,13 @@ DecodingMemory::Sizes DecodingMemory::sizes_of(std::span<const GivenText> texts,
   std::vector<GivenText> longest(texts.begin(), texts.end());
   std::ranges::stable_sort(longest, std::ranges::greater{}, &GivenText::length);
   longest.resize(std::min(longest.size(), static_cast<size_t>(shares.batch_size)));
-  longest.resize(planner.fitting(longest));
+  const size_t fitting = planner.fitting(longest.empty() ? 1 : longest.front().length());
+  const bool enters = fitting < longest.size() || (shares.refills && longest.size() < texts.size());
+  longest.resize(std::min(longest.size(), fitting));
   int64_t tokens = 1;
   for (const GivenText& given : longest)
     tokens = std::max(tokens, std::ssize(given.prefix) + planner.limit(given));
-  Sizes sizes{planner.first(longest)};
+  Sizes sizes{planner.first(longest), enters};
   sizes.memory = std::max(sizes.first.sizes.memory, planner.memory(tokens));
   for (int64_t memory = sizes.first.sizes.memory; memory < sizes.memory; ++sizes.growths)
     memory = std::min(planner.memory(memory + 1), sizes.memory);
@@ -72,13 +75,15 @@ DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
   const DecodeProgram& step = programs_.step(last);
   temporaries = std::max(temporaries, step.temporary_bytes);
   scratch = std::max(scratch, step.scratch_bytes);
-  // While the texts grow, rows go from one half of the memory for caches to the other. Then texts leave the batch.
-  const int64_t caches = step.cache_bytes * (sizes.growths == 0 ? 1 : 2);
+  // While the texts grow, rows go from one half of the memory for caches to the other; those that enter are read there. Then
+  // texts leave the batch.
+  const int64_t caches = step.cache_bytes * (sizes.growths == 0 && !sizes.enters ? 1 : 2);
   const Session& session = programs_.environment().session;
   int64_t stages = 0;
   for (int64_t texts = 0; texts < last.sizes.texts; ++stages)
     texts = text_bucket(texts + 1, programs_.environment());
-  stages = std::min<int64_t>(stages * (1 + sizes.growths), static_cast<int64_t>(kept_stages(session)));
+  const auto kept = static_cast<int64_t>(kept_stages(session));
+  stages = sizes.enters ? kept : std::min(stages * (1 + sizes.growths), kept);
   if (const int64_t bytes = step.input_bytes + step.own_bytes; stages * bytes > kKeptStageBytes)
     stages = std::max<int64_t>(1, kKeptStageBytes / bytes);
   inputs += stages * step.input_bytes;
@@ -118,7 +123,8 @@ void DecodingMemory::check(std::span<const GivenText> texts, const std::string& 
   const DecodeShares shares = this->shares(texts);
   const Sizes sizes = sizes_of(texts, shares);
   const DecodeSizes& first = sizes.first.sizes;
-  const Checked numbers{shares.decoders, first.texts, first.inputs, first.prefix, sizes.memory};
+  const Checked numbers{shares.decoders, first.texts,  first.inputs,
+                        first.prefix,    sizes.memory, sizes.enters ? 1 : 0};
   const auto covers = [&](const Checked& other) {
     return std::ranges::equal(numbers, other, std::ranges::less_equal{});
   };

@@ -39,8 +39,8 @@ class DecodingMemory {
 
   DecodePrograms& programs_;
   const DecodeOptions& options_;
-  /// The number of decoders, and the sizes of a batch: texts, inputs, prefix and caches.
-  using Checked = std::array<int64_t, 5>;
+  /// The number of decoders, the sizes of a batch (texts, inputs, prefix and caches), and whether texts enter it.
+  using Checked = std::array<int64_t, 6>;
   std::vector<Checked> checked_;  ///< what has passed the check
 };
 
