@@ -121,3 +121,4 @@ head -n 12 dev.en > sources
 expect_exit 0 "$mtf_train" translate.yaml train.steps="$text_steps" train.log_every=50 devices=cpu run.model_dir=texts
 check same_texts
 check same_texts infer.beam_size=4
+check same_texts infer.beam_size=4 infer.batch_size=5

@@ -25,6 +25,9 @@ constexpr const char* kSmallTranslator =
     "encoder: {num_layers: 1, block: [SelfAttention, DenseReluDense]}, "
     "decoder: {num_layers: 1, block: [SelfAttention, EncDecAttention, DenseReluDense]}}";
 
+/// Products of a GPU have other bits for other numbers of rows.
+double tolerance() { return test_backend()->is_host() ? 0 : 1e-5; }
+
 /// Texts of all lengths, whose results may be of all lengths.
 std::vector<GivenText> texts_of_all_lengths(int count) {
   std::mt19937 random(7);
@@ -60,7 +63,7 @@ TEST(BatchDecoder, WritesEachTextAsAlone) {
         BatchDecoder decoder(programs, run.weights(), all);
         for (const int again : {1, 2}) {
           SCOPED_TRACE(fmt::format("{} threads, batches of {}, pass {}", threads, batch_size, again));
-          expect_equal_texts(*decoder.decode(given), alone, 0);
+          expect_equal_texts(*decoder.decode(given), alone, tolerance());
         }
       }
     }
@@ -83,7 +86,7 @@ TEST(Decoder, TextsEnterWhereOthersHaveEnded) {
         SCOPED_TRACE(fmt::format("batches of {}, {}", batch_size, is_sorted ? "sorted" : "not sorted"));
         DecodeOptions all = options;
         all.batch_size = batch_size;
-        expect_equal_texts(run.decode(given, all), alone, 0);
+        expect_equal_texts(run.decode(given, all), alone, tolerance());
       }
     }
   }
@@ -98,8 +101,8 @@ TEST(Decoder, TextsEnterWhereTextsAreSplit) {
     run.set_varied(0.8);
     results.push_back(run.decode(given, options));
   }
-  expect_equal_texts(results[1], results[0], 0);
-  expect_equal_texts(results[2], results[0], 0);
+  expect_equal_texts(results[1], results[0], tolerance());
+  expect_equal_texts(results[2], results[0], tolerance());
 }
 
 /// The rows of texts that leave are filled by others, which may come from other positions.
@@ -113,8 +116,8 @@ TEST(BatchDecoder, WritesEachTextAsAloneWhereTextsAreSplit) {
     DecodePrograms programs(run.session());
     results.push_back(*BatchDecoder(programs, run.weights(), options).decode(given));
   }
-  expect_equal_texts(results[1], results[0], 0);
-  expect_equal_texts(results[2], results[0], 0);
+  expect_equal_texts(results[1], results[0], tolerance());
+  expect_equal_texts(results[2], results[0], tolerance());
 }
 
 /// Replicas of caches are compared bit for bit in these tests, also what no text reads.
