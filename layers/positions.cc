@@ -59,14 +59,15 @@ Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimens
   const Tensor entry = range(graph, model);
   const Tensor pair = modulo(entry, graph.constant(static_cast<double>(half), DType::kInt32));
   const Tensor frequency = exp(scalar_multiply(cast(pair, DType::kFloat32), step));
-  // As long as the rows at hand: a rule for `max_length`, which is as long as learned positions, is not
-  // meant.
-  const Dimension rows = position ? Dimension{std::string(kSinusoidLength), length.size} : length;
-  const Tensor place = cast(range(graph, rows), DType::kFloat32);
-  const Tensor angle = multiply(place, frequency, {rows, model});
+  // A table is as long as the rows at hand: a rule for `max_length`, which is as long as learned positions, is not meant. The
+  // vectors of fewer positions than it has rows need none.
+  const bool in_table = position && position.shape().size() >= length.size;
+  const Dimension rows = in_table ? Dimension{std::string(kSinusoidLength), length.size} : length;
+  const Tensor place = cast(position && !in_table ? position : range(graph, rows), DType::kFloat32);
+  const Tensor angle = multiply(place, frequency, place.shape() + model);
   const Tensor is_sine = less(entry, graph.constant(static_cast<double>(half), DType::kInt32));
-  const Tensor table = cast(where(is_sine, sin(angle), cos(angle)), context.precision().activation);
-  return position ? gather(table, position, rows.name) : table;
+  const Tensor vectors = cast(where(is_sine, sin(angle), cos(angle)), context.precision().activation);
+  return in_table ? gather(vectors, position, rows.name) : vectors;
 }
 
 }  // namespace mtf

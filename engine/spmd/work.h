@@ -45,7 +45,7 @@ constexpr FactorType factor_type(DType dtype, MatmulPrecision precision) {
 /// The extents of a contraction as a product of matrices, `batch` times; 0 where there is none.
 struct ProductExtents {
   double batch = 0, rows = 0, columns = 0, summed = 0;
-  double added = 0;  ///< further depth that takes as long as what is done with the result besides
+  double terms = 1;  ///< products of these extents that are added while their sum stays in the nearest cache
 };
 
 /// What one position does in one execution.

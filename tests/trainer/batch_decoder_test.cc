@@ -169,6 +169,19 @@ TEST(BatchDecoder, StopsAndReportsErrorsOfAnyThread) {
   EXPECT_THROW(decoder.decode(texts_of_all_lengths(100)), Error);
 }
 
+TEST(DecodePlanner, ShortCachesDoubleAndNoneIsLongerThanTheModelsTexts) {
+  const DecodeRun run(kSmallTranslator, kWords);
+  const DecodeEnvironment environment = decode_environment(run.session());
+  const DecodeOptions options{.batch_size = 64};
+  const DecodePlanner planner(environment, options);
+  std::vector<int64_t> memory;
+  for (const int64_t tokens : {1, 32, 33, 64, 65, 128, 129, 160}) memory.push_back(planner.memory(tokens));
+  EXPECT_EQ(memory, (std::vector<int64_t>{32, 32, 64, 64, 128, 128, 160, 160}));
+  std::vector<size_t> fitting;
+  for (const size_t longest : {0, 512, 513, 1024, 100000}) fitting.push_back(planner.fitting(longest));
+  EXPECT_EQ(fitting, (std::vector<size_t>{64, 64, 63, 32, 1}));
+}
+
 TEST(FittedRows, StayInTheirPlacesWhereTheyCan) {
   const auto to = [](const std::vector<int64_t>& rows, int64_t before, int64_t after, int64_t parts) {
     std::vector<int64_t> places;

@@ -82,6 +82,7 @@ TEST(LocalWork, PositionsThatShareAMatrixMultiplyTogether) {
   // The gradient is the sum of four products of a depth of 16, and its all-reduce costs nothing.
   EXPECT_EQ(gradient.calls, 1);
   EXPECT_EQ(gradient.work.product.summed, 16);
+  EXPECT_EQ(gradient.work.product.terms, 4);
   EXPECT_EQ(gradient.work.flops, 2.0 * 64 * 16 * 32);
   const LocalWork local(program, model);
   for (const Instruction& instruction : program.instructions) {

@@ -440,8 +440,16 @@ class MeasuredSum {
 LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
   Communicator& communicator = processes.communicator();
   constexpr int64_t kFew = 256, kMany = 4 << 20;
-  const double latency = MeasuredSum(backend, communicator, kFew).seconds_and_core(200).first;
-  const auto [seconds, core] = MeasuredSum(backend, communicator, kMany).seconds_and_core(31);
+  MeasuredSum few(backend, communicator, kFew), many(backend, communicator, kMany);
+  // The speed of messages changes from moment to moment: both sizes in turns, and the middle of all.
+  std::vector<double> latencies, times, cores;
+  for (int round = 0; round < 9; ++round) {
+    latencies.push_back(few.seconds_and_core(50).first);
+    const auto [seconds, core] = many.seconds_and_core(7);
+    times.push_back(seconds);
+    cores.push_back(core);
+  }
+  const double latency = median(latencies), seconds = median(times);
   const double share = 1 - 1 / static_cast<double>(processes.size());
   const double bytes = 2 * share * 4 * static_cast<double>(kMany);
   LinkOptions link;
@@ -449,7 +457,7 @@ LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
   link.name = link.inside ? "sockets within the machine" : "sockets";
   link.latency = rounded(latency / 2);
   link.bandwidth = rounded(bytes / std::max(1e-9, seconds - latency));
-  link.core = std::min(1.0, rounded(core));
+  link.core = std::min(1.0, rounded(median(cores)));
   return link;
 }
 

@@ -13,6 +13,8 @@ namespace {
 /// Kernels of the processor are cut into tasks of about so many bytes or FLOPs, which threads share.
 constexpr double kTaskBytes = 256 << 10;
 constexpr double kTaskFlops = 8 << 20, kMostFlopTasks = 32;
+/// Adding a tile to a total in L1 takes as long as multiplying this depth.
+constexpr double kDepthOfAddition = 2;
 /// Threads seldom begin together, so that the last one works so much of a task longer than the others.
 constexpr double kLateTask = 0.5;
 
@@ -101,9 +103,11 @@ double CostModel::bytes_seconds(WorkKind kind, double bytes, double cold, int ac
 
 double CostModel::product_seconds(const Work& work) const {
   const ProductRates& rates = hardware_.device.products;
+  // The sum of several terms is written once, and a tile of each is added to it.
+  const double terms = work.product.terms, summed = rates.summed / terms + (terms > 1 ? kDepthOfAddition : 0);
   const auto larger = [](double extent, double more) { return extent > 0 ? 1 + more / extent : 1; };
   const double padding = larger(work.product.rows, rates.rows) * larger(work.product.columns, rates.columns) *
-                         larger(work.product.summed, rates.summed + work.product.added);
+                         larger(work.product.summed, summed);
   return work.flops * padding / (rate(work.factors) * rates.share);
 }
 

@@ -11,9 +11,6 @@
 namespace mtf {
 namespace {
 
-/// Adding a tile to a total in L1 takes as long as multiplying this depth.
-constexpr double kDepthOfAddition = 2.5;
-
 /// True for a product of two matrices of float32.
 bool is_joinable(const Instruction& instruction, const Program& program, const Work& work) {
   return instruction.is<action::Run>() && instruction.guard == kNoValue && work.product.batch == 1 &&
@@ -93,8 +90,7 @@ void LocalWork::join_rows(const Instruction& instruction, ProcessWork& joined) c
 void LocalWork::join_terms(const Instruction& reduction, ProcessWork& joined) const {
   const int64_t totals = model_.count(computed_over(program_, reduction, model_.placement().replicates));
   const auto terms = static_cast<double>(joined.calls / totals);
-  // Each term has a depth of its own, and is added to the total.
-  joined.work.product.added = kDepthOfAddition;
+  joined.work.product.terms = terms;
   joined.work.flops *= terms;
   joined.work.bytes *= terms;
   joined.cold *= terms;
