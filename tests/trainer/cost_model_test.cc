@@ -251,6 +251,25 @@ TEST(CostModel, MessagesWithinAMachineNeedItsCores) {
                    2 * (2 * 0.125 + 2 * 300 / 200.0));
 }
 
+TEST(CostModel, MessagesWithinAMachineThatStayInItsCachesAreFaster) {
+  HardwareOptions hardware = machine();
+  hardware.links = {link({}, 200, 0)};
+  hardware.links[0].cached = 400;
+  hardware.links[0].inside = true;
+  hardware.device.cores = 4;
+  const auto seconds = [&](int64_t cache, int local) {
+    hardware.device.cache.size.value = cache;
+    return times_of_sum(hardware, "all:4", "all", 4, local)[0].network;
+  };
+  EXPECT_DOUBLE_EQ(seconds(5 * 400, 4), 2 * 300 / 400.0);
+  EXPECT_DOUBLE_EQ(seconds(5 * 400 - 1, 4), 2 * 300 / 200.0);
+  // Processes that take turns on a core share its cache.
+  hardware.device.cores = 2;
+  EXPECT_DOUBLE_EQ(seconds(5 * 400, 4), 2 * (2 * 300 / 200.0));
+  hardware.links[0].inside = false;
+  EXPECT_DOUBLE_EQ(seconds(10 * 400, 4), 2 * 300 / 200.0);
+}
+
 TEST(CostModel, SocketsKeepACoreBusyWhereAllCoresCompute) {
   HardwareOptions hardware = machine();
   hardware.links = {link({}, 200, 0)};

@@ -439,24 +439,30 @@ class MeasuredSum {
 
 LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
   Communicator& communicator = processes.communicator();
-  constexpr int64_t kFew = 256, kMany = 4 << 20;
-  MeasuredSum few(backend, communicator, kFew), many(backend, communicator, kMany);
-  // The speed of messages changes from moment to moment: both sizes in turns, and the middle of all.
-  std::vector<double> latencies, times, cores;
+  constexpr int64_t kFew = 256, kCached = 256 << 10, kMany = 4 << 20;
+  MeasuredSum few(backend, communicator, kFew), cached(backend, communicator, kCached),
+      many(backend, communicator, kMany);
+  // The speed of messages changes from moment to moment: all sizes in turns, and the middle of the rounds.
+  std::vector<double> latencies, cached_times, times, cores;
   for (int round = 0; round < 9; ++round) {
     latencies.push_back(few.seconds_and_core(50).first);
+    cached_times.push_back(cached.seconds_and_core(20).first);
     const auto [seconds, core] = many.seconds_and_core(7);
     times.push_back(seconds);
     cores.push_back(core);
   }
-  const double latency = median(latencies), seconds = median(times);
-  const double share = 1 - 1 / static_cast<double>(processes.size());
-  const double bytes = 2 * share * 4 * static_cast<double>(kMany);
+  const double latency = median(latencies);
+  const auto rate = [&](int64_t elements, const std::vector<double>& measured) {
+    const double share = 1 - 1 / static_cast<double>(processes.size());
+    return rounded(2 * share * 4 * static_cast<double>(elements) /
+                   std::max(1e-9, median(measured) - latency));
+  };
   LinkOptions link;
   link.inside = processes.launch().local_size == processes.size();
   link.name = link.inside ? "sockets within the machine" : "sockets";
   link.latency = rounded(latency / 2);
-  link.bandwidth = rounded(bytes / std::max(1e-9, seconds - latency));
+  link.bandwidth = rate(kMany, times);
+  if (link.inside) link.cached = rate(kCached, cached_times);
   link.core = std::min(1.0, rounded(median(cores)));
   return link;
 }

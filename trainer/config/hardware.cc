@@ -143,6 +143,9 @@ void describe(config::Visitor& visit, LinkOptions& options) {
   visit("processes", options.processes,
         "so many consecutive processes it joins, such as 8 for the GPUs of a machine; null: all", kCount);
   visit("bandwidth", options.bandwidth, "bytes that a process sends over it in a second", positive);
+  visit("cached", options.cached,
+        "the same for messages between processes of one machine that stay in its caches; null: as others",
+        positive);
   visit("latency", options.latency, "seconds until a message arrives", non_negative);
   visit("core", options.core, "share of a core that is busy while messages travel: 1 for sockets, 0 for RDMA",
         config::probability);

@@ -88,9 +88,11 @@ struct LinkOptions {
   std::string name;
   std::optional<int64_t> processes;  ///< consecutive processes that it joins; nothing: all
   double bandwidth = 10e9;           ///< bytes that a process sends in a second
-  double latency = 20e-6;            ///< seconds until a message arrives
-  double core = 0;                   ///< share of a core that is busy while messages travel
-  bool inside = false;               ///< between processes of one machine, which share its cores
+  /// The same for messages within a machine that stay in its caches; nothing: as others.
+  std::optional<double> cached;
+  double latency = 20e-6;  ///< seconds until a message arrives
+  double core = 0;         ///< share of a core that is busy while messages travel
+  bool inside = false;     ///< between processes of one machine, which share its cores
 };
 
 struct HardwareOptions {

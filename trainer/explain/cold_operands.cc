@@ -49,7 +49,7 @@ class Trace {
         operands_(program.values.size()),
         values_(program.values.size()),
         used_(2 * uses_in(program.instructions)),
-        cache_(static_cast<double>(model.hardware().device.cache.size.value)) {}
+        cache_(model.cache_bytes()) {}
 
   /// Executes a block twice: the second time finds what the first one has left, up to where that is no longer in the cache.
   void repeat(const std::vector<Instruction>& block) {

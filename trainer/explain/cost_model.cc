@@ -13,6 +13,8 @@ namespace {
 /// Kernels of the processor are cut into tasks of about so many bytes or FLOPs, which threads share.
 constexpr double kTaskBytes = 256 << 10;
 constexpr double kTaskFlops = 8 << 20, kMostFlopTasks = 32;
+/// A message stays in the cache if a process's share of that holds so many copies of it: its own, those of sockets and of others.
+constexpr double kCopiesOfMessage = 5;
 /// Adding a tile to a total in L1 takes as long as multiplying this depth.
 constexpr double kDepthOfAddition = 2;
 /// Threads seldom begin together, so that the last one works so much of a task longer than the others.
@@ -146,6 +148,10 @@ double CostModel::transfer(const Program& program, const Instruction& instructio
   return local_bytes(program, instruction.inputs) * copies / hardware_.device.host_link;
 }
 
+double CostModel::cache_bytes() const {
+  return static_cast<double>(hardware_.device.cache.size.value) / crowding();
+}
+
 double CostModel::crowding() const {
   if (is_gpu()) return 1;
   return std::max(
@@ -244,7 +250,7 @@ double CostModel::within_process(const Program& program, const Instruction& inst
   const double tasks = std::max(1.0, std::floor(bytes / kTaskBytes));
   const int workers = static_cast<int>(std::min<double>(threads, tasks));
   const double overhead = hardware_.device.overhead + (workers > 1 ? hardware_.device.barrier : 0);
-  const double cold = of_a_result <= static_cast<double>(hardware_.device.cache.size.value) ? 0 : bytes;
+  const double cold = of_a_result <= cache_bytes() ? 0 : bytes;
   return overhead + crowding() * bytes_seconds(WorkKind::kCollective, bytes, cold, workers) / workers;
 }
 
@@ -284,6 +290,8 @@ double CostModel::between_stages(const Program& program, const Instruction& inst
 /// Each of the other processes gets as much: those behind a link over that link.
 double CostModel::directly(const Program& program, const Instruction& instruction, const Group& group) const {
   const double bytes = sent_by_process(program, instruction, group);
+  const double message = local_bytes(program, instruction.inputs) * static_cast<double>(group.groups);
+  const bool is_cached = kCopiesOfMessage * message <= cache_bytes();
   const double phases = instruction.collective<action::AllReduce>() != nullptr ? 2 : 1;
   const double others = std::max<double>(1, static_cast<double>(group.processes - 1));
   double seconds = 0, latency = 0, met = 1;
@@ -293,7 +301,8 @@ double CostModel::directly(const Program& program, const Instruction& instructio
     const auto blocks = static_cast<double>(group.blocks[i]);
     // Within a machine it is cores that carry the messages.
     const double slower = link.inside ? crowding() : 1;
-    seconds = std::max(seconds, slower * bytes * met * (blocks - 1) / others / link.bandwidth);
+    const double rate = link.inside && is_cached ? link.cached.value_or(link.bandwidth) : link.bandwidth;
+    seconds = std::max(seconds, slower * bytes * met * (blocks - 1) / others / rate);
     latency = std::max(latency, slower * link.latency);
     met *= blocks;
   }

@@ -64,6 +64,8 @@ class CostModel {
   const Placement& placement() const { return placement_; }
   bool is_gpu() const { return hardware_.device.kind == DeviceKind::kCuda; }
 
+  /// The bytes of a core's share of the cache that are a thread's own: processes that take turns on a core share them.
+  double cache_bytes() const;
   /// Seconds that a step takes besides its instructions.
   double step_seconds() const;
   /// The seconds of one execution on one core, where `active` cores are busy and `cold` bytes are not in the cache.
