@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <random>
 #include <set>
@@ -92,32 +93,33 @@ TEST(Decoder, TextsEnterWhereOthersHaveEnded) {
   }
 }
 
-TEST(Decoder, TextsEnterWhereTextsAreSplit) {
+/// What `decode` writes with layouts that split texts must be what it writes with one position.
+void expect_same_where_texts_are_split(
+    const std::function<std::vector<Written>(DecodeRun& run, const std::vector<GivenText>& given)>& decode) {
   const std::vector<GivenText> given = texts_of_all_lengths(50);
-  const DecodeOptions options{.beam_size = 3, .batch_size = 12};
   std::vector<std::vector<Written>> results;
   for (const char* mesh : {"x:1", "x:2", "x:4"}) {
     DecodeRun run(kSmallTranslator, kWords, layouts(mesh, "batch:x"));
     run.set_varied(0.8);
-    results.push_back(run.decode(given, options));
+    results.push_back(decode(run, given));
   }
   expect_equal_texts(results[1], results[0], tolerance());
   expect_equal_texts(results[2], results[0], tolerance());
 }
 
+TEST(Decoder, TextsEnterWhereTextsAreSplit) {
+  expect_same_where_texts_are_split([](DecodeRun& run, const std::vector<GivenText>& given) {
+    return run.decode(given, {.beam_size = 3, .batch_size = 12});
+  });
+}
+
 /// The rows of texts that leave are filled by others, which may come from other positions.
 TEST(BatchDecoder, WritesEachTextAsAloneWhereTextsAreSplit) {
-  const std::vector<GivenText> given = texts_of_all_lengths(50);
   const DecodeOptions options{.beam_size = 3, .batch_size = 40};
-  std::vector<std::vector<Written>> results;
-  for (const char* mesh : {"x:1", "x:2", "x:4"}) {
-    DecodeRun run(kSmallTranslator, kWords, layouts(mesh, "batch:x"));
-    run.set_varied(0.8);
+  expect_same_where_texts_are_split([&](DecodeRun& run, const std::vector<GivenText>& given) {
     DecodePrograms programs(run.session());
-    results.push_back(*BatchDecoder(programs, run.weights(), options).decode(given));
-  }
-  expect_equal_texts(results[1], results[0], tolerance());
-  expect_equal_texts(results[2], results[0], tolerance());
+    return *BatchDecoder(programs, run.weights(), options).decode(given);
+  });
 }
 
 /// Replicas of caches are compared bit for bit in these tests, also what no text reads.

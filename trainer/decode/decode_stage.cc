@@ -44,7 +44,7 @@ CachePlace CachePlace::beside(const DecodeStage& stage) { return {1 - stage.half
 
 DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const DecodePlan& plan,
                          DecodeMemory& memory, const CachePlace& place, StageUse use)
-    : programs_(programs), weights_(weights), plan_(plan), memory_(memory), use_(use), half_(place.half) {
+    : programs_(programs), weights_(weights), plan_(plan), memory_(memory), half_(place.half) {
   DecodeProgram program = use == StageUse::kSteps ? programs.take_step(plan) : programs.take_prefill(plan);
   bytes_ = program.input_bytes + program.own_bytes;
   const Session& session = programs.environment().session;

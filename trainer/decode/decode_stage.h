@@ -81,7 +81,6 @@ class DecodeStage {
               const CachePlace& place = {}, StageUse use = StageUse::kSteps);
 
   const DecodePlan& plan() const { return plan_; }
-  StageUse use() const { return use_; }
   size_t half() const { return half_; }
   /// The bytes of memory that the stage does not share.
   int64_t bytes() const { return bytes_; }
@@ -102,7 +101,6 @@ class DecodeStage {
   VariableStore& weights_;
   DecodePlan plan_;
   DecodeMemory& memory_;
-  StageUse use_;
   size_t half_;
   std::unique_ptr<VariableStore> variables_;
   std::unique_ptr<Executor> prefill_, step_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <variant>
 
@@ -80,6 +79,7 @@ class Decoder::Batch {
 
   /// Returns how many texts are read now, before the next step.
   size_t entering() const {
+    if (waiting().empty()) return 0;
     const size_t free = batch_size_ - rows_.size(),
                  least = rows_.empty() ? 1 : std::max<size_t>(1, batch_size_ / kPartThatEnters);
     if (free < std::min(least, waiting().size())) return 0;
@@ -108,27 +108,22 @@ class Decoder::Batch {
   /// place in their part.
   void enter(size_t count) {
     DecodePlan plan = decoder_.planner_.first(waiting().first(count)), next = plan_;
-    int64_t inputs = plan.sizes.inputs, needed = 0;
-    for (const Row& row : rows_) {
-      inputs = std::max(inputs, std::ssize(row.given->inputs));
-      needed = std::max(needed, row.position + 2);
-    }
+    int64_t inputs = plan.sizes.inputs;
+    for (const Row& row : rows_) inputs = std::max(inputs, std::ssize(row.given->inputs));
     next.sizes.texts = std::max(plan_.sizes.texts, bucket(rows_.size() + count));
     if (inputs > 0) inputs = length_bucket(inputs, decoder_.planner_.longest());
-    const int64_t memory = std::max(plan.sizes.memory, decoder_.planner_.memory(needed));
+    const int64_t memory = std::max(plan.sizes.memory, decoder_.planner_.memory(needed()));
     // Caches become shorter when all of them move anyway.
     const bool moves = inputs < plan_.sizes.inputs || memory > plan_.sizes.memory;
     next.sizes.inputs = std::min(inputs, plan_.sizes.inputs);
     if (moves) next.sizes.memory = memory;
-    move_to(next, needed - 1);
+    move_to(next);
 
     plan.sizes.inputs = plan_.sizes.inputs;
     plan.sizes.memory = plan_.sizes.memory;
     DecodeStage& stage = decoder_.entering_stage(plan, *stage_);
-    std::vector<int64_t> taken;
-    for (const Row& row : rows_) taken.push_back(row.place);
     const std::vector<MovedRow> moved =
-        added_rows(static_cast<int64_t>(count), taken, plan.sizes.texts, plan_.sizes.texts, parts_);
+        added_rows(static_cast<int64_t>(count), places(), plan.sizes.texts, plan_.sizes.texts, parts_);
     const size_t first = rows_.size();
     for (const MovedRow& row : moved) add_row(row.from);
     const std::span<Row> rows = std::span(rows_).subspan(first);
@@ -247,21 +242,30 @@ class Decoder::Batch {
   void fit_programs() {
     DecodePlan next = plan_;
     if (enterable(1) == 0) next.sizes.texts = bucket(rows_.size());
-    int64_t needed = 0;
-    for (const Row& row : rows_) needed = std::max(needed, row.position + 2);
-    if (needed > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed);
-    move_to(next, needed - 1);
+    if (needed() > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed());
+    move_to(next);
   }
 
-  /// Moves the rows to programs of other sizes; their caches have at most `filled` tokens.
-  void move_to(const DecodePlan& next, int64_t filled) {
-    if (next.key() == plan_.key()) return;
+  /// The tokens that the caches must hold after the next step.
+  int64_t needed() const {
+    int64_t tokens = 0;
+    for (const Row& row : rows_) tokens = std::max(tokens, row.position + 2);
+    return tokens;
+  }
+
+  std::vector<int64_t> places() const {
     std::vector<int64_t> places;
     for (const Row& row : rows_) places.push_back(row.place);
-    const std::vector<MovedRow> moved = fitted_rows(places, plan_.sizes.texts, next.sizes.texts, parts_);
+    return places;
+  }
+
+  /// Moves the rows to programs of other sizes, unless they have these.
+  void move_to(const DecodePlan& next) {
+    if (next.key() == plan_.key()) return;
+    const std::vector<MovedRow> moved = fitted_rows(places(), plan_.sizes.texts, next.sizes.texts, parts_);
     for (Row& row : rows_) row.place = std::ranges::find(moved, row.place, &MovedRow::from)->to;
     DecodeStage& stage = decoder_.stage(next, stage_);
-    stage.take(*stage_, moved, filled);
+    stage.take(*stage_, moved, needed() - 1);
     stage_ = &stage;
     plan_ = next;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/backend/cpu/contractions/gemm_kernels.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf {
 
@@ -12,6 +13,12 @@ inline constexpr int64_t kPanelsAtOnce = 8;
 /// Strips of B that are packed in pairs at a time if its rows are contiguous: they are read in long runs.
 inline constexpr int64_t kStripsAtOnce = 8;
 inline constexpr int64_t kLine = 16;  ///< elements of a cache line
+
+/// Cuts `rows` into panels of about equal sizes, none larger than `most`.
+inline Panels panels_of(int64_t rows, int64_t most) {
+  const int64_t count = ceil_divide(rows, most);
+  return {count, rows / count, rows % count};
+}
 
 /// The block of a product that is multiplied at a time. One operand stays packed in L2; of the other, one
 /// panel or strip at a time is in L1. If B is resident, C is written row by row; if A is resident, much

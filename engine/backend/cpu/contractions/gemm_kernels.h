@@ -83,12 +83,6 @@ struct Panels {
   }
 };
 
-/// Cuts `rows` into panels of about equal sizes, none larger than `most`.
-inline Panels panels_of(int64_t rows, int64_t most) {
-  const int64_t count = (rows + most - 1) / most;
-  return {count, rows / count, rows % count};
-}
-
 struct PairKernels;
 
 struct GemmKernels {
