@@ -174,21 +174,44 @@ std::map<std::string, Values> pool_by_definition(const PoolProblem& problem, con
   return out;
 }
 
+void expect_definition(const PoolProblem& problem, bool onto, uint32_t seed, DType dtype) {
+  const auto built = pool_graph(problem, onto, seed, dtype);
+  const auto expected = pool_by_definition(problem, *built, onto);
+  const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
+  const double tolerance = dtype == DType::kFloat32 ? 1e-6 : 8e-3;
+  for (const auto& [name, values] : expected)
+    expect_close(fmt::format("{}: {} of {}", seed, name, problem.to_string()), run.outputs.at(name), values,
+                 tolerance);
+}
+
 TEST(Pool, IsWhatItsDefinitionSays) {
   std::mt19937 random(7);
   for (int i = 0; i < tries(600); ++i) {
     const bool onto = i % 3 == 0;
     const PoolProblem problem = random_problem(random, 1, onto);
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      const auto built = pool_graph(problem, onto, static_cast<uint32_t>(i), dtype);
-      const auto expected = pool_by_definition(problem, *built, onto);
-      const MeshRun run = run_on_mesh(built->graph, Layouts::single(), built->feeds);
-      const double tolerance = dtype == DType::kFloat32 ? 1e-6 : 8e-3;
-      for (const auto& [name, values] : expected)
-        expect_close(fmt::format("{}: {} of {}", i, name, problem.to_string()), run.outputs.at(name), values,
-                     tolerance);
+      expect_definition(problem, onto, static_cast<uint32_t>(i), dtype);
       if (HasFailure()) return;
     }
+  }
+}
+
+// What is too large to be computed at a time: lines, channels, both; and a vector of one window after the other.
+TEST(Pool, IsWhatItsDefinitionSaysOfLargeTensors) {
+  const Dimension rows{"rows", 3}, line{"line", 47}, channels{"channels", 1100}, few{"few", 90};
+  const auto halves = [](const Dimension& d, bool onto) {
+    const WindowOptions options{.size = 3, .stride = 2};
+    return onto ? window_onto(d, options) : window_over(d, options);
+  };
+  uint32_t seed = 0;
+  for (const bool onto : {false, true}) {
+    const Dimension flat{"flat", onto ? 4001 : 9001};
+    for (const PoolProblem& problem :
+         {PoolProblem{{rows, line, few}, {halves(rows, onto), halves(line, onto)}},
+          PoolProblem{{line, channels}, {halves(line, onto)}},
+          PoolProblem{{line, rows, few}, {halves(line, onto)}},
+          PoolProblem{{rows, flat}, {halves(flat, onto)}}})
+      expect_definition(problem, onto, seed++, DType::kFloat32);
   }
 }
 
