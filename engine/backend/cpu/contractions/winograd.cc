@@ -192,7 +192,9 @@ class WinogradFilterKernel final : public Kernel {
       : plan_(std::move(plan)), tiles_(plan_, kB), channels_(size_of(plan_.channels)) {
     columns_at_once_ = std::min(plan_.columns.size, kColumnsAtOnce);
     column_parts_ = ceil_divide(plan_.columns.size, columns_at_once_);
-    channels_at_once_ = std::min(channels_, column_parts_ > 1 ? kColumnsAtOnce : kColumnsAtOnce / 2);
+    // Each task transforms the windows of its columns: at least two tasks, but no more for that.
+    const int64_t half = std::clamp(ceil_divide(channels_, 2), kFewestChannels, kColumnsAtOnce / 2);
+    channels_at_once_ = std::min(channels_, column_parts_ > 1 ? kColumnsAtOnce : half);
     channel_parts_ = ceil_divide(channels_, channels_at_once_);
   }
 
