@@ -103,6 +103,11 @@ TEST(Convolution, IsTheSumOfItsDefinitionWhereAPartHasOneChannel) {
   expect_the_sum_of_the_definition(g, 1);
 }
 
+TEST(Convolution, IsTheSumOfItsDefinitionForImagesOfFewChannels) {
+  for (const auto& [channels, window] : {std::pair{1, 9}, {3, 3}})
+    expect_the_sum_of_the_definition(convolution_of_few_channels(channels, window), 1);
+}
+
 /// Whether a layout that splits `dimensions` leaves no sum of this output to the mesh.
 bool keeps_bits(const BuiltConvolution& built, const std::string& output,
                 const std::vector<std::string>& dimensions, const RandomConvolution& g) {

@@ -13,6 +13,8 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/optimizer_updates.h"
 #include "tests/support/evaluate_tensors.h"
+#include "tests/support/random_convolution.h"
+#include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 
 namespace mtf::testing {
@@ -106,6 +108,27 @@ INSTANTIATE_TEST_SUITE_P(Cases, EveryInstructionSet, ::testing::Range<size_t>(0,
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return std::to_string(info.param) + "_" + name;
                          });
+
+TEST(InstructionSet, ConvolutionsOfFewChannelsAreTheSameUpToRounding) {
+  if (!test_backend()->is_host()) GTEST_SKIP() << "a device does not run the processor's kernels";
+  for (const auto& [channels, window] : {std::pair{1, 3}, {1, 9}, {1, 17}, {2, 6}, {3, 3}, {3, 7}, {5, 5}}) {
+    const RandomConvolution g = convolution_of_few_channels(channels, window);
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      SCOPED_TRACE(g.to_string() + std::string(name_of(dtype)));
+      const auto built = build_convolution(g, 1, dtype);
+      const auto run = [&](InstructionSet set) {
+        WithInstructionSet used(set);
+        return run_on_mesh(built->graph, Layouts::single(), built->feeds).outputs;
+      };
+      const auto expected = run(InstructionSet::kPortable);
+      for (const InstructionSet set : available_instruction_sets()) {
+        SCOPED_TRACE(name_of(set));
+        for (const auto& [name, values] : run(set))
+          expect_up_to_rounding(values, expected.at(name), dtype == DType::kFloat32 ? 1e-5 : 2e-2);
+      }
+    }
+  }
+}
 
 TEST(InstructionSet, ChoosesTheVersionOfALoop) {
   if (!test_backend()->is_host()) GTEST_SKIP() << "a device does not run the processor's kernels";

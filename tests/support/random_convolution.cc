@@ -98,6 +98,16 @@ RandomConvolution random_convolution_in_tiles(std::mt19937& random, int64_t part
   return g;
 }
 
+RandomConvolution convolution_of_few_channels(int64_t channels, int64_t window) {
+  const Dimension rows{"rows", 11}, cols{"cols", 45}, in{"in", channels};
+  RandomConvolution g;
+  g.entries = {{"batch", 2}, rows, cols, in};
+  g.filter = {{"k0", window}, {"k1", window}, in, {"out", 20}};
+  g.windows = {window_over(rows, {.filter = "k0", .size = window}),
+               window_over(cols, {.filter = "k1", .size = window})};
+  return g;
+}
+
 EvenMesh random_mesh(std::mt19937& random) {
   const EvenMesh meshes[] = {{"a:2", 2}, {"a:4", 4}, {"a:2;b:2", 2}, {"a:3", 3}, {"a:2;b:2;c:2", 2}};
   return meshes[random() % std::size(meshes)];

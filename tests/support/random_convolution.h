@@ -30,6 +30,10 @@ RandomConvolution random_convolution(std::mt19937& random, int64_t parts);
 /// As above, but for the method of engine/backend/cpu/contractions/winograd.h: filters of 3 x 3 and many channels.
 RandomConvolution random_convolution_in_tiles(std::mt19937& random, int64_t parts);
 
+/// Windows of window x window over two small images. Over one channel neighbouring windows are neighbours in memory; rows of few
+/// channels are shorter than a vector.
+RandomConvolution convolution_of_few_channels(int64_t channels, int64_t window);
+
 /// A mesh whose dimensions all have the size `parts`.
 struct EvenMesh {
   std::string text;  ///< as for layouts()

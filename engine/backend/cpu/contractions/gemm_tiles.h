@@ -190,31 +190,65 @@ MTF_INLINE void transpose(Vector<kWidth> (&rows)[kWidth]) {
 /// How far ahead packing prefetches, in entries.
 constexpr int64_t kPrefetchedDepth = 64, kPrefetchedRows = 16;
 
-/// Packs a strip whose depth is contiguous: square blocks are transposed in registers. Entries beyond the
-/// width repeat the last one.
+/// Packs kWidth entries of a strip from `first` on, at the depths from begin to end - 1 in square blocks that are transposed in
+/// registers. Entries beyond the width repeat the last one.
+template <int kWidth, class T>
+MTF_INLINE void pack_blocks(const Strip<T>& strip, int64_t first, int64_t begin, int64_t end, float* to,
+                            int64_t to_stride) {
+  const int64_t last = (strip.width - first < kWidth ? strip.width - first : kWidth) - 1;
+  const T* from[kWidth];
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth; ++i) from[i] = strip.data + strip.offset(first + (i < last ? i : last));
+  for (int64_t k = begin; k < end; k += kWidth) {
+    Vector<kWidth> rows[kWidth];
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) {
+      load<kWidth>(from[i] + k, rows[i]);
+      __builtin_prefetch(from[i] + k + kPrefetchedDepth, 0, 2);
+    }
+    transpose<kWidth>(rows);
+#pragma GCC unroll 16
+    for (int i = 0; i < kWidth; ++i) store<kWidth>(rows[i], to + (k + i) * to_stride + first);
+  }
+}
+
+/// Packs a strip whose depth is contiguous.
 template <int kWidth, class T>
 MTF_INLINE void pack_along_depth(const Strip<T>& strip, float* to, int64_t to_stride) {
-  const int64_t whole = strip.depth / kWidth * kWidth;
-  for (int64_t first = 0; first < strip.width; first += kWidth) {
-    const int64_t last = (strip.width - first < kWidth ? strip.width - first : kWidth) - 1;
-    const T* from[kWidth];
-#pragma GCC unroll 16
-    for (int i = 0; i < kWidth; ++i) from[i] = strip.data + strip.offset(first + (i < last ? i : last));
-    for (int64_t k = 0; k < whole; k += kWidth) {
-      Vector<kWidth> rows[kWidth];
-#pragma GCC unroll 16
-      for (int i = 0; i < kWidth; ++i) {
-        load<kWidth>(from[i] + k, rows[i]);
-        __builtin_prefetch(from[i] + k + kPrefetchedDepth, 0, 2);
-      }
-      transpose<kWidth>(rows);
-#pragma GCC unroll 16
-      for (int i = 0; i < kWidth; ++i) store<kWidth>(rows[i], to + (k + i) * to_stride + first);
+  constexpr int kHalf = kWidth / 2;
+  int64_t k = strip.depth / kWidth * kWidth;
+  for (int64_t first = 0; first < strip.width; first += kWidth)
+    pack_blocks<kWidth>(strip, first, 0, k, to, to_stride);
+  if constexpr (kHalf >= 4) {
+    if (strip.depth - k >= kHalf) {
+      // The last entries come first, as what is beyond the width reaches the next depth.
+      for (int64_t first = (strip.width - 1) / kHalf * kHalf; first >= 0; first -= kHalf)
+        pack_blocks<kHalf>(strip, first, k, k + kHalf, to, to_stride);
+      k += kHalf;
     }
   }
-  for (int64_t k = whole; k < strip.depth; ++k) {
+  for (; k < strip.depth; ++k) {
     for (int64_t i = 0; i < strip.width; ++i) to[k * to_stride + i] = widen(strip.data[strip.offset(i) + k]);
     for (int64_t i = strip.width; i < to_stride; ++i) to[k * to_stride + i] = 0;
+  }
+}
+
+/// Copies neighbours in vectors, of which the last two may overlap.
+template <int kWidth, class T>
+MTF_INLINE void pack_run(const T* from, int64_t count, float* to) {
+  if (count < kWidth) {
+    if constexpr (kWidth > 4) {
+      pack_run<kWidth / 2>(from, count, to);
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] = widen(from[i]);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; i += kWidth) {
+    const int64_t at = i < count - kWidth ? i : count - kWidth;
+    Vector<kWidth> entries;
+    load<kWidth>(from + at, entries);
+    store<kWidth>(entries, to + at);
   }
 }
 
@@ -244,14 +278,22 @@ MTF_INLINE void pack_runs(const Strip<T>& strip, float* to, int64_t to_stride) {
   }
   for (; k < strip.depth; ++k, to += to_stride) {
     const T* from = strip.data + k * strip.depth_stride;
-    for (int64_t i = 0; i < strip.width; ++i) to[i] = widen(from[strip.offsets[i]]);
+    if (long_runs) {
+      for (int64_t r = 0; r < runs; ++r)
+        pack_run<kWidth>(from + strip.offsets[begin[r]], begin[r + 1] - begin[r], to + begin[r]);
+    } else {
+      for (int64_t i = 0; i < strip.width; ++i) to[i] = widen(from[strip.offsets[i]]);
+    }
     for (int64_t i = strip.width; i < to_stride; ++i) to[i] = 0;
   }
 }
 
 template <int kWidth, class T>
 void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
-  if (strip.depth_stride == 1 && !strip.places && (strip.offsets || strip.stride != 1)) {
+  // Windows over one channel are neighbours, and overlap.
+  const bool has_runs =
+      strip.offsets && strip.width > 1 && strip.offsets[1] == strip.offsets[0] + 1 && strip.depth < kWidth;
+  if (strip.depth_stride == 1 && !strip.places && (strip.offsets || strip.stride != 1) && !has_runs) {
     pack_along_depth<kWidth>(strip, to, to_stride);
     return;
   }
