@@ -78,6 +78,28 @@ TEST(Binary, BroadcastsByName) {
   }
 }
 
+// A block has several rows, and tasks begin within one.
+TEST(Binary, MeetsAVectorInShortRows) {
+  for (const int64_t size : {1, 3, 32, 100, 128, 129}) {
+    const Dimension rows{"rows", 70'000 / size + 1}, columns{"columns", size};
+    Values matrix, vector;
+    for (int64_t i = 0; i < rows.size * size; ++i) matrix.push_back(static_cast<double>(i * 7919 % 61) - 30);
+    for (int64_t i = 0; i < size; ++i) vector.push_back(static_cast<double>(i * 31 % 59) - 29);
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {  // these integers are exact in both
+      Graph graph;
+      const Tensor x = graph.input("x", {rows, columns}, dtype), v = graph.input("v", {columns}, dtype);
+      const auto results =
+          evaluate(graph, {subtract(x, v), subtract(v, x), less(v, x)}, {{"x", matrix}, {"v", vector}});
+      for (size_t i = 0; i < matrix.size(); ++i) {
+        const double a = matrix[i], b = vector[i % vector.size()];
+        ASSERT_EQ((Values{results[0][i], results[1][i], results[2][i]}),
+                  (Values{a - b, b - a, b < a ? 1.0 : 0.0}))
+            << size << " at " << i;
+      }
+    }
+  }
+}
+
 TEST(Binary, ArithmeticOfIntegers) {
   for (DType dtype : {DType::kInt32, DType::kInt64}) {
     EXPECT_THAT(values_of(floor_divide, {-3, 3, 7, -8}, {4, -4, 2, 4}, dtype), ElementsAre(-1, -1, 3, -2));
