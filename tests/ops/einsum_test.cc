@@ -212,6 +212,16 @@ TEST(Einsum, CutsLargeProducts) {
                 DType::kBFloat16, 2e-2, 2);
 }
 
+// 64 columns and 28 rows are the least that a task has.
+TEST(Einsum, CutsSmallResultsOfLongSums) {
+  const Dimension sum{"s", 2100};
+  for (const auto& [rows, columns] : {std::pair{34, 150}, {70, 60}}) {
+    const Dimension r{"r", rows}, c{"c", columns};
+    expect_einsum({{r, sum}, {sum, c}}, {r, c}, DType::kFloat32, 6e-6, 1);
+    expect_einsum({{r, sum}, {sum, c}}, {c, r}, DType::kFloat32, 6e-6, 2);
+  }
+}
+
 TEST(Einsum, CarriesTheGraphsPrecisionAndSoDoesItsGradient) {
   Graph graph;
   const Tensor x = graph.input("x", {i, j}), w = graph.input("w", {j, k});

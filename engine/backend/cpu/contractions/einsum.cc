@@ -168,6 +168,13 @@ class EinsumKernel final : public Kernel {
       column_blocks_ = across;
       row_blocks_ = down;
     }
+    if (most > 1 || loop_groups_ > 1 || wanted < 2) return;
+    // A small result of a long sum: smaller blocks rather than one thread.
+    if (columns >= 2 * kColumnUnit) {
+      column_blocks_ = 2;
+    } else if (rows >= 2 * kRowUnit) {
+      row_blocks_ = 2;
+    }
   }
 
   /// The largest rectangle that consists of the first of the blocks begin ... end - 1, which are numbered
