@@ -225,6 +225,31 @@ Tensor Convolution::wide_sum() const {
       .output();
 }
 
+bool Convolution::suits_winograd() const {
+  constexpr int64_t kFewestChannels = 16, kFewestEntries = 4;  // with which the transforms pay
+  if (windows.size() != 2 || precision == MatmulPrecision::kBFloat16) return false;
+  for (const Window& w : windows) {
+    if (w.size != 3 || w.stride != 1 || w.dilation != 1) return false;
+    if (std::min(w.entries.size, w.windows.size) < kFewestEntries) return false;
+  }
+  std::array<Shape, 3> shapes;
+  shapes[result] = outputs()[0].shape;
+  bool in_float32 = outputs()[0].dtype == DType::kFloat32;
+  for (int i = 0; i < 2; ++i) {
+    shapes[role(i)] = input(i).shape();
+    in_float32 &= input(i).dtype() == DType::kFloat32;
+  }
+  const ConvolutionClasses classes = classify(shapes, windows);
+  if (!in_float32 || classes.groups.rank() > 0 || classes.inputs.rank() != 1 || classes.outputs.rank() != 1)
+    return false;
+  const Dimension in = classes.inputs[0], out = classes.outputs[0];
+  const auto last = [&](Role role, const Dimension& d) {
+    return shapes[role].dimensions().back().name == d.name;
+  };
+  return std::min(in.size, out.size) >= kFewestChannels && last(kEntries, in) && last(kFilter, out) &&
+         last(kWindows, out);
+}
+
 Cost Convolution::cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const {
   Cost cost = Operation::cost(inputs, outputs);
   std::array<const Shape*, 3> shapes{};

@@ -58,6 +58,11 @@ class Convolution final : public OperationBase<Convolution> {
   /// Counts 2 FLOPs for each product of a window's entry with the filter, padding included.
   Cost cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const override;
 
+  /// True where processors compute it by Winograd's minimal filtering (backend/cpu/contractions/winograd.h): in float32 with
+  /// windows of 3 x 3 over enough channels, which are the last dimensions. That depends on the declared shapes alone, so
+  /// that a layout never chooses another method.
+  bool suits_winograd() const;
+
   /// The role of input `i`, and the input that has a role other than `result`.
   Role role(int i) const { return static_cast<Role>(i + (i >= result)); }
   int input_of(Role role) const { return role - (role > result); }

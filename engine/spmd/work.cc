@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/base/integer_division.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/convolution.h"
 #include "engine/ops/expert_product.h"
@@ -41,8 +42,9 @@ WorkKind kind_of(const Operation& operation, double flops) {
     return kind_of(*group->members().front(), 0);
   if (std::ranges::find(kMovements, name) != kMovements.end()) return WorkKind::kMovement;
   if (name == "fused_elementwise" || operation.elementwise_step()) return WorkKind::kElementwise;
-  const bool is_norm = name.find("norm") != std::string_view::npos || name == "moments" || name == "affine";
-  return is_norm ? WorkKind::kNorm : WorkKind::kReduction;
+  if (name.find("norm") != std::string_view::npos || name == "affine") return WorkKind::kNorm;
+  const bool is_sum = name.starts_with("reduce") || name.starts_with("window") || name == "moments";
+  return is_sum ? WorkKind::kSum : WorkKind::kReduction;
 }
 
 FactorType factors_of(const Operation& operation, DType dtype) {
@@ -60,31 +62,53 @@ FactorType factors_of(const Operation& operation, DType dtype) {
   return factor_type(dtype, precision);
 }
 
-/// The extents of a contraction of slices. Grouped products of experts have a product for each expert; windows of a
-/// convolution are rows of a matrix of patches.
+double size(const Shape& shape) { return static_cast<double>(shape.size()); }
+
+/// The number of tiles of 2 x 2 windows, or entries where these are the result.
+double winograd_tiles(const Convolution& convolution, const std::array<Shape, 3>& shapes) {
+  const bool of_entries = convolution.result == Convolution::kEntries;
+  const Shape& side = shapes[of_entries ? Convolution::kEntries : Convolution::kWindows];
+  double tiles = 1;
+  for (const Dimension& d : side) {
+    if (shapes[Convolution::kFilter].contains(d.name)) continue;
+    const bool is_window = std::ranges::any_of(
+        convolution.windows, [&](const Window& window) { return window.dimension == d.name; });
+    tiles *= static_cast<double>(is_window ? ceil_divide(d.size, 2) : d.size);
+  }
+  return tiles;
+}
+
+/// Sets the extents of a convolution of slices: windows are rows of a matrix of patches.
+void set_extents(const Convolution& convolution, const std::vector<Shape>& inputs,
+                 const std::vector<Shape>& outputs, Work& work) {
+  std::array<Shape, 3> shapes;
+  for (int role = 0; role < 3; ++role)
+    shapes[static_cast<size_t>(role)] =
+        role == convolution.result
+            ? outputs[0]
+            : inputs[static_cast<size_t>(convolution.input_of(static_cast<Convolution::Role>(role)))];
+  const ConvolutionClasses classes = classify(shapes, convolution.windows);
+  const double groups = size(classes.groups), inputs_of_group = size(classes.inputs),
+               outputs_of_group = size(classes.outputs), result = std::max(1.0, size(outputs[0]));
+  const double columns = convolution.result == Convolution::kEntries ? inputs_of_group : outputs_of_group;
+  const bool is_depthwise = classes.groups.rank() > 0 && inputs_of_group * outputs_of_group == 1;
+  work.product_kind = is_depthwise ? ProductKind::kDepthwise : ProductKind::kConvolution;
+  work.product = {groups, std::max(1.0, result / (groups * columns)), columns, work.flops / (2 * result)};
+  constexpr double kPlanes = 16;
+  if (convolution.suits_winograd())
+    work.winograd =
+        ProductExtents{kPlanes, winograd_tiles(convolution, shapes), outputs_of_group, inputs_of_group};
+}
+
+/// The extents of another contraction of slices. Grouped products of experts have a product for each expert.
 ProductExtents extents_of(const Operation& operation, const std::vector<Shape>& inputs,
                           const std::vector<Shape>& outputs, double flops) {
-  const auto size = [](const Shape& shape) { return static_cast<double>(shape.size()); };
   if (dynamic_cast<const Einsum*>(&operation) != nullptr ||
       dynamic_cast<const FusedEinsum*>(&operation) != nullptr) {
     const ContractionClasses classes = classify(inputs[0], inputs[1], outputs[0]);
     return {size(classes.batch), size(classes.rows), size(classes.columns), size(classes.summed)};
   }
   const double result = std::max(1.0, size(outputs[0]));
-  if (const auto* convolution = dynamic_cast<const Convolution*>(&operation)) {
-    std::array<Shape, 3> shapes;
-    for (int role = 0; role < 3; ++role)
-      shapes[static_cast<size_t>(role)] =
-          role == convolution->result
-              ? outputs[0]
-              : inputs[static_cast<size_t>(convolution->input_of(static_cast<Convolution::Role>(role)))];
-    const ConvolutionClasses classes = classify(shapes, convolution->windows);
-    const double groups = size(classes.groups);
-    const double columns =
-        size(convolution->result == Convolution::kEntries ? classes.inputs : classes.outputs);
-    const double rows = std::max(1.0, result / (groups * columns));
-    return {groups, rows, columns, flops / (2 * result)};
-  }
   const Shape& last = outputs[0];
   const double columns = last.rank() > 0 ? static_cast<double>(last[last.rank() - 1].size) : 1;
   double products = 1;
@@ -173,8 +197,9 @@ double bytes_of_move(const Program& program, const Instruction& instruction) {
 }  // namespace
 
 std::string_view name_of(WorkKind kind) {
-  constexpr std::array<std::string_view, kWorkKinds> names = {
-      "products", "attention", "elementwise", "norms", "reductions", "movement", "updates", "collectives"};
+  constexpr std::array<std::string_view, kWorkKinds> names = {"products", "attention",  "elementwise",
+                                                              "norms",    "reductions", "sums",
+                                                              "movement", "updates",    "collectives"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -192,7 +217,13 @@ std::optional<Work> work_of(const Program& program, const Instruction& instructi
     work.kind = kind_of(*operation, work.flops);
     if (has_flops(work.kind))
       work.factors = factors_of(*operation, program.values[instruction.inputs[0]].dtype);
-    if (work.kind == WorkKind::kProduct) work.product = extents_of(*operation, inputs, outputs, work.flops);
+    if (work.kind == WorkKind::kProduct) {
+      if (const auto* convolution = dynamic_cast<const Convolution*>(operation)) {
+        set_extents(*convolution, inputs, outputs, work);
+      } else {
+        work.product = extents_of(*operation, inputs, outputs, work.flops);
+      }
+    }
     if (work.kind == WorkKind::kAttention) {
       work.computed = computed_share(*operation, inputs);
       count_logits(*operation, inputs, work);

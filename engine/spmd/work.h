@@ -15,15 +15,16 @@ enum class WorkKind {
   kProduct,      ///< contractions: matrix products, convolutions
   kAttention,    ///< attention and its gradient
   kElementwise,  ///< each element of the result depends on one element of each operand
-  kNorm,         ///< normalizations and the moments that they use
-  kReduction,    ///< softmax, losses, sums, pools, and all that belongs to no other kind
+  kNorm,         ///< normalizations
+  kReduction,    ///< softmax, losses, and all that belongs to no other kind
+  kSum,          ///< sums and maxima along dimensions or in windows: pools, moments
   kMovement,     ///< copies, transposes, slices, lookups in tables
   kUpdate,       ///< all else in the phase of updates, norms of gradients included
   kCollective,
 };
 inline constexpr size_t kWorkKinds = static_cast<size_t>(WorkKind::kCollective) + 1;
 
-/// "products", "attention", "elementwise", "norms", "reductions", "movement", "updates", "collectives".
+/// "products", "attention", "elementwise", "norms", "reductions", "sums", "movement", "updates", "collectives".
 std::string_view name_of(WorkKind kind);
 /// True for contractions and attention, which are bound by FLOPs; the others are bound by bytes.
 constexpr bool has_flops(WorkKind kind) { return kind == WorkKind::kProduct || kind == WorkKind::kAttention; }
@@ -41,6 +42,13 @@ constexpr FactorType factor_type(DType dtype, MatmulPrecision precision) {
   if (dtype == DType::kBFloat16) return FactorType::kStoredBFloat16;
   return precision == MatmulPrecision::kTf32 ? FactorType::kTf32 : FactorType::kFloat32;
 }
+
+/// The contractions that have rates of their own.
+enum class ProductKind {
+  kMatrices,     ///< products of matrices
+  kConvolution,  ///< with windows as rows of a matrix
+  kDepthwise,    ///< each channel has a filter by itself
+};
 
 /// The extents of a contraction as a product of matrices, `batch` times; 0 where there is none.
 struct ProductExtents {
@@ -62,9 +70,12 @@ struct Work {
   double computed = 1;
   bool is_gradient = false;  ///< true for the gradient of attention
   FactorType factors = FactorType::kFloat32;
+  ProductKind product_kind = ProductKind::kMatrices;
   ProductExtents product = {};  ///< the extents of a contraction
-  double logits = 0;            ///< logits of attention
-  double queries = 0;           ///< rows of them: queries of all heads
+  /// Those of a convolution that processors compute by Winograd's minimal filtering: tiles, outputs and inputs.
+  std::optional<ProductExtents> winograd = {};
+  double logits = 0;   ///< logits of attention
+  double queries = 0;  ///< rows of them: queries of all heads
 };
 
 /// Returns the work of an instruction; nothing for a loop, whose body has the work, for a transfer and for a wait.

@@ -77,6 +77,9 @@ mistake '`simulate.stragglers.slowdown` must be at least 1' "${long[@]}" simulat
 # This machine is measured, and explained.
 expect_exit 0 "$mtf_train" run.mode=calibrate calibrate.rounds=1 calibrate.output=here.yaml run.threads=1
 expect_text "in here.yaml"
+grep -q "winograd:" here.yaml || fail "the rates of convolutions are missing: $(cat here.yaml)"
+expect_exit 0 "$mtf_train" "$models/mnist_conv.yaml" run.mode=explain hardware=here.yaml
+expect_text "predicted on"
 expect_exit 0 "$mtf_train" "${lm[@]}" hardware=here.yaml
 expect_text "predicted on"
 mtf_launch=$(dirname "$mtf_train")/mtf-launch

@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "engine/graph/gradients.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/convolution.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
@@ -116,6 +121,31 @@ TEST(CostModel, RatesDependOnTypeAndShape) {
   EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).peak_flops(product.factors), 4000);
   product.factors = FactorType::kTf32;  // not given
   EXPECT_DOUBLE_EQ(seconds(model, product), 2 * 20 * 10 * 15 / 500.0);
+}
+
+TEST(CostModel, ConvolutionsHaveRatesOfTheirOwnOnProcessors) {
+  HardwareOptions hardware = machine();
+  Work direct = work(WorkKind::kProduct, 2 * 10 * 10 * 10, 0);
+  direct.product_kind = ProductKind::kConvolution;
+  direct.product = {1, 10, 10, 10};
+  Work depthwise = direct, tiles = direct;
+  depthwise.product_kind = ProductKind::kDepthwise;
+  tiles.winograd = ProductExtents{16, 2, 10, 5};
+  const auto times = [&] {
+    const CostModel model(hardware, alone());
+    return std::vector<double>{seconds(model, direct), seconds(model, depthwise), seconds(model, tiles)};
+  };
+  EXPECT_THAT(times(), ElementsAre(2, 2, 3.2));  // as products
+  EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).least_seconds(tiles), 3.2);
+  hardware.device.convolutions = {
+      .direct = ProductRates{.share = 0.5, .rows = 10},
+      .winograd = ProductRates{.share = 0.8, .columns = 10, .summed = 5},
+      .depthwise = 0.25,
+  };
+  EXPECT_THAT(times(), ElementsAre(8, 8, 16));
+  EXPECT_DOUBLE_EQ(CostModel(hardware, alone()).least_seconds(tiles), 4);
+  hardware.device.kind = DeviceKind::kCuda;
+  EXPECT_THAT(times(), ElementsAre(2, 2, 2));
 }
 
 TEST(CostModel, AttentionHasSharesOfItsOwn) {
@@ -312,6 +342,55 @@ TEST(CostModel, CausalMasksHideWork) {
     EXPECT_DOUBLE_EQ(work.logits, 2 * 256 * 256);
     EXPECT_DOUBLE_EQ(work.queries, 2 * 256);
   }
+}
+
+/// The kinds and extents of a convolution of [batch=4, rows=9, cols=10, in] and of its gradients, by operation.
+std::map<std::string, Work> works_of_convolution(const Dimension& in, const Dimension& out, int64_t stride,
+                                                 const std::string& mesh = "",
+                                                 const std::string& layout = "") {
+  Graph graph;
+  const Dimension batch{"batch", 4}, rows{"rows", 9}, cols{"cols", 10};
+  const Tensor x = graph.input("x", {batch, rows, cols, in}),
+               filter = graph.input("filter", {{"k0", 3}, {"k1", 3}, in, out});
+  const Tensor y = convolution(x, filter,
+                               {window_over(rows, {.filter = "k0", .size = 3, .stride = stride}),
+                                window_over(cols, {.filter = "k1", .size = 3, .stride = stride})});
+  const Tensors gradient = gradients({y}, {x, filter});
+  graph.set_output("y", y);
+  graph.set_output("dx", gradient[0]);
+  graph.set_output("df", gradient[1]);
+  const Program program =
+      partition(graph, mesh.empty() ? Layouts::single()
+                                    : Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse(layout)));
+  std::map<std::string, Work> works;
+  for (const Instruction& instruction : program.instructions)
+    works[std::string(name_of(instruction))] = *work_of(program, instruction);
+  return works;
+}
+
+std::vector<double> extents(const ProductExtents& e) { return {e.batch, e.rows, e.columns, e.summed}; }
+
+TEST(CostModel, ConvolutionsAreProductsOfPatches) {
+  for (const auto& [name, expected] : std::map<std::string, std::vector<double>>{
+           {"convolution", {1, 4 * 5 * 5, 32, 9 * 3}},
+           {"convolution_filter_gradient", {1, 9 * 3, 32, 4 * 5 * 5}}}) {
+    const Work work = works_of_convolution({"in", 3}, {"out", 32}, 2).at(name);
+    EXPECT_EQ(work.product_kind, ProductKind::kConvolution);
+    EXPECT_FALSE(work.winograd);
+    EXPECT_EQ(extents(work.product), expected) << name;
+  }
+}
+
+TEST(CostModel, SmallWindowsAreProductsOfTiles) {
+  const auto works = works_of_convolution({"in", 16}, {"out", 32}, 1);
+  const auto split = works_of_convolution({"in", 16}, {"out", 32}, 1, "a:2", "batch:a");
+  for (const char* name : {"convolution", "transposed_convolution", "convolution_filter_gradient"}) {
+    ASSERT_TRUE(works.at(name).winograd) << name;
+    EXPECT_EQ(extents(*works.at(name).winograd), (std::vector<double>{16, 4 * 5 * 5, 32, 16})) << name;
+    EXPECT_EQ(extents(*split.at(name).winograd), (std::vector<double>{16, 2 * 5 * 5, 32, 16})) << name;
+    EXPECT_DOUBLE_EQ(works.at(name).flops, 2.0 * 4 * 9 * 10 * 9 * 16 * 32);
+  }
+  EXPECT_FALSE(works_of_convolution({"in", 8}, {"out", 32}, 1).at("convolution").winograd);
 }
 
 TEST(CostModel, ContractionsHaveTheExtentsOfTheirSlices) {

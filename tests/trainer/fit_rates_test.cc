@@ -23,6 +23,20 @@ TEST(FitProducts, FindsTheRatesThatMadeTheTimes) {
   EXPECT_NEAR(fitted.flops * fitted.rates.share, 50e9, 1e9);
 }
 
+TEST(FitProducts, NothingIsFasterThanAKnownPeak) {
+  std::vector<MeasuredProduct> products;
+  for (const double m : {32, 256, 2048}) {
+    for (const double n : {64, 1024}) products.push_back({m, n, 256, 2 * (m + 8) * n * 256 / 50e9});
+  }
+  const FittedProducts known = fit_products(products, 100e9);
+  EXPECT_EQ(known.flops, 100e9);
+  EXPECT_NEAR(known.rates.share, 0.5, 0.02);
+  EXPECT_NEAR(known.rates.rows, 8, 1);
+  const FittedProducts slow = fit_products(products, 40e9);
+  EXPECT_EQ(slow.flops, 40e9);
+  EXPECT_DOUBLE_EQ(slow.rates.share, 1);
+}
+
 TEST(FitProducts, OneDisturbedMeasurementChangesLittle) {
   std::vector<MeasuredProduct> products;
   for (const double m : {32, 256, 2048}) {

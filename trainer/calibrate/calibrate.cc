@@ -9,10 +9,10 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <limits>
 
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
+#include "engine/base/integer_division.h"
 #include "engine/base/median.h"
 #include "engine/base/seconds_since.h"
 #include "engine/config/load.h"
@@ -21,8 +21,10 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/moments.h"
 #include "engine/ops/normalization.h"
 #include "engine/ops/optimizer_updates.h"
+#include "engine/ops/pool.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/transpose.h"
@@ -31,7 +33,10 @@
 #include "engine/runtime/thread_pool.h"
 #include "engine/spmd/partition/partition.h"
 #include "trainer/calibrate/fit_rates.h"
+#include "trainer/calibrate/measure_convolutions.h"
 #include "trainer/calibrate/measured_kernel.h"
+#include "trainer/calibrate/rounded.h"
+#include "trainer/calibrate/timed_products.h"
 #include "trainer/config/cores.h"
 #include "trainer/config/devices.h"
 
@@ -69,9 +74,6 @@ int64_t last_cache_bytes() {
   return bytes;
 }
 
-/// A number with three digits: no measurement is more precise.
-double rounded(double value) { return value > 0 ? std::stod(fmt::format("{:.3g}", value)) : 0; }
-
 /// Which factors are stored with the summed dimension at the other place than in [rows, summed] and [summed, columns].
 struct Transposed {
   bool a = false, b = false;
@@ -90,6 +92,14 @@ class Calibration {
     note("memory");
     measure_memory();
     measure_exposure();
+    if (backend_.is_host()) {
+      note("convolutions");
+      result().convolutions = measure_convolutions(backend_, {.rounds = rounds_,
+                                                              .peak = result().flops.float32,
+                                                              .bandwidth = result().bandwidth,
+                                                              .bytes_between = bytes_between(),
+                                                              .bytes_until_cold = bytes_until_cold()});
+    }
     note("overheads");
     measure_overheads();
     return hardware_;
@@ -127,12 +137,6 @@ class Calibration {
     device.cache.size = {std::clamp<int64_t>(last_cache_bytes() / cores, 1 << 20, 64 << 20)};
   }
 
-  /// A product of matrices, and the least time so far.
-  struct TimedProduct {
-    MeasuredProduct product;
-    std::unique_ptr<MeasuredKernel> kernel;
-  };
-
   void measure_products() {
     std::vector<TimedProduct> products;
     for (const double m : {32, 256, 2048}) {
@@ -144,16 +148,7 @@ class Calibration {
       }
     }
     products.push_back(product(1024, 256, 2048, DType::kFloat32, {.a = true}));
-    // What disturbs one round disturbs neighbours in it, and not the same ones in the next.
-    std::vector<MeasuredProduct> measured;
-    for (int round = 0; round < rounds_; ++round) {
-      measured.clear();
-      for (TimedProduct& timed : products) {
-        timed.product.seconds = std::min(timed.product.seconds, timed.kernel->seconds(1));
-        measured.push_back(timed.product);
-      }
-    }
-    const FittedProducts fitted = fit_products(measured);
+    const FittedProducts fitted = fit_products(timed_in_turns(products, rounds_));
     DeviceOptions& device = result();
     device.flops.float32 = rounded(fitted.flops);
     device.products = fitted.rates;
@@ -182,18 +177,7 @@ class Calibration {
     add(2048, 256, 1024);
     add(2048, 256, 256, {.b = true});
     add(256, 1024, 2048, {.a = true});
-    for (int round = 0; round < 2 * rounds_; ++round) {
-      for (std::vector<TimedProduct>* products : {&warm, &cold}) {
-        for (TimedProduct& timed : *products)
-          timed.product.seconds = std::min(timed.product.seconds, timed.kernel->seconds(1));
-      }
-    }
-    double more = 0, bytes = 0;
-    for (size_t i = 0; i < warm.size(); ++i) {
-      more += cold[i].product.seconds - warm[i].product.seconds;
-      bytes += cold[i].kernel->bytes();
-    }
-    result().products.exposed = rounded(std::clamp(more / (bytes / result().bandwidth), 0.0, 1.0));
+    result().products.exposed = rounded(exposed_share(warm, cold, result().bandwidth, rounds_));
   }
 
   TimedProduct product(double m, double n, double k, DType dtype, Transposed transposed = {},
@@ -207,7 +191,7 @@ class Calibration {
                  b = graph.input("b", transposed.b ? Shape{columns, summed} : Shape{summed, columns}, dtype);
     einsum({a, b}, {rows, columns});
     const auto contraction = std::ranges::find(graph.root(), "einsum", &Operation::name);
-    return {{m, n, k, std::numeric_limits<double>::infinity()},
+    return {{m, n, k},
             std::make_unique<MeasuredKernel>(**contraction, backend_,
                                              bytes_between.value_or(this->bytes_between()))};
   }
@@ -286,6 +270,14 @@ class Calibration {
       const Tensor x = graph.input("x", shape), ids = graph.input("ids", {shape[0]}, DType::kInt32);
       const CrossEntropy loss = softmax_cross_entropy(x, ids, "columns");
       return {loss.loss, gradients({loss.loss}, {x})[0]};
+    });
+    constexpr int64_t kWidth = 32;
+    kinds.sums = rates([](Graph& graph, const Shape& shape) -> Tensors {
+      const Dimension blocks{"rows", ceil_divide(shape[0].size, kWidth)}, width{"width", kWidth};
+      const Tensor x = graph.input("x", shape), image = graph.input("image", {blocks, width, shape[1]});
+      const Tensor y = window_max(image, {window_over(width, {.size = 2, .stride = 2})});
+      return {reduce_sum(x, Shape{shape[1]}), moments(x, x, Shape{shape[1]}).sum, y,
+              gradients({y}, {image})[0]};
     });
     kinds.movement = rates([](Graph& graph, const Shape& shape) -> Tensors {
       const Tensor x = graph.input("x", shape);

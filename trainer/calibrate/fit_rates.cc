@@ -13,48 +13,45 @@ struct Fit {
   double error = std::numeric_limits<double>::infinity();
 };
 
-/// `logs`: the logarithms of the factors of single times.
-Fit middle(std::vector<double> logs) {
+/// `logs`: the logarithms of the factors of single times; the factor is at least exp(`least`).
+Fit middle(std::vector<double> logs, double least) {
   const auto half = logs.begin() + static_cast<ptrdiff_t>(logs.size() / 2);
   std::nth_element(logs.begin(), half, logs.end());
-  Fit fit{*half, 0};
+  Fit fit{std::max(*half, least), 0};
   for (const double log : logs)
     fit.error += std::abs(log - fit.log_factor) / static_cast<double>(logs.size());
   return fit;
 }
 
-Fit fit_with(const std::vector<MeasuredProduct>& products, const ProductRates& rates) {
+/// No time is less than at `peak` FLOPs in a second.
+Fit fit_with(const std::vector<MeasuredProduct>& products, const ProductRates& rates, double peak) {
   std::vector<double> logs;
   for (const MeasuredProduct& p : products) {
     const double flops = 2 * (p.rows + rates.rows) * (p.columns + rates.columns) * (p.summed + rates.summed);
     logs.push_back(std::log(p.seconds / flops));
   }
-  return middle(std::move(logs));
+  return middle(std::move(logs), -std::log(peak));
 }
 
-/// The fit of the share of forward or backward passes.
+/// The fit of 1 / the share of forward or backward passes; no share is above 1.
 Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, const AttentionRates& rates,
               bool is_gradient) {
   std::vector<double> logs;
   for (const MeasuredAttention& a : attentions) {
     if (a.is_gradient == is_gradient)
       logs.push_back(
-          std::log((a.flops + rates.softmax * a.logits + rates.query * a.queries) / (peak * a.seconds)));
+          std::log(peak * a.seconds / (a.flops + rates.softmax * a.logits + rates.query * a.queries)));
   }
-  if (logs.empty()) return {};
-  Fit fit = middle(logs);
-  if (fit.log_factor <= 0) return fit;
-  fit = {0, 0};  // no share is above 1
-  for (const double log : logs) fit.error += std::abs(log) / static_cast<double>(logs.size());
-  return fit;
+  return logs.empty() ? Fit{} : middle(std::move(logs), 0);
 }
 
 }  // namespace
 
-FittedProducts fit_products(const std::vector<MeasuredProduct>& products) {
+FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak) {
   constexpr double kLargest = 64, kFinest = 0.25;
   FittedProducts result;
-  Fit best = fit_with(products, result.rates);
+  const double most = peak.value_or(std::numeric_limits<double>::infinity());
+  Fit best = fit_with(products, result.rates, most);
   // Each of the three is moved by steps that become smaller, as long as that helps.
   for (double step = kLargest / 4; step >= kFinest;) {
     bool is_better = false;
@@ -63,7 +60,7 @@ FittedProducts fit_products(const std::vector<MeasuredProduct>& products) {
       for (const double change : {step, -step}) {
         ProductRates tried = result.rates;
         tried.*member = std::clamp(tried.*member + change, 0.0, kLargest);
-        const Fit fit = fit_with(products, tried);
+        const Fit fit = fit_with(products, tried, most);
         if (fit.error + 1e-9 >= best.error) continue;
         best = fit;
         result.rates = tried;
@@ -73,9 +70,10 @@ FittedProducts fit_products(const std::vector<MeasuredProduct>& products) {
     if (!is_better) step /= 2;
   }
   const double fitted = std::exp(-best.log_factor);
-  result.flops = fitted;
-  for (const MeasuredProduct& p : products)
-    result.flops = std::max(result.flops, 2 * p.rows * p.columns * p.summed / p.seconds);
+  result.flops = peak.value_or(fitted);
+  for (const MeasuredProduct& p : products) {
+    if (!peak) result.flops = std::max(result.flops, 2 * p.rows * p.columns * p.summed / p.seconds);
+  }
   result.rates.share = fitted / result.flops;
   return result;
 }
@@ -89,8 +87,8 @@ AttentionRates fit_attention(const std::vector<MeasuredAttention>& attentions, d
       AttentionRates tried{.softmax = softmax, .query = query};
       const Fit forward = fit_share(attentions, peak, tried, false),
                 backward = fit_share(attentions, peak, tried, true);
-      tried.forward = std::exp(forward.log_factor);
-      tried.backward = std::exp(backward.log_factor);
+      tried.forward = std::exp(-forward.log_factor);
+      tried.backward = std::exp(-backward.log_factor);
       if (forward.error + backward.error >= least) continue;
       least = forward.error + backward.error;
       result = tried;

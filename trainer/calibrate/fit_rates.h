@@ -1,6 +1,7 @@
 // Fits rates of the cost model to measured times.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "trainer/config/hardware.h"
@@ -13,12 +14,13 @@ struct MeasuredProduct {
 };
 
 struct FittedProducts {
-  double flops = 0;  ///< the rate of large products: the peak, as far as it was seen
+  double flops = 0;  ///< the peak: that which is known, or the rate of the fastest product
   ProductRates rates;
 };
 
 /// Minimises the sum of the relative errors, so that single disturbed measurements count little. There must be products.
-FittedProducts fit_products(const std::vector<MeasuredProduct>& products);
+/// `peak`: FLOPs in a second, where it is known.
+FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak = {});
 
 struct MeasuredAttention {
   double flops = 0;  ///< FLOPs of the logits that are computed

@@ -79,6 +79,17 @@ void describe(config::Visitor& visit, ProductRates& options) {
         config::Bounds{0.0, 1.0});
 }
 
+void describe(config::Visitor& visit, ConvolutionRates& options) {
+  visit("direct", options.direct, "of windows as rows of a matrix; null: as products");
+  visit("winograd", options.winograd,
+        "of windows of 3 x 3 next to each other, which a processor computes by Winograd's method: 16 "
+        "products of "
+        "tiles of 2 x 2 windows x outputs x inputs; null: as products");
+  visit("depthwise", options.depthwise,
+        "the share of the peak that convolutions reach whose channels have a filter each; null: as products",
+        kShare);
+}
+
 void describe(config::Visitor& visit, AttentionRates& options) {
   visit("forward", options.forward, "share of the peak", kShare);
   visit("backward", options.backward, "share of the peak", kShare);
@@ -95,7 +106,8 @@ void describe(config::Visitor& visit, MemoryRate& options) {
 void describe(config::Visitor& visit, KindRates& options) {
   visit("elementwise", options.elementwise, "sums, activations, masks");
   visit("norms", options.norms, "normalizations and their gradients");
-  visit("reductions", options.reductions, "softmax, losses, sums, pools");
+  visit("reductions", options.reductions, "softmax, losses");
+  visit("sums", options.sums, "sums and maxima along dimensions or in windows, moments");
   visit("movement", options.movement, "copies, transposes, lookups in tables");
   visit("updates", options.updates, "the optimizer");
   visit("collectives", options.collectives, "sums and copies between the positions of a process");
@@ -119,6 +131,7 @@ void describe(config::Visitor& visit, DeviceOptions& options) {
   visit("cores", options.cores, "cores of the machine; 1 for a GPU, on which positions take turns", kCount);
   visit("flops", options.flops, "FLOPs of products that a core can do in a second, a number or by type");
   visit("products", options.products, "what products reach of this, by their shape");
+  visit("convolutions", options.convolutions, "what convolutions reach of this on processors");
   visit("attention", options.attention, "what attention reaches of this");
   visit("bandwidth", options.bandwidth, "bytes that all cores together read and write in memory in a second",
         positive);

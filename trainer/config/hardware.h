@@ -40,6 +40,14 @@ struct ProductRates {
   double exposed = 0;  ///< the share of the time of bytes in memory that takes time beside the arithmetic
 };
 
+/// What convolutions reach, by how a processor computes them; nothing: as products. Winograd's minimal filtering (3 x 3 windows
+/// next to each other) counts as 16 products of tiles of 2 x 2 windows (rows) x outputs (columns) x inputs (summed), and
+/// a depthwise one reaches `depthwise` of the peak.
+struct ConvolutionRates {
+  std::optional<ProductRates> direct, winograd;
+  std::optional<double> depthwise;
+};
+
 /// Shares of the peak that attention reaches; `softmax` FLOPs stand for what else is done for a logit, `query` FLOPs for what
 /// else is done for a query of a head. Blocks of logits that a causal mask hides do not count.
 struct AttentionRates {
@@ -55,7 +63,7 @@ struct MemoryRate {
 
 /// The rates of operations that are not products, where they differ from those of the device's memory.
 struct KindRates {
-  std::optional<MemoryRate> elementwise, norms, reductions, movement, updates, collectives;
+  std::optional<MemoryRate> elementwise, norms, reductions, sums, movement, updates, collectives;
 };
 
 struct CacheOptions {
@@ -72,6 +80,7 @@ struct DeviceOptions {
   int64_t cores = 1;                         ///< cores, of which each has the rates below
   PeakFlops flops;
   ProductRates products;
+  ConvolutionRates convolutions;
   AttentionRates attention;
   double bandwidth = 100e9;  ///< bandwidth of the memory, for all cores together
   /// Bytes in a second from the memory of a GPU's machine to it, and as many back at a time.
@@ -102,6 +111,7 @@ struct HardwareOptions {
 
 void describe(config::Visitor& visit, PeakFlops& options);
 void describe(config::Visitor& visit, ProductRates& options);
+void describe(config::Visitor& visit, ConvolutionRates& options);
 void describe(config::Visitor& visit, AttentionRates& options);
 void describe(config::Visitor& visit, MemoryRate& options);
 void describe(config::Visitor& visit, KindRates& options);

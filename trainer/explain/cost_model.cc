@@ -82,6 +82,8 @@ MemoryRate CostModel::memory_rate(WorkKind kind) const {
         return rates.norms;
       case WorkKind::kReduction:
         return rates.reductions;
+      case WorkKind::kSum:
+        return rates.sums;
       case WorkKind::kMovement:
         return rates.movement;
       case WorkKind::kUpdate:
@@ -103,14 +105,31 @@ double CostModel::bytes_seconds(WorkKind kind, double bytes, double cold, int ac
   return (bytes - cold) / rate.cache + cold / std::min(rate.memory, hardware_.device.bandwidth / active);
 }
 
+CostModel::ProductCost CostModel::product_cost(const Work& work) const {
+  const ConvolutionRates& convolutions = hardware_.device.convolutions;
+  ProductCost cost{hardware_.device.products, work.product, work.flops};
+  if (is_gpu()) return cost;
+  if (work.winograd) {
+    const ProductExtents& extents = *work.winograd;
+    if (convolutions.winograd) cost.rates = *convolutions.winograd;
+    cost.extents = extents;
+    cost.flops = 2 * extents.batch * extents.rows * extents.columns * extents.summed;
+  } else if (work.product_kind == ProductKind::kConvolution) {
+    if (convolutions.direct) cost.rates = *convolutions.direct;
+  } else if (work.product_kind == ProductKind::kDepthwise && convolutions.depthwise) {
+    cost.rates = {.share = *convolutions.depthwise};
+  }
+  return cost;
+}
+
 double CostModel::product_seconds(const Work& work) const {
-  const ProductRates& rates = hardware_.device.products;
+  const auto [rates, extents, flops] = product_cost(work);
   // The sum of several terms is written once, and a tile of each is added to it.
-  const double terms = work.product.terms, summed = rates.summed / terms + (terms > 1 ? kDepthOfAddition : 0);
+  const double terms = extents.terms, summed = rates.summed / terms + (terms > 1 ? kDepthOfAddition : 0);
   const auto larger = [](double extent, double more) { return extent > 0 ? 1 + more / extent : 1; };
-  const double padding = larger(work.product.rows, rates.rows) * larger(work.product.columns, rates.columns) *
-                         larger(work.product.summed, summed);
-  return work.flops * padding / (rate(work.factors) * rates.share);
+  const double padding = larger(extents.rows, rates.rows) * larger(extents.columns, rates.columns) *
+                         larger(extents.summed, summed);
+  return flops * padding / (rate(work.factors) * rates.share);
 }
 
 double CostModel::attention_seconds(const Work& work) const {
@@ -126,8 +145,9 @@ double CostModel::seconds(const Work& work, double cold, int active) const {
   const double flops = work.kind == WorkKind::kProduct     ? product_seconds(work)
                        : work.kind == WorkKind::kAttention ? attention_seconds(work)
                                                            : 0;
-  const double beside =
-      hardware_.device.products.exposed * std::min(flops, bytes_seconds(work.kind, cold, cold, active));
+  const double exposed =
+      work.kind == WorkKind::kProduct ? product_cost(work).rates.exposed : hardware_.device.products.exposed;
+  const double beside = exposed * std::min(flops, bytes_seconds(work.kind, cold, cold, active));
   return hardware_.device.overhead + std::max({flops + beside, bytes, link_seconds(work)});
 }
 
@@ -136,8 +156,10 @@ double CostModel::least_seconds(const Work& work) const {
   const MemoryRate memory = memory_rate(work.kind);
   const double rate = device.cache.size.value > 0 ? std::max(memory.cache, memory.memory) : memory.memory;
   double flops = 0;
-  if (work.kind == WorkKind::kProduct)
-    flops = work.flops / (this->rate(work.factors) * device.products.share);
+  if (work.kind == WorkKind::kProduct) {
+    const ProductCost cost = product_cost(work);
+    flops = cost.flops / (this->rate(work.factors) * cost.rates.share);
+  }
   if (work.kind == WorkKind::kAttention) flops = attention_seconds(work);
   const int threads = is_gpu() ? 1 : placement_.threads;
   return crowding() * std::max({flops, work.bytes / rate, link_seconds(work)}) / threads;

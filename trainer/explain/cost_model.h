@@ -101,6 +101,13 @@ class CostModel {
   const Group& group_of(AxisMask axes, AxisMask varies) const;
   Group make_group(AxisMask axes, AxisMask varies) const;
   double rate(FactorType factors) const;
+  /// A product as the device computes it: its rates, extents, and the FLOPs of these.
+  struct ProductCost {
+    ProductRates rates;
+    ProductExtents extents;
+    double flops;
+  };
+  ProductCost product_cost(const Work& work) const;
   double product_seconds(const Work& work) const;
   double attention_seconds(const Work& work) const;
   MemoryRate memory_rate(WorkKind kind) const;

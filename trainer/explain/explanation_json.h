@@ -42,7 +42,7 @@
 //                            besides the program; kinds: of computing; tokens_per_second: null without
 //                            data.sequence_length; utilization: MFU
 //   work                     {KIND: {operations, flops, bytes}}, KIND: products | attention | elementwise | norms |
-//                            reductions | movement | updates | collectives; bytes: read and written, of collectives
+//                            reductions | sums | movement | updates | collectives; bytes: read and written, of collectives
 //                            sent
 //   layers                   [{layer, parameters, flops: {forward, backward, update}, bytes_sent, operations,
 //                            bytes_moved}]; bytes_moved: read and written by operations other than products,

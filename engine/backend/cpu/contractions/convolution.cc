@@ -570,9 +570,7 @@ template <class T>
 std::unique_ptr<Kernel> convolution_kernel(const KernelContext& context) {
   const ConvolutionOperands operands(context);
   const bool in_bfloat16 = operands.operation.precision == MatmulPrecision::kBFloat16;
-  if (!in_bfloat16) {
-    if (auto kernel = winograd_kernel(operands, context)) return kernel;
-  }
+  if (auto kernel = winograd_kernel(operands, context)) return kernel;
   if (auto kernel = depthwise_convolution_kernel(operands, context)) return kernel;
   ConvolutionPlan plan(operands, context);
   if (context.outputs[0].dtype == DTypeOf<T>::value)

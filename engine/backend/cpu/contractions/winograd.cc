@@ -16,12 +16,10 @@ namespace mtf {
 namespace winograd {
 namespace {
 
-/// Channels, columns and entries of space with which the transforms pay.
-constexpr int64_t kFewestChannels = 16, kFewestEntries = 4;
 constexpr int64_t kTilesAtOnce = 128;  ///< tiles of one matrix product
 /// Columns (and channels, where the filter is computed) of a task.
 constexpr int64_t kColumnsAtOnce = 128;
-constexpr int64_t kTasksWanted = 8;
+constexpr int64_t kTasksWanted = 8, kFewestChannelsOfTask = 16;
 
 /// Computes windows, or entries (with the filter turned round).
 class WinogradKernel final : public Kernel {
@@ -193,7 +191,7 @@ class WinogradFilterKernel final : public Kernel {
     columns_at_once_ = std::min(plan_.columns.size, kColumnsAtOnce);
     column_parts_ = ceil_divide(plan_.columns.size, columns_at_once_);
     // Each task transforms the windows of its columns: at least two tasks, but no more for that.
-    const int64_t half = std::clamp(ceil_divide(channels_, 2), kFewestChannels, kColumnsAtOnce / 2);
+    const int64_t half = std::clamp(ceil_divide(channels_, 2), kFewestChannelsOfTask, kColumnsAtOnce / 2);
     channels_at_once_ = std::min(channels_, column_parts_ > 1 ? kColumnsAtOnce : half);
     channel_parts_ = ceil_divide(channels_, channels_at_once_);
   }
@@ -308,32 +306,11 @@ class WinogradFilterKernel final : public Kernel {
   int64_t columns_at_once_ = 1, column_parts_ = 1;
 };
 
-/// Whether the method fits, by what is declared.
-bool fits(const ConvolutionOperands& operands) {
-  const Convolution& operation = operands.operation;
-  if (operation.windows.size() != 2) return false;
-  for (const Window& w : operation.windows) {
-    if (w.size != 3 || w.stride != 1 || w.dilation != 1) return false;
-    if (std::min(w.entries.size, w.windows.size) < kFewestEntries) return false;
-  }
-  const ConvolutionClasses& classes = operands.classes;
-  if (classes.groups.rank() > 0 || classes.inputs.rank() != 1 || classes.outputs.rank() != 1) return false;
-  const Dimension in = classes.inputs[0], out = classes.outputs[0];
-  const auto last = [&](Convolution::Role role, const Dimension& d) {
-    return operands.by_role[role]->global.dimensions().back().name == d.name;
-  };
-  return std::min(in.size, out.size) >= kFewestChannels && last(Convolution::kEntries, in) &&
-         last(Convolution::kFilter, out) && last(Convolution::kWindows, out);
-}
-
 }  // namespace
 }  // namespace winograd
 
 std::unique_ptr<Kernel> winograd_kernel(const ConvolutionOperands& operands, const KernelContext& context) {
-  for (const LocalTensor* x : operands.by_role) {
-    if (x->dtype != DType::kFloat32) return nullptr;
-  }
-  if (!winograd::fits(operands)) return nullptr;
+  if (!operands.operation.suits_winograd()) return nullptr;
   ConvolutionPlan plan(operands, context);
   if (plan.sums_images()) return std::make_unique<winograd::WinogradFilterKernel>(std::move(plan));
   return std::make_unique<winograd::WinogradKernel>(std::move(plan));

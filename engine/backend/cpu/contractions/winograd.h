@@ -14,8 +14,7 @@
 
 namespace mtf {
 
-/// The kernel of a convolution in float32, or null where the method does not fit or does not pay: that depends on the
-/// operation and the declared shapes alone, so that a layout never chooses another method.
+/// The kernel of a convolution, or null where the method does not fit or does not pay (Convolution::suits_winograd).
 std::unique_ptr<Kernel> winograd_kernel(const ConvolutionOperands& operands, const KernelContext& context);
 
 }  // namespace mtf
