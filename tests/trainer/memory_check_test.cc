@@ -261,6 +261,15 @@ TEST(CheckMemory, NamesSmallerSlots) {
   ASSERT_TRUE(problem);
   EXPECT_THAT(changes_in(problem->hint), Contains("precision.slots=bfloat16")) << problem->hint;
   EXPECT_FALSE(refusal({small.front(), "precision.slots=bfloat16"}, limit));
+  // int8 saves more, although an update then needs both the old and the new codes.
+  const int64_t less = (need_of({small.front(), "precision.slots=bfloat16"}) +
+                        need_of({small.front(), "precision.slots=int8"})) /
+                       2;
+  const std::optional<Problem> other = refusal(small, less);
+  ASSERT_TRUE(other);
+  EXPECT_THAT(changes_in(other->hint), Contains("precision.slots=int8")) << other->hint;
+  EXPECT_THAT(other->hint, Not(HasSubstr("bfloat16")));
+  EXPECT_FALSE(refusal({small.front(), "precision.slots=int8"}, less));
 }
 
 TEST(CheckMemory, NamesTheMemoryOfTheMachineOfAGpu) {
