@@ -300,6 +300,34 @@ TEST(CostModel, MessagesWithinAMachineThatStayInItsCachesAreFaster) {
   EXPECT_DOUBLE_EQ(seconds(10 * 400, 4), 2 * 300 / 200.0);
 }
 
+// A step ends when the process whose turn is last has sent what the others wait for.
+TEST(CostModel, ProcessesThatTakeTurnsWaitOnceInAStep) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"batch", 4}, {"n", 100}});
+  for (const char* name : {"y", "z"})
+    graph.set_output(name, relu(reduce_sum(name[0] == 'y' ? x : relu(x), Shape{{"n", 100}})));
+  const Mesh mesh(Shape::parse("all:4"));
+  const Program program = partition(graph, Layouts::make(mesh, LayoutRules::parse("batch:all")));
+  HardwareOptions hardware = machine();
+  hardware.links = {link({}, 200, 0)};
+  const auto seconds = [&](int64_t cores) {
+    hardware.device.cores = cores;
+    Placement placement = alone();
+    placement.mesh = HostedMesh(mesh, {4, 0});
+    placement.processes_of_machine = 4;
+    std::vector<double> times;
+    for (const ScheduleItem& item : schedule_of(program, CostModel(hardware, placement))) {
+      if (const auto* start = std::get_if<ScheduledStart>(&item)) times.push_back(start->seconds);
+    }
+    return times;
+  };
+  const std::vector<double> alone = seconds(4), in_turn = seconds(2);
+  ASSERT_FALSE(alone.empty());
+  ASSERT_EQ(in_turn.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i)
+    EXPECT_NEAR(in_turn[i], alone[i] + (i + 1 == alone.size() ? 1e-3 : 0), 1e-9) << i;
+}
+
 TEST(CostModel, SocketsKeepACoreBusyWhereAllCoresCompute) {
   HardwareOptions hardware = machine();
   hardware.links = {link({}, 200, 0)};

@@ -15,6 +15,9 @@ constexpr double kTaskBytes = 256 << 10;
 constexpr double kTaskFlops = 8 << 20, kMostFlopTasks = 32;
 /// A message stays in the cache if a process's share of that holds so many copies of it: its own, those of sockets and of others.
 constexpr double kCopiesOfMessage = 5;
+/// Seconds for which processes that take turns on the cores of a machine wait in each step for the one whose turn is last: the
+/// order of a time slice of Linux. Four processes on two cores were measured (docs/hardware.md).
+constexpr double kTurn = 1e-3;
 /// Adding a tile to a total in L1 takes as long as multiplying this depth.
 constexpr double kDepthOfAddition = 2;
 /// Threads seldom begin together, so that the last one works so much of a task longer than the others.
@@ -169,6 +172,8 @@ double CostModel::transfer(const Program& program, const Instruction& instructio
   const auto copies = static_cast<double>(count(computed_over(program, instruction, placement_.replicates)));
   return local_bytes(program, instruction.inputs) * copies / hardware_.device.host_link;
 }
+
+double CostModel::turn_seconds() const { return crowding() > 1 ? kTurn : 0; }
 
 double CostModel::cache_bytes() const {
   return static_cast<double>(hardware_.device.cache.size.value) / crowding();

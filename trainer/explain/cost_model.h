@@ -84,6 +84,8 @@ class CostModel {
     return copies.pin ? placement_.mesh.of_first(copies).size_of(copies) : placement_.mesh.size_of(copies);
   }
 
+  /// Seconds that the last collective of a step between processes takes besides, where these take turns on cores.
+  double turn_seconds() const;
   CollectiveTime collective(const Program& program, const Instruction& instruction) const;
 
   /// FLOPs that the devices of all processes can do in a second: the peak for `factors`.

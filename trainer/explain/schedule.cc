@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <unordered_map>
 
 #include "engine/runtime/collective_of.h"
@@ -179,7 +180,14 @@ int lanes_of(const std::vector<ScheduleItem>& schedule) {
 }
 
 std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model) {
-  return Scheduler(program, model).block(program.instructions);
+  std::vector<ScheduleItem> schedule = Scheduler(program, model).block(program.instructions);
+  for (ScheduleItem& item : schedule | std::views::reverse) {
+    auto* start = std::get_if<ScheduledStart>(&item);
+    if (start == nullptr || start->message < 0) continue;
+    start->seconds += model.turn_seconds();
+    break;
+  }
+  return schedule;
 }
 
 }  // namespace mtf
