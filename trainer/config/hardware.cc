@@ -83,8 +83,7 @@ void describe(config::Visitor& visit, ConvolutionRates& options) {
   visit("direct", options.direct, "of windows as rows of a matrix; null: as products");
   visit("winograd", options.winograd,
         "of windows of 3 x 3 next to each other, which a processor computes by Winograd's method: 16 "
-        "products of "
-        "tiles of 2 x 2 windows x outputs x inputs; null: as products");
+        "products of tiles of 2 x 2 windows x outputs x inputs; null: as direct ones");
   visit("depthwise", options.depthwise,
         "the share of the peak that convolutions reach whose channels have a filter each; null: as products",
         kShare);

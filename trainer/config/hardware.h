@@ -40,9 +40,9 @@ struct ProductRates {
   double exposed = 0;  ///< the share of the time of bytes in memory that takes time beside the arithmetic
 };
 
-/// What convolutions reach, by how a processor computes them; nothing: as products. Winograd's minimal filtering (3 x 3 windows
-/// next to each other) counts as 16 products of tiles of 2 x 2 windows (rows) x outputs (columns) x inputs (summed), and
-/// a depthwise one reaches `depthwise` of the peak.
+/// What convolutions reach, by how a processor computes them; nothing: as products, Winograd's as direct ones. Winograd's minimal
+/// filtering (3 x 3 windows next to each other) counts as 16 products of tiles of 2 x 2 windows (rows) x outputs (columns) x inputs
+/// (summed), and a depthwise one reaches `depthwise` of the peak.
 struct ConvolutionRates {
   std::optional<ProductRates> direct, winograd;
   std::optional<double> depthwise;

@@ -112,9 +112,9 @@ CostModel::ProductCost CostModel::product_cost(const Work& work) const {
   const ConvolutionRates& convolutions = hardware_.device.convolutions;
   ProductCost cost{hardware_.device.products, work.product, work.flops};
   if (is_gpu()) return cost;
-  if (work.winograd) {
+  if (work.winograd && convolutions.winograd) {
     const ProductExtents& extents = *work.winograd;
-    if (convolutions.winograd) cost.rates = *convolutions.winograd;
+    cost.rates = *convolutions.winograd;
     cost.extents = extents;
     cost.flops = 2 * extents.batch * extents.rows * extents.columns * extents.summed;
   } else if (work.product_kind == ProductKind::kConvolution) {
