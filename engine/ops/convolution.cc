@@ -225,6 +225,13 @@ Tensor Convolution::wide_sum() const {
       .output();
 }
 
+std::array<Shape, 3> Convolution::by_role(const std::vector<Shape>& inputs, const Shape& output) const {
+  std::array<Shape, 3> shapes;
+  for (int i = 0; i < 2; ++i) shapes[role(i)] = inputs[i];
+  shapes[result] = output;
+  return shapes;
+}
+
 bool Convolution::suits_winograd() const {
   constexpr int64_t kFewestChannels = 16, kFewestEntries = 4;  // with which the transforms pay
   if (windows.size() != 2 || precision == MatmulPrecision::kBFloat16) return false;
@@ -232,13 +239,9 @@ bool Convolution::suits_winograd() const {
     if (w.size != 3 || w.stride != 1 || w.dilation != 1) return false;
     if (std::min(w.entries.size, w.windows.size) < kFewestEntries) return false;
   }
-  std::array<Shape, 3> shapes;
-  shapes[result] = outputs()[0].shape;
-  bool in_float32 = outputs()[0].dtype == DType::kFloat32;
-  for (int i = 0; i < 2; ++i) {
-    shapes[role(i)] = input(i).shape();
-    in_float32 &= input(i).dtype() == DType::kFloat32;
-  }
+  const bool in_float32 = input(0).dtype() == DType::kFloat32 && input(1).dtype() == DType::kFloat32 &&
+                          outputs()[0].dtype == DType::kFloat32;
+  const std::array<Shape, 3> shapes = by_role({input(0).shape(), input(1).shape()}, outputs()[0].shape);
   const ConvolutionClasses classes = classify(shapes, windows);
   if (!in_float32 || classes.groups.rank() > 0 || classes.inputs.rank() != 1 || classes.outputs.rank() != 1)
     return false;
@@ -252,13 +255,11 @@ bool Convolution::suits_winograd() const {
 
 Cost Convolution::cost(const std::vector<Shape>& inputs, const std::vector<Shape>& outputs) const {
   Cost cost = Operation::cost(inputs, outputs);
-  std::array<const Shape*, 3> shapes{};
-  for (int i = 0; i < 2; ++i) shapes[role(i)] = &inputs[i];
-  shapes[result] = &outputs[0];
+  const std::array<Shape, 3> shapes = by_role(inputs, outputs[0]);
   // The products of one window: the filter's elements, for each of the batch and each window.
-  double products = static_cast<double>(shapes[kFilter]->size());
-  for (const Dimension& d : *shapes[kWindows]) {
-    if (!shapes[kFilter]->contains(d.name)) products *= static_cast<double>(d.size);
+  double products = static_cast<double>(shapes[kFilter].size());
+  for (const Dimension& d : shapes[kWindows]) {
+    if (!shapes[kFilter].contains(d.name)) products *= static_cast<double>(d.size);
   }
   cost.flops = 2 * products;
   return cost;

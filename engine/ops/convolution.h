@@ -63,6 +63,9 @@ class Convolution final : public OperationBase<Convolution> {
   /// that a layout never chooses another method.
   bool suits_winograd() const;
 
+  /// The shapes of the inputs and the output, by role.
+  std::array<Shape, 3> by_role(const std::vector<Shape>& inputs, const Shape& output) const;
+
   /// The role of input `i`, and the input that has a role other than `result`.
   Role role(int i) const { return static_cast<Role>(i + (i >= result)); }
   int input_of(Role role) const { return role - (role > result); }

@@ -81,12 +81,7 @@ double winograd_tiles(const Convolution& convolution, const std::array<Shape, 3>
 /// Sets the extents of a convolution of slices: windows are rows of a matrix of patches.
 void set_extents(const Convolution& convolution, const std::vector<Shape>& inputs,
                  const std::vector<Shape>& outputs, Work& work) {
-  std::array<Shape, 3> shapes;
-  for (int role = 0; role < 3; ++role)
-    shapes[static_cast<size_t>(role)] =
-        role == convolution.result
-            ? outputs[0]
-            : inputs[static_cast<size_t>(convolution.input_of(static_cast<Convolution::Role>(role)))];
+  const std::array<Shape, 3> shapes = convolution.by_role(inputs, outputs[0]);
   const ConvolutionClasses classes = classify(shapes, convolution.windows);
   const double groups = size(classes.groups), inputs_of_group = size(classes.inputs),
                outputs_of_group = size(classes.outputs), result = std::max(1.0, size(outputs[0]));

@@ -125,14 +125,14 @@ CostModel::ProductCost CostModel::product_cost(const Work& work) const {
   return cost;
 }
 
-double CostModel::product_seconds(const Work& work) const {
-  const auto [rates, extents, flops] = product_cost(work);
+double CostModel::product_seconds(const ProductCost& cost, FactorType factors) const {
+  const auto& [rates, extents, flops] = cost;
   // The sum of several terms is written once, and a tile of each is added to it.
   const double terms = extents.terms, summed = rates.summed / terms + (terms > 1 ? kDepthOfAddition : 0);
   const auto larger = [](double extent, double more) { return extent > 0 ? 1 + more / extent : 1; };
   const double padding = larger(extents.rows, rates.rows) * larger(extents.columns, rates.columns) *
                          larger(extents.summed, summed);
-  return flops * padding / (rate(work.factors) * rates.share);
+  return flops * padding / (rate(factors) * rates.share);
 }
 
 double CostModel::attention_seconds(const Work& work) const {
@@ -145,11 +145,13 @@ double CostModel::attention_seconds(const Work& work) const {
 double CostModel::seconds(const Work& work, double cold, int active) const {
   cold = std::min(cold, work.bytes);
   const double bytes = bytes_seconds(work.kind, work.bytes, cold, active);
-  const double flops = work.kind == WorkKind::kProduct     ? product_seconds(work)
-                       : work.kind == WorkKind::kAttention ? attention_seconds(work)
-                                                           : 0;
-  const double exposed =
-      work.kind == WorkKind::kProduct ? product_cost(work).rates.exposed : hardware_.device.products.exposed;
+  double flops = 0, exposed = hardware_.device.products.exposed;
+  if (work.kind == WorkKind::kProduct) {
+    const ProductCost cost = product_cost(work);
+    flops = product_seconds(cost, work.factors);
+    exposed = cost.rates.exposed;
+  }
+  if (work.kind == WorkKind::kAttention) flops = attention_seconds(work);
   const double beside = exposed * std::min(flops, bytes_seconds(work.kind, cold, cold, active));
   return hardware_.device.overhead + std::max({flops + beside, bytes, link_seconds(work)});
 }

@@ -110,7 +110,7 @@ class CostModel {
     double flops;
   };
   ProductCost product_cost(const Work& work) const;
-  double product_seconds(const Work& work) const;
+  double product_seconds(const ProductCost& cost, FactorType factors) const;
   double attention_seconds(const Work& work) const;
   MemoryRate memory_rate(WorkKind kind) const;
   /// Seconds that a GPU's link takes for the bytes of `work` in the host's memory.
