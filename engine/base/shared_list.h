@@ -31,6 +31,9 @@ class SharedList {
   bool empty() const { return size() == 0; }
   const T& operator[](size_t i) const { return (*items_)[i]; }
 
+  /// Equal for lists that share their items; null for an empty one.
+  const void* identity() const { return items_.get(); }
+
   /// Returns the items for changes, which no copy of this list sees. Valid until this list is copied.
   std::vector<T>& change() {
     if (items_.use_count() != 1) items_ = std::make_shared<std::vector<T>>(items());

@@ -85,6 +85,7 @@ HostedMesh::HostedMesh(Mesh mesh, Hosting hosting) : mesh_(std::move(mesh)), hos
 
 int64_t HostedMesh::size_of(const Copies& copies) const {
   if (processes() == 1) return mesh_.size_of(copies.axes);
+  if (positions() == 1) return !copies.pin || mesh_.is_at(begin(), *copies.pin) ? 1 : 0;
   if (copies.pin) return this->copies(copies).size();
   return CoordinateCount(mesh_, copies.axes).range(begin(), begin() + positions() - 1);
 }

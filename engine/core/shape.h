@@ -39,6 +39,8 @@ class Shape {
   auto begin() const { return dimensions_.begin(); }
   auto end() const { return dimensions_.end(); }
   const std::vector<Dimension>& dimensions() const { return dimensions_.items(); }
+  /// Equal for shapes that share their dimensions: equal shapes may have different ones.
+  const void* identity() const { return dimensions_.identity(); }
   /// Returns the product of all sizes; 1 for a scalar.
   int64_t size() const;
 

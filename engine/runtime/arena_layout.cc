@@ -117,31 +117,102 @@ class PlacedRegions {
   int root_ = kNone;
 };
 
+/// Regions with a lifetime of less than 2^kind moments are of this kind or below.
+size_t kind_of(const Region& region) {
+  return std::bit_width(static_cast<uint64_t>(region.end - region.begin));
+}
+
+/// The regions of short lifetimes, ordered by the time at which they begin: few of them are in use during a
+/// short lifetime, and they lie side by side.
+class ShortLived {
+ public:
+  /// Regions that have no place yet have a negative offset. They must stay where they are.
+  explicit ShortLived(const std::vector<Region>& regions) {
+    if (regions.empty()) return;
+    int64_t first = regions[0].begin, last = regions[0].end;
+    for (const Region& region : regions) {
+      first = std::min(first, region.begin);
+      last = std::max(last, region.end);
+    }
+    const int64_t longest = kUsual * (last - first + 1) / static_cast<int64_t>(regions.size());
+    kinds_ = std::bit_width(static_cast<uint64_t>(longest));
+    for (const Region& region : regions) {
+      if (kind_of(region) < kinds_ && region.bytes > 0)
+        entries_.push_back({region.begin, region.end, &region});
+    }
+    std::ranges::sort(entries_, {}, &Entry::begin);
+  }
+
+  /// The regions of lower kinds than this one are those of short lifetimes.
+  size_t kinds() const { return kinds_; }
+
+  /// Sets `found`, ordered by offset, to the regions that have a place and overlap the short lifetime of
+  /// `region`. Returns false if too many begin in that time.
+  bool find(const Region& region, std::vector<const Region*>& found) const {
+    found.clear();
+    const int64_t longest = (int64_t{1} << kinds_) - 1;
+    const auto from = std::ranges::lower_bound(entries_, region.begin - longest, {}, &Entry::begin);
+    const auto to = std::ranges::upper_bound(from, entries_.end(), region.end, {}, &Entry::begin);
+    if (to - from > kMost) return false;
+    for (auto entry = from; entry != to; ++entry) {
+      if (entry->end >= region.begin && entry->region->offset >= 0) found.push_back(entry->region);
+    }
+    std::ranges::sort(found, {}, &Region::offset);
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kUsual = 64;  ///< regions that begin during the longest of the short lifetimes
+  static constexpr int64_t kMost = 8 * kUsual;
+
+  struct Entry {
+    int64_t begin, end;
+    const Region* region;
+  };
+
+  size_t kinds_ = 0;
+  std::vector<Entry> entries_;
+};
+
 /// Regions grouped by the length of their lifetimes, each group up to twice as long as the one before. Within
 /// a group, neighbours in memory mostly begin and end in the same order, which keeps the subtrees
-/// homogeneous.
+/// homogeneous. Among short lifetimes they do not: there a search by time is faster.
 class OffsetsInUse {
  public:
+  explicit OffsetsInUse(const std::vector<Region>& regions) : short_lived_(regions) {}
+
   void add(const Region& region) {
     if (region.bytes == 0) return;
-    const size_t kind = std::bit_width(static_cast<uint64_t>(region.end - region.begin));
+    const size_t kind = kind_of(region);
     if (kinds_.size() <= kind) kinds_.resize(kind + 1);
     kinds_[kind].add(region);
   }
 
-  int64_t lowest_free(const Region& region) const {
+  int64_t lowest_free(const Region& region) {
+    const bool by_time = kind_of(region) < short_lived_.kinds() && short_lived_.find(region, found_);
+    const size_t first = by_time ? short_lived_.kinds() : 0;
     int64_t offset = 0;
-    size_t agreeing = 0;  // groups without a conflict since the offset last changed
-    for (size_t i = 0; agreeing < kinds_.size(); i = i + 1 == kinds_.size() ? 0 : i + 1) {
-      const int64_t next = kinds_[i].lowest_free(region, offset);
-      agreeing = next == offset ? agreeing + 1 : 0;
-      offset = next;
+    for (int64_t before = -1; before != offset;) {
+      before = offset;
+      for (size_t kind = first; kind < kinds_.size(); ++kind)
+        offset = kinds_[kind].lowest_free(region, offset);
+      if (by_time) offset = lowest_free_of_found(region.bytes, offset);
     }
     return offset;
   }
 
  private:
+  int64_t lowest_free_of_found(int64_t bytes, int64_t offset) const {
+    for (const Region* placed : found_) {
+      if (placed->offset >= offset + bytes) break;
+      offset = std::max(offset, placed->offset + placed->bytes);
+    }
+    return offset;
+  }
+
+  ShortLived short_lived_;
   std::vector<PlacedRegions> kinds_;
+  std::vector<const Region*> found_;  ///< of the search in hand, by offset
 };
 
 }  // namespace
@@ -150,7 +221,8 @@ int64_t place(std::vector<Region>& regions) {
   std::ranges::sort(regions, [](const Region& a, const Region& b) {
     return std::tuple(-a.bytes, a.begin, a.id) < std::tuple(-b.bytes, b.begin, b.id);
   });
-  OffsetsInUse in_use;
+  for (Region& region : regions) region.offset = -1;
+  OffsetsInUse in_use(regions);
   int64_t total = 0;
   for (Region& region : regions) {
     region.offset = in_use.lowest_free(region);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -11,6 +12,7 @@
 #include "engine/runtime/collective_of.h"
 #include "engine/runtime/concurrent_steps.h"
 #include "engine/runtime/staged_collective.h"
+#include "engine/spmd/instruction_key.h"
 
 namespace mtf {
 namespace {
@@ -60,18 +62,32 @@ std::unique_ptr<Kernel> kernel_of(const Program& program, const Instruction& ins
   return backend.prepare(kernel_context(program, instruction, seed));
 }
 
-size_t largest_scratch(const Program& program, const std::vector<Instruction>& block, Backend& backend) {
-  size_t bytes = 0;
-  for (const Instruction& instruction : block) {
-    if (instruction.is<action::Loop>()) {
-      bytes = std::max(bytes, largest_scratch(program, instruction.body(), backend));
-    } else if (!instruction.is<action::Transfer>() && !instruction.is<action::Done>() &&
-               !instruction.is_collective()) {
-      bytes = std::max(bytes, kernel_of(program, instruction, backend, 0)->scratch_bytes());
+/// Finds the bytes of scratch memory that the kernels of a program need.
+class KernelScratch {
+ public:
+  KernelScratch(const Program& program, Backend& backend) : program_(program), backend_(backend) {}
+
+  size_t largest(const std::vector<Instruction>& block) {
+    size_t bytes = 0;
+    for (const Instruction& instruction : block) {
+      if (instruction.is<action::Loop>()) {
+        bytes = std::max(bytes, largest(instruction.body()));
+      } else if (!instruction.is<action::Transfer>() && !instruction.is<action::Done>() &&
+                 !instruction.is_collective()) {
+        key_.set(program_, instruction);
+        if (seen_.insert(key_).second)
+          bytes = std::max(bytes, kernel_of(program_, instruction, backend_, 0)->scratch_bytes());
+      }
     }
+    return bytes;
   }
-  return bytes;
-}
+
+ private:
+  const Program& program_;
+  Backend& backend_;
+  std::unordered_set<InstructionKey, InstructionKey::Hash> seen_;
+  InstructionKey key_;
+};
 
 /// The name of a collective in messages: "all_gather of layer_2/kernel over data", "all_reduce of %27 and 3
 /// others over rows, cols (backward pass of layer_2)".
@@ -93,7 +109,7 @@ std::string title_of(const Program& program, const Instruction& instruction) {
 }  // namespace
 
 int64_t kernel_scratch_bytes(const Program& program, Backend& backend) {
-  return whole_pages(static_cast<int64_t>(largest_scratch(program, program.instructions, backend)));
+  return whole_pages(static_cast<int64_t>(KernelScratch(program, backend).largest(program.instructions)));
 }
 
 PreparedProgram::PreparedProgram(Program program, Backend& backend, Communicator& communicator,

@@ -159,11 +159,15 @@ Shape Program::local_shape(ValueId id) const {
   return slice_shape(values[id].shape, values[id].layout, mesh);
 }
 
-int64_t Program::local_bytes(ValueId id) const {
+int64_t Program::local_size(ValueId id) const {
   const Value& value = values[id];
-  auto bytes = static_cast<int64_t>(size_of(value.dtype));
-  for (int i = 0; i < value.shape.rank(); ++i) bytes *= value.shape[i].size / parts(value.layout, i, mesh);
-  return bytes;
+  int64_t size = 1;
+  for (int i = 0; i < value.shape.rank(); ++i) size *= value.shape[i].size / parts(value.layout, i, mesh);
+  return size;
+}
+
+int64_t Program::local_bytes(ValueId id) const {
+  return local_size(id) * static_cast<int64_t>(size_of(values[id].dtype));
 }
 
 std::string Program::to_string() const {

@@ -185,6 +185,8 @@ struct Program {
   bool is_in_place(ValueId id) const;
   /// The shape of one position's slice.
   Shape local_shape(ValueId id) const;
+  /// The number of its elements.
+  int64_t local_size(ValueId id) const;
   /// The bytes of one position's slice.
   int64_t local_bytes(ValueId id) const;
   std::string to_string() const;

@@ -31,13 +31,14 @@ class Explainer {
   explicit Explainer(const Program& program)
       : program_(program),
         positions_(static_cast<double>(program.mesh.size())),
+        works_(program),
         makers_(program.values.size()) {
     find_makers(program.instructions, 1);
   }
 
   ProgramFacts run();
   void work(const std::vector<Instruction>& block, int64_t times,
-            const std::function<void(const WorkFact&)>& visit) const;
+            const std::function<void(const WorkFact&)>& visit);
 
  private:
   struct Maker {
@@ -69,8 +70,7 @@ class Explainer {
   std::string variable_of(ValueId input, ValueId result) const;
   /// The number of elements on all positions together, replicas included.
   double laid_out(ValueId id) const {
-    return static_cast<double>(program_.local_shape(id).size()) * positions_ *
-           share(program_.values[id].layout);
+    return static_cast<double>(program_.local_size(id)) * positions_ * share(program_.values[id].layout);
   }
   /// The part of the positions that have a value.
   double share(const Layout& layout) const {
@@ -90,6 +90,7 @@ class Explainer {
 
   const Program& program_;
   const double positions_;
+  WorkFinder works_;
   std::vector<Maker> makers_;  ///< by value: the first instruction that writes it
   std::unordered_map<std::string_view, Results> results_;
   int64_t next_message_ = 0;
@@ -110,9 +111,9 @@ ProgramFacts Explainer::run() {
 }
 
 void Explainer::work(const std::vector<Instruction>& block, int64_t times,
-                     const std::function<void(const WorkFact&)>& visit) const {
+                     const std::function<void(const WorkFact&)>& visit) {
   for (const Instruction& instruction : block) {
-    if (std::optional<Work> work = work_of(program_, instruction)) {
+    if (std::optional<Work> work = works_.of(instruction)) {
       if (!instruction.is_collective()) {
         work->flops *= share(instruction);
         work->bytes *= share(instruction);
@@ -154,26 +155,23 @@ void Explainer::tensors(const Instruction& instruction, int64_t times) {
 }
 
 void Explainer::local(const Instruction& instruction, int64_t times) {
-  const Operation& operation = *instruction.operation();
-  std::vector<Shape> inputs, outputs;
-  for (ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
-  for (ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
-  for (ValueId id : instruction.outputs) count_output(operation.name(), id, times);
-  const double flops =
-      operation.cost(inputs, outputs).flops * static_cast<double>(times) * share(instruction);
+  for (ValueId id : instruction.outputs) count_output(instruction.operation()->name(), id, times);
+  const double flops = works_.of(instruction)->flops * static_cast<double>(times) * share(instruction);
   if (flops > 0) contraction(instruction, flops, times);
 }
 
 void Explainer::contraction(const Instruction& instruction, double flops, int64_t times) {
   ContractionFact fact{origin(instruction), {}, {}, times, flops, 0, 0};
+  std::vector<Dimension> volume;
   for (ValueId id : instruction.inputs) {
     const Value& value = program_.values[id];
     for (int i = 0; i < value.shape.rank(); ++i) {
-      if (fact.volume.contains(value.shape[i].name)) continue;
-      fact.volume = fact.volume + value.shape[i];
+      if (std::ranges::find(volume, value.shape[i].name, &Dimension::name) != volume.end()) continue;
+      volume.push_back(value.shape[i]);
       fact.layout.split.change().push_back(value.layout.split[i]);
     }
   }
+  fact.volume = Shape(std::move(volume));
   for (int axis = 0; axis < program_.mesh.rank(); ++axis) {
     const std::optional<Pin>& pin = program_.values[instruction.outputs[0]].layout.pin;
     if (program_.mesh.size(axis) > 1 && !has_axis(fact.layout.split_axes(), axis) &&

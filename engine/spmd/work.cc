@@ -198,42 +198,58 @@ std::string_view name_of(WorkKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-std::optional<Work> work_of(const Program& program, const Instruction& instruction) {
+Work work_of(const Operation& operation, const std::vector<Shape>& inputs, const std::vector<Shape>& outputs,
+             DType dtype) {
+  Work work;
+  work.flops = operation.cost(inputs, outputs).flops;
+  work.kind = kind_of(operation, work.flops);
+  if (has_flops(work.kind)) work.factors = factors_of(operation, dtype);
+  if (work.kind == WorkKind::kProduct) {
+    if (const auto* convolution = dynamic_cast<const Convolution*>(&operation)) {
+      set_extents(*convolution, inputs, outputs, work);
+    } else {
+      work.product = extents_of(operation, inputs, outputs, work.flops);
+    }
+  }
+  if (work.kind == WorkKind::kAttention) {
+    work.computed = computed_share(operation, inputs);
+    count_logits(operation, inputs, work);
+    work.is_gradient = operation.name() != "attention";
+  }
+  return work;
+}
+
+const Work& WorkFinder::of_operation(const Instruction& instruction) {
+  key_.set(program_, instruction);
+  const auto [known, is_new] = known_.try_emplace(key_);
+  if (is_new) {
+    std::vector<Shape> inputs, outputs;
+    for (const ValueId id : instruction.inputs) inputs.push_back(program_.local_shape(id));
+    for (const ValueId id : instruction.outputs) outputs.push_back(program_.local_shape(id));
+    const DType dtype =
+        instruction.inputs.empty() ? DType::kFloat32 : program_.values[instruction.inputs[0]].dtype;
+    known->second = work_of(*instruction.operation(), inputs, outputs, dtype);
+  }
+  return known->second;
+}
+
+std::optional<Work> WorkFinder::of(const Instruction& instruction) {
   if (instruction.is<action::Loop>() || instruction.is<action::Transfer>() || instruction.is<action::Done>())
     return std::nullopt;
-  if (instruction.is_collective()) return Work{WorkKind::kCollective, 0, bytes_sent(program, instruction)};
+  if (instruction.is_collective()) return Work{WorkKind::kCollective, 0, bytes_sent(program_, instruction)};
   const bool updates = instruction.provenance.phase == Phase::kUpdate;
   Work work;
   if (const Operation* operation = instruction.operation()) {
-    std::vector<Shape> inputs, outputs;
-    for (const ValueId id : instruction.inputs) inputs.push_back(program.local_shape(id));
-    for (const ValueId id : instruction.outputs) outputs.push_back(program.local_shape(id));
-    work.flops = operation->cost(inputs, outputs).flops;
-    work.kind = kind_of(*operation, work.flops);
-    if (has_flops(work.kind))
-      work.factors = factors_of(*operation, program.values[instruction.inputs[0]].dtype);
-    if (work.kind == WorkKind::kProduct) {
-      if (const auto* convolution = dynamic_cast<const Convolution*>(operation)) {
-        set_extents(*convolution, inputs, outputs, work);
-      } else {
-        work.product = extents_of(*operation, inputs, outputs, work.flops);
-      }
-    }
-    if (work.kind == WorkKind::kAttention) {
-      work.computed = computed_share(*operation, inputs);
-      count_logits(*operation, inputs, work);
-      work.is_gradient = operation->name() != "attention";
-    }
+    work = of_operation(instruction);
     work.bytes = work.kind == WorkKind::kMovement
-                     ? bytes_moved(program, instruction, operation->name())
-                     : bytes_of(program, instruction.inputs) + bytes_of(program, instruction.outputs);
-    if (instruction.is<action::Accumulate>()) work.bytes += bytes_of(program, instruction.outputs);
-    work.host_bytes = bytes_on_host(program, instruction);
+                     ? bytes_moved(program_, instruction, operation->name())
+                     : bytes_of(program_, instruction.inputs) + bytes_of(program_, instruction.outputs);
+    if (instruction.is<action::Accumulate>()) work.bytes += bytes_of(program_, instruction.outputs);
   } else {
     work.kind = instruction.is<action::Accumulate>() ? WorkKind::kElementwise : WorkKind::kMovement;
-    work.bytes = bytes_of_move(program, instruction);
-    work.host_bytes = bytes_on_host(program, instruction);
+    work.bytes = bytes_of_move(program_, instruction);
   }
+  work.host_bytes = bytes_on_host(program_, instruction);
   if (updates && !has_flops(work.kind)) work.kind = WorkKind::kUpdate;
   return work;
 }

@@ -1,12 +1,16 @@
 // The work of an instruction on one position: its kind, FLOPs, and bytes of memory that it reads and writes.
 //
-//   if (const std::optional<Work> work = work_of(program, instruction)) total[work->kind].bytes += work->bytes;
+//   WorkFinder works(program);
+//   if (const std::optional<Work> work = works.of(instruction)) total[work->kind].bytes += work->bytes;
 #pragma once
 
 #include <optional>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "engine/core/matmul_precision.h"
+#include "engine/spmd/instruction_key.h"
 #include "engine/spmd/program.h"
 
 namespace mtf {
@@ -78,7 +82,27 @@ struct Work {
   double queries = 0;  ///< rows of them: queries of all heads
 };
 
-/// Returns the work of an instruction; nothing for a loop, whose body has the work, for a transfer and for a wait.
-std::optional<Work> work_of(const Program& program, const Instruction& instruction);
+/// Returns the FLOPs of an operation on slices of these shapes, with all that follows from them: the kind and the extents, but
+/// not the bytes. `dtype`: the type of the first operand.
+Work work_of(const Operation& operation, const std::vector<Shape>& inputs, const std::vector<Shape>& outputs,
+             DType dtype);
+
+/// Finds the work of the instructions of a program. What an operation does on slices of some shapes is computed once: the
+/// microbatches of a pipeline repeat it.
+class WorkFinder {
+ public:
+  /// `program` must outlive this object and stay as it is.
+  explicit WorkFinder(const Program& program) : program_(program) {}
+
+  /// Returns the work of an instruction; nothing for a loop, whose body has the work, for a transfer and for a wait.
+  std::optional<Work> of(const Instruction& instruction);
+
+ private:
+  const Work& of_operation(const Instruction& instruction);
+
+  const Program& program_;
+  std::unordered_map<InstructionKey, Work, InstructionKey::Hash> known_;
+  InstructionKey key_;
+};
 
 }  // namespace mtf

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "engine/spmd/partition/unit_places.h"
 #include "engine/spmd/passes/pipeline_order.h"
 #include "engine/spmd/program_facts.h"
+#include "engine/spmd/work.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {
@@ -257,6 +259,26 @@ TEST(Pipeline, BytesAreThoseThatAreCounted) {
         << a.mesh << " " << a.layout;
     EXPECT_NEAR(facts.flops, run.counters.flops_per_position, 1e-6 * facts.flops)
         << a.mesh << " " << a.layout;
+  }
+}
+
+/// Microbatches and layers that look alike share what is found once.
+TEST(Pipeline, WorkIsThatOfEachInstructionByItself) {
+  for (const PipeArrangement& a : pipe_arrangements()) {
+    Graph graph;
+    build_network(graph, a.microbatches, 16);
+    const Program program = partition(graph, pipelined(a.mesh, a.layout, a.pipeline, a.parameter_layout));
+    WorkFinder shared(program);
+    for (const Instruction& instruction : program.instructions) {
+      const std::optional<Work> work = shared.of(instruction), alone = WorkFinder(program).of(instruction);
+      ASSERT_EQ(work.has_value(), alone.has_value());
+      if (!work) continue;
+      EXPECT_EQ(work->kind, alone->kind) << to_string(program, instruction);
+      EXPECT_EQ(work->flops, alone->flops) << to_string(program, instruction);
+      EXPECT_EQ(work->bytes, alone->bytes) << to_string(program, instruction);
+      EXPECT_EQ(work->product.rows, alone->product.rows) << to_string(program, instruction);
+      EXPECT_EQ(work->product.summed, alone->product.summed) << to_string(program, instruction);
+    }
   }
 }
 

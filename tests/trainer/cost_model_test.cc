@@ -366,7 +366,7 @@ TEST(CostModel, CausalMasksHideWork) {
   const Program program = partition(graph, Layouts::single());
   for (const Instruction& instruction : program.instructions) {
     if (name_of(instruction) != "attention") continue;
-    const Work work = *work_of(program, instruction);
+    const Work work = *WorkFinder(program).of(instruction);
     EXPECT_DOUBLE_EQ(work.flops, 2.0 * 2 * 256 * 256 * 32);
     EXPECT_DOUBLE_EQ(work.computed, (1 + 64.0 / 256) / 2);
     EXPECT_DOUBLE_EQ(work.logits, 2 * 256 * 256);
@@ -394,7 +394,7 @@ std::map<std::string, Work> works_of_convolution(const Dimension& in, const Dime
                                     : Layouts::make(Mesh(Shape::parse(mesh)), LayoutRules::parse(layout)));
   std::map<std::string, Work> works;
   for (const Instruction& instruction : program.instructions)
-    works[std::string(name_of(instruction))] = *work_of(program, instruction);
+    works[std::string(name_of(instruction))] = *WorkFinder(program).of(instruction);
   return works;
 }
 
@@ -430,7 +430,7 @@ TEST(CostModel, ContractionsHaveTheExtentsOfTheirSlices) {
   graph.set_output("y", einsum({x, w}, {{"batch", 64}, {"heads", 4}, {"out", 32}}));
   const Layouts layouts = Layouts::make(Mesh(Shape::parse("a:4;b:2")), LayoutRules::parse("batch:a;out:b"));
   const Program program = partition(graph, layouts);
-  const Work work = *work_of(program, program.instructions[0]);
+  const Work work = *WorkFinder(program).of(program.instructions[0]);
   EXPECT_THAT(
       (std::vector<double>{work.product.batch, work.product.rows, work.product.columns, work.product.summed}),
       ElementsAre(4, 16, 16, 16));

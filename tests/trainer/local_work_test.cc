@@ -27,7 +27,7 @@ CostModel model_with(int64_t cache, const Mesh& mesh = {}, int processes = 1) {
 
 /// The work of the instructions of a program, by the name of the operation.
 std::multimap<std::string, ProcessWork> works_of(const Program& program, const CostModel& model) {
-  const LocalWork local(program, model);
+  LocalWork local(program, model);
   std::multimap<std::string, ProcessWork> works;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.is_collective()) continue;
@@ -84,7 +84,7 @@ TEST(LocalWork, PositionsThatShareAMatrixMultiplyTogether) {
   EXPECT_EQ(gradient.work.product.summed, 16);
   EXPECT_EQ(gradient.work.product.terms, 4);
   EXPECT_EQ(gradient.work.flops, 2.0 * 64 * 16 * 32);
-  const LocalWork local(program, model);
+  LocalWork local(program, model);
   for (const Instruction& instruction : program.instructions) {
     if (instruction.is_collective()) {
       EXPECT_TRUE(local.is_made_with_terms(instruction));

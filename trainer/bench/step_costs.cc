@@ -20,7 +20,7 @@ namespace {
 class Accounts {
  public:
   Accounts(const Program& program, Profile& profile, const CostModel& model, StepCosts& costs)
-      : program_(program), profile_(profile), model_(model), costs_(costs) {
+      : program_(program), profile_(profile), model_(model), costs_(costs), works_(program) {
     if (costs.has_hardware) local_.emplace(program, model);
     for (const ProfileTrack* track : profile.tracks()) add_spans(*track);
   }
@@ -56,7 +56,7 @@ class Accounts {
   void add(const Instruction& instruction, double times) {
     const double seconds = seconds_of(ProgramProfile::label_of(profile_, program_, instruction)) /
                            static_cast<double>(costs_.measured.steps);
-    const std::optional<Work> work = work_of(program_, instruction);
+    const std::optional<Work> work = works_.of(instruction);
     if (!work && seconds == 0) return;
     PartCost part{.instructions = static_cast<int64_t>(times), .seconds = seconds};
     if (work && work->kind != WorkKind::kCollective) {
@@ -100,6 +100,7 @@ class Accounts {
   const CostModel& model_;
   std::optional<LocalWork> local_;  ///< with hardware
   StepCosts& costs_;
+  WorkFinder works_;
   std::unordered_map<const ProfileLabel*, double> seconds_;
 };
 

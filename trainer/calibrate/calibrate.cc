@@ -155,7 +155,7 @@ class Calibration {
     device.products.share = std::min(1.0, rounded(device.products.share));
     const auto rate_of = [&](DType dtype, MatmulPrecision precision) {
       const TimedProduct timed = product(2048, 1024, 256, dtype, {}, precision);
-      return rounded(timed.kernel->flops() / timed.kernel->seconds(rounds_) / device.products.share);
+      return rounded(timed.kernel->work().flops / timed.kernel->seconds(rounds_) / device.products.share);
     };
     if (device.kind == DeviceKind::kCuda) {
       device.flops.bfloat16 = rate_of(DType::kBFloat16, MatmulPrecision::kFull);
@@ -225,8 +225,8 @@ class Calibration {
       const double logits = queries * static_cast<double>(m.size);
       for (const Tensor& tensor : {y, dq}) {
         MeasuredKernel kernel(tensor.operation(), backend_, bytes_until_cold());
-        measured.push_back({computed * kernel.flops(), computed * logits, queries, kernel.seconds(rounds_),
-                            tensor.operation().name() != "attention"});
+        measured.push_back({computed * kernel.work().flops, computed * logits, queries,
+                            kernel.seconds(rounds_), tensor.operation().name() != "attention"});
       }
     }
     AttentionRates& rates = result().attention;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/integer_division.h"
 #include "engine/base/median.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/convolution.h"
@@ -29,21 +28,19 @@ constexpr Images kWinograd[] = {{8, 28, 3, 1, 16, 16},  {32, 14, 3, 1, 32, 64}, 
                                 {16, 7, 3, 1, 512, 512}};
 constexpr Images kDepthwise[] = {{16, 28, 3, 1, 64, 64}, {16, 14, 3, 1, 256, 256}};
 
-enum class Method { kDirect, kWinograd, kDepthwise };
-
 class Measurement {
  public:
   Measurement(Backend& backend, const ConvolutionMeasurement& options)
       : backend_(backend), options_(options) {}
 
-  ProductRates rates(std::span<const Images> shapes, Method method) const {
+  ProductRates rates(std::span<const Images> shapes) const {
     std::vector<TimedProduct> products, warm, cold;
-    for (const Images& images : shapes) add(images, method, options_.bytes_between, products);
+    for (const Images& images : shapes) add(images, false, options_.bytes_between, products);
     ProductRates rates = fit_products(timed_in_turns(products, options_.rounds), options_.peak).rates;
     rates.share = rounded(rates.share);
     for (const Images& images : shapes.last(3)) {
-      add(images, method, options_.bytes_between, warm);
-      add(images, method, options_.bytes_until_cold, cold);
+      add(images, false, options_.bytes_between, warm);
+      add(images, false, options_.bytes_until_cold, cold);
     }
     rates.exposed = rounded(exposed_share(warm, cold, options_.bandwidth, options_.rounds));
     return rates;
@@ -51,7 +48,7 @@ class Measurement {
 
   double depthwise_share() const {
     std::vector<TimedProduct> products;
-    for (const Images& images : kDepthwise) add(images, Method::kDepthwise, options_.bytes_between, products);
+    for (const Images& images : kDepthwise) add(images, true, options_.bytes_between, products);
     std::vector<double> shares;
     for (const MeasuredProduct& p : timed_in_turns(products, options_.rounds))
       shares.push_back(2 * p.rows * p.columns * p.summed / p.seconds / options_.peak);
@@ -60,7 +57,7 @@ class Measurement {
 
  private:
   /// Adds a convolution and its gradients; the first layer of a network needs none of its input.
-  void add(const Images& images, Method method, double bytes_between,
+  void add(const Images& images, bool is_depthwise, double bytes_between,
            std::vector<TimedProduct>& products) const {
     Graph graph;
     const Dimension batch{"batch", images.count}, rows{"rows", images.size}, cols{"cols", images.size},
@@ -69,7 +66,6 @@ class Measurement {
       return window_over(d, {.filter = filter, .size = images.window, .stride = images.stride});
     };
     const Dimension down{"down", images.window}, across{"across", images.window};
-    const bool is_depthwise = method == Method::kDepthwise;
     const Tensor x = graph.input("x", {batch, rows, cols, in}),
                  filter = graph.input("filter",
                                       is_depthwise ? Shape{down, across, in} : Shape{down, across, in, out});
@@ -80,22 +76,10 @@ class Measurement {
     if (images.inputs > 3) results.push_back(dy[1]);
     for (const Tensor& result : results) {
       auto kernel = std::make_unique<MeasuredKernel>(result.operation(), backend_, bytes_between);
-      products.push_back(product_of(images, method, result, kernel->flops()));
-      products.back().kernel = std::move(kernel);
+      const Work& work = kernel->work();
+      const ProductExtents extents = work.winograd.value_or(work.product);
+      products.push_back({{extents.rows, extents.columns, extents.summed}, std::move(kernel), extents.batch});
     }
-  }
-
-  /// The extents that the cost model counts (Work).
-  static TimedProduct product_of(const Images& images, Method method, const Tensor& result, double flops) {
-    const double inputs = images.inputs, outputs = images.outputs;
-    if (method == Method::kWinograd) {
-      const double side = ceil_divide(images.size, int64_t{2});
-      return {{images.count * side * side, outputs, inputs}, nullptr, 16};
-    }
-    const bool of_entries = result.shape().contains("in") && result.shape().contains("rows");
-    const double columns = method == Method::kDepthwise ? 1 : of_entries ? inputs : outputs;
-    const auto size = static_cast<double>(result.shape().size());
-    return {{size / columns, columns, flops / (2 * size)}, nullptr};
   }
 
   Backend& backend_;
@@ -106,8 +90,8 @@ class Measurement {
 
 ConvolutionRates measure_convolutions(Backend& backend, const ConvolutionMeasurement& options) {
   const Measurement measurement(backend, options);
-  return {.direct = measurement.rates(kDirect, Method::kDirect),
-          .winograd = measurement.rates(kWinograd, Method::kWinograd),
+  return {.direct = measurement.rates(kDirect),
+          .winograd = measurement.rates(kWinograd),
           .depthwise = measurement.depthwise_share()};
 }
 

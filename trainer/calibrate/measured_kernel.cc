@@ -88,7 +88,7 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, dou
                                   : slice(tensor.local, tensor.dtype));
     }
   }
-  flops_ = operation.cost(inputs, outputs).flops;
+  work_ = work_of(operation, inputs, outputs, inputs.empty() ? DType::kFloat32 : context.inputs[0].dtype);
   kernel_ = backend.prepare(context);
   backend.compile();
   scratch_ = backend.allocate(std::max<int64_t>(64, static_cast<int64_t>(kernel_->scratch_bytes())));

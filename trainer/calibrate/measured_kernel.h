@@ -13,6 +13,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/graph/operation.h"
+#include "engine/spmd/work.h"
 
 namespace mtf {
 
@@ -30,7 +31,8 @@ class MeasuredKernel {
   void run();
   /// Bytes of all operands and results.
   double bytes() const { return bytes_; }
-  double flops() const { return flops_; }
+  /// What an execution does, but its bytes.
+  const Work& work() const { return work_; }
 
  private:
   struct Operands {
@@ -45,7 +47,8 @@ class MeasuredKernel {
   size_t next_ = 0;  ///< the set of the next execution
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<DeviceMemory> scratch_, step_;
-  double bytes_ = 0, flops_ = 0;
+  double bytes_ = 0;
+  Work work_;
 };
 
 }  // namespace mtf

@@ -2,7 +2,7 @@
 // use. A cache is taken to keep what was used last, and each thread to have its share of it.
 //
 //   const ColdOperands cold(program, model);
-//   model.seconds(*work_of(program, instruction), cold.bytes(instruction));
+//   model.seconds(*works.of(instruction), cold.bytes(instruction));
 #pragma once
 
 #include <unordered_map>

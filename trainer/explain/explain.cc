@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -21,11 +22,6 @@
 
 namespace mtf {
 namespace {
-
-ExplainedProgram explained(Program program, int64_t batch_size) {
-  ProgramFacts facts = explain(program);
-  return {std::move(program), std::move(facts), batch_size};
-}
 
 /// Collects the work of each layer. The layers keep the order in which they are added.
 class LayerTable {
@@ -201,8 +197,9 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
 
   if (evaluation) {
-    result.evaluation =
-        explained(compile(session, *evaluation), evaluate_batch_size(config, session.layouts));
+    Program program = compile(session, *evaluation);
+    ProgramFacts facts = explain(program);
+    result.evaluation = {std::move(program), std::move(facts), evaluate_batch_size(config, session.layouts)};
   }
   const bool chooses_microbatches = !config.train.microbatches.value;
   if (chooses_microbatches || is_auto(config.train.recompute)) {
@@ -229,16 +226,22 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
     step = build_step(session, options, known);
     known.throw_if_errors();
   }
-  result.step = explained(compile(session, *step->graph), options.batch_size);
+  result.step = {compile(session, *step->graph), {}, options.batch_size};
   std::vector<const Program*> programs{&result.step.program};
   if (result.evaluation) programs.push_back(&result.evaluation->program);
+  // The parts of the plan that take long are made side by side.
+  std::future<ExplainedMemory> memory =
+      std::async(std::launch::async, [&] { return explain_memory(session, programs, sets); });
+  std::future<std::vector<ScheduleItem>> schedule =
+      std::async(std::launch::async, [&] { return schedule_of(result.step.program, model); });
+  result.step.facts = explain(result.step.program);
   result.processes = explained_processes(session, result.step.program);
   result.microbatches = options.microbatches;
   add_up_work(result);
-  result.schedule = schedule_of(result.step.program, model);
+  result.schedule = schedule.get();
   result.prediction = predict_step(result.schedule, model.step_seconds());
   result.hardware = explained_hardware(config, model, result);
-  result.memory = explain_memory(session, programs, sets);
+  result.memory = memory.get();
   result.pipeline =
       explained_pipeline(session.layouts, result.step.program, options.microbatches, result.memory);
   result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);

@@ -27,7 +27,8 @@ size_t input_of_columns(const Instruction& instruction, const Program& program) 
 
 }  // namespace
 
-LocalWork::LocalWork(const Program& program, const CostModel& model) : program_(program), model_(model) {
+LocalWork::LocalWork(const Program& program, const CostModel& model)
+    : program_(program), model_(model), works_(program) {
   if (!model.is_gpu()) find_sums();
   std::unordered_set<ValueId> terms;
   for (const auto& [term, reduction] : sums_) terms.insert(term);
@@ -50,7 +51,7 @@ void LocalWork::keep_sums_of_kernels(const std::vector<Instruction>& block) {
   for (const Instruction& instruction : block) {
     keep_sums_of_kernels(instruction.body());
     if (instruction.outputs.empty() || !sums_.contains(instruction.outputs[0])) continue;
-    const Work work = *work_of(program_, instruction);
+    const Work work = *works_.of(instruction);
     const bool is_made = is_joinable(instruction, program_, work) &&
                          work.product.summed <= kMostSummedDepth &&
                          work.product.rows * work.product.columns <= kMostSummedElements &&
@@ -59,8 +60,8 @@ void LocalWork::keep_sums_of_kernels(const std::vector<Instruction>& block) {
   }
 }
 
-ProcessWork LocalWork::of(const Instruction& instruction, int64_t copies) const {
-  ProcessWork result{*work_of(program_, instruction), cold_->bytes(instruction), copies};
+ProcessWork LocalWork::of(const Instruction& instruction, int64_t copies) {
+  ProcessWork result{*works_.of(instruction), cold_->bytes(instruction), copies};
   if (result.calls == 1 || model_.is_gpu() || !is_joinable(instruction, program_, result.work)) return result;
   if (const auto sum = sums_.find(instruction.outputs[0]); sum != sums_.end()) {
     join_terms(*sum->second, result);

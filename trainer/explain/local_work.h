@@ -1,7 +1,7 @@
 // What a process does for each local instruction of a program: how often it calls the kernel, with what work, and how much of
 // that comes from memory.
 //
-//   const LocalWork local(program, model);
+//   LocalWork local(program, model);
 //   const ProcessWork work = local.of(instruction, model.count(computed_over(program, instruction, replicates)));
 //   model.seconds(work.work, work.cold);
 #pragma once
@@ -24,8 +24,8 @@ class LocalWork {
  public:
   LocalWork(const Program& program, const CostModel& model);
 
-  /// The work of an instruction that work_of() knows and that is no collective, of whose results the process has `copies`.
-  ProcessWork of(const Instruction& instruction, int64_t copies) const;
+  /// The work of an instruction that WorkFinder knows and that is no collective, of whose results the process has `copies`.
+  ProcessWork of(const Instruction& instruction, int64_t copies);
   /// True for a collective within the process whose total is made by the instruction that makes its terms.
   bool is_made_with_terms(const Instruction& instruction) const;
 
@@ -37,6 +37,7 @@ class LocalWork {
 
   const Program& program_;
   const CostModel& model_;
+  WorkFinder works_;
   std::map<ValueId, const Instruction*> sums_;  ///< by term: the all_reduce whose total is made in its place
   std::optional<ColdOperands> cold_;
 };

@@ -134,7 +134,7 @@ class Scheduler {
 
   const Program& program_;
   const CostModel& model_;
-  const LocalWork local_;
+  LocalWork local_;
   const Lanes lanes_;
   std::vector<double> times_;
   std::map<CollectiveRequest, CollectiveTime> known_;
@@ -145,25 +145,26 @@ class Scheduler {
 
 }  // namespace
 
-std::vector<int> Lanes::of_stages(int axis) const {
-  std::vector<int> lanes;
-  int before = 0;
-  for (int64_t stage = 0; stage < mesh_.mesh().size(axis); ++stage) {
-    const int host = mesh_.host(mesh_.mesh().first_position(stage, axis_bit(axis)));
-    lanes.push_back(lanes.empty() ? 0 : lanes.back() + (host == before ? 0 : 1));
-    before = host;
+Lanes::Lanes(const HostedMesh& mesh) : lanes_(static_cast<size_t>(mesh.mesh().rank())) {
+  for (int axis = 0; axis < mesh.mesh().rank(); ++axis) {
+    std::vector<int>& lanes = lanes_[static_cast<size_t>(axis)];
+    int before = 0;
+    for (int64_t stage = 0; stage < mesh.mesh().size(axis); ++stage) {
+      const int host = mesh.host(mesh.mesh().first_position(stage, axis_bit(axis)));
+      lanes.push_back(lanes.empty() ? 0 : lanes.back() + (host == before ? 0 : 1));
+      before = host;
+    }
   }
-  return lanes;
 }
 
 std::optional<int> Lanes::of(const std::optional<Pin>& pin) const {
   if (!pin) return std::nullopt;
-  const std::vector<int> lanes = of_stages(pin->axis);
+  const std::vector<int>& lanes = of_stages(*pin);
   return lanes.back() == 0 ? std::nullopt : std::optional(lanes[static_cast<size_t>(pin->coordinate)]);
 }
 
 std::vector<int> Lanes::others(const Pin& pin) const {
-  std::vector<int> lanes = of_stages(pin.axis);
+  std::vector<int> lanes = of_stages(pin);
   const int own = lanes[static_cast<size_t>(pin.coordinate)];
   lanes.erase(std::ranges::unique(lanes).begin(), lanes.end());
   std::erase(lanes, own);

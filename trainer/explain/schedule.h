@@ -21,16 +21,15 @@ struct ScheduleLoop;
 /// there is one lane.
 class Lanes {
  public:
-  explicit Lanes(const HostedMesh& mesh) : mesh_(mesh) {}
+  explicit Lanes(const HostedMesh& mesh);
   /// The lane of a stage; nothing: there is one lane.
   std::optional<int> of(const std::optional<Pin>& pin) const;
   std::vector<int> others(const Pin& pin) const;
 
  private:
-  /// The lane of each stage along a mesh dimension, ascending.
-  std::vector<int> of_stages(int axis) const;
+  const std::vector<int>& of_stages(const Pin& pin) const { return lanes_[static_cast<size_t>(pin.axis)]; }
 
-  const HostedMesh& mesh_;
+  std::vector<std::vector<int>> lanes_;  ///< the lane of each stage along each mesh dimension, ascending
 };
 
 /// A local operation, or a collective within the process.

@@ -57,7 +57,8 @@ void LayoutBounds::add(const Graph& step, const Program& program, const std::set
     if (unit.is_block) blocks.insert(unit.name);
   }
   blocks_ += weight * static_cast<double>(blocks.size());
-  add_work(program, program.instructions, blocks, weight);
+  WorkFinder works(program);
+  add_work(program, works, program.instructions, blocks, weight);
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.on_host) continue;
     const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
@@ -81,12 +82,12 @@ void LayoutBounds::add(std::vector<Item>& items, const Item& item) {
   items.push_back(item);
 }
 
-void LayoutBounds::add_work(const Program& program, const std::vector<Instruction>& block,
+void LayoutBounds::add_work(const Program& program, WorkFinder& works, const std::vector<Instruction>& block,
                             const std::set<std::string>& blocks, double times) {
   for (const Instruction& instruction : block) {
-    add_work(program, instruction.body(), blocks, times * static_cast<double>(instruction.count()));
+    add_work(program, works, instruction.body(), blocks, times * static_cast<double>(instruction.count()));
     if (instruction.is_collective()) continue;
-    const std::optional<Work> work = work_of(program, instruction);
+    const std::optional<Work> work = works.of(instruction);
     if (!work) continue;
     DimensionSet set;
     for (const std::vector<ValueId>* ids : {&instruction.inputs, &instruction.outputs}) {

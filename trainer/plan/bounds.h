@@ -63,7 +63,7 @@ class LayoutBounds {
     DimensionSet dimensions, summed;
     double bytes = 0;
   };
-  void add_work(const Program& program, const std::vector<Instruction>& block,
+  void add_work(const Program& program, WorkFinder& works, const std::vector<Instruction>& block,
                 const std::set<std::string>& blocks, double times);
   void add_gradients(const Graph& step, const std::set<std::string>& trained, double weight);
   static void add(std::vector<Item>& items, const Item& item);

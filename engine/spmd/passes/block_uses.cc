@@ -6,14 +6,27 @@
 
 namespace mtf {
 
+BlockUses::Places::Places(size_t values, const std::vector<std::pair<ValueId, size_t>>& uses)
+    : ends_(values), places_(uses.size()) {
+  for (const auto& [root, place] : uses) ++ends_[static_cast<size_t>(root)];
+  size_t before = 0;
+  for (size_t& end : ends_) before += std::exchange(end, before);  // now where the places of a root begin
+  for (const auto& [root, place] : uses) places_[ends_[static_cast<size_t>(root)]++] = place;
+}
+
+std::span<const size_t> BlockUses::Places::of(ValueId root) const {
+  const auto at = static_cast<size_t>(root);
+  const size_t begin = at == 0 ? 0 : ends_[at - 1];
+  return {places_.data() + begin, places_.data() + ends_[at]};
+}
+
 BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& block)
     : program_(program),
       separators_(block.size()),
       made_(program.values.size(), kNowhere),
       last_read_(program.values.size(), kNowhere),
-      written_(program.values.size()),
-      readers_(program.values.size()),
       copied_to_(program.values.size(), kNoValue) {
+  std::vector<std::pair<ValueId, size_t>> read, written;
   int separators = 0;
   for (size_t i = 0; i < block.size(); ++i) {
     const Instruction& instruction = block[i];
@@ -23,15 +36,17 @@ BlockUses::BlockUses(const Program& program, const std::vector<Instruction>& blo
     for_each_read(instruction, [&](ValueId id) {
       const ValueId root = program.root(id);
       last_read_[root] = static_cast<ptrdiff_t>(i);
-      readers_[root].push_back(i);
+      read.emplace_back(root, i);
     });
     for_each_written(instruction, [&](ValueId id) {
       const ValueId root = program.root(id);
       if (made_[root] == kNowhere) made_[root] = static_cast<ptrdiff_t>(i);
-      written_[root].push_back(i);
+      written.emplace_back(root, i);
     });
     if (instruction.is<action::Copy>()) copied_to_[instruction.inputs[0]] = instruction.outputs[0];
   }
+  written_.emplace(program.values.size(), written);
+  readers_.emplace(program.values.size(), read);
   for (const auto& [name, id] : program.outputs) outputs_.insert(program.root(id));
 }
 
@@ -40,11 +55,11 @@ std::optional<size_t> BlockUses::maker(ValueId id) const {
   return place == kNowhere ? std::nullopt : std::optional(static_cast<size_t>(place));
 }
 
-const std::vector<size_t>& BlockUses::readers(ValueId id) const { return readers_[program_.root(id)]; }
+std::span<const size_t> BlockUses::readers(ValueId id) const { return readers_->of(program_.root(id)); }
 
 bool BlockUses::is_written(const std::vector<ValueId>& ids, size_t first, size_t second) const {
   return std::ranges::any_of(ids, [&](ValueId id) {
-    return std::ranges::any_of(written_[program_.root(id)],
+    return std::ranges::any_of(written_->of(program_.root(id)),
                                [&](size_t at) { return first < at && at < second; });
   });
 }

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "engine/spmd/program.h"
@@ -22,8 +24,8 @@ class BlockUses {
   bool are_separated(size_t first, size_t second) const { return separators_[first] != separators_[second]; }
   /// The place of the instruction that first writes the value; nothing if it is not in this block.
   std::optional<size_t> maker(ValueId id) const;
-  /// The places of the instructions that read the value.
-  const std::vector<size_t>& readers(ValueId id) const;
+  /// The places of the instructions that read the value, ascending.
+  std::span<const size_t> readers(ValueId id) const;
   /// The variable or carried value to which this one is copied, or kNoValue.
   ValueId copied_to(ValueId id) const { return copied_to_[id]; }
   /// True if an instruction strictly between the places writes one of these values.
@@ -43,12 +45,24 @@ class BlockUses {
  private:
   static constexpr ptrdiff_t kNowhere = -1;
 
+  /// Places by root, ascending.
+  class Places {
+   public:
+    /// A root and a place for each use, in the order of the places.
+    Places(size_t values, const std::vector<std::pair<ValueId, size_t>>& uses);
+    std::span<const size_t> of(ValueId root) const;
+
+   private:
+    std::vector<size_t> ends_;  ///< by root: where its places end in `places_`
+    std::vector<size_t> places_;
+  };
+
   const Program& program_;
-  std::vector<int> separators_;                         ///< by place: number of separators before it
-  std::vector<ptrdiff_t> made_, last_read_;             ///< by root
-  std::vector<std::vector<size_t>> written_, readers_;  ///< by root
-  std::vector<ValueId> copied_to_;                      ///< by value
-  std::unordered_set<ValueId> outputs_;                 ///< outputs of the program
+  std::vector<int> separators_;              ///< by place: number of separators before it
+  std::vector<ptrdiff_t> made_, last_read_;  ///< by root
+  std::vector<ValueId> copied_to_;           ///< by value
+  std::unordered_set<ValueId> outputs_;      ///< outputs of the program
+  std::optional<Places> written_, readers_;
 };
 
 }  // namespace mtf

@@ -105,7 +105,7 @@ class NormFusion {
     const Instruction& first = block_[product];
     const ValueId factor = first.inputs[static_cast<size_t>(mask)],
                   dy = first.inputs[static_cast<size_t>(1 - mask)], masked = first.outputs[0];
-    const std::vector<size_t>& readers = block_uses_.readers(masked);
+    const std::span<const size_t> readers = block_uses_.readers(masked);
     if (readers.empty() || std::ssize(readers) != uses_[masked] || !are_alike(dy, masked)) return false;
     const Tensor &of_dy = first.operation()->input(1 - mask), &of_mask = first.operation()->input(mask);
     std::vector<Instruction> made;

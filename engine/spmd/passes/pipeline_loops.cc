@@ -32,10 +32,11 @@ class PipelinedLoop {
     const std::vector<std::vector<size_t>> members = members_of_places();
     std::vector<std::vector<double>> ends(
         members.size());  // when each member ends, from the beginning of its place
+    WorkFinder works(program_);
     std::vector<ChunkMoments> moments(pipeline_.placed->stages.size());
     for (size_t place = 0; place < members.size(); ++place) {
       double moment = 0;
-      for (const size_t i : members[place]) ends[place].push_back(moment += cost(loop_.body[i]));
+      for (const size_t i : members[place]) ends[place].push_back(moment += cost(works, loop_.body[i]));
       const int chunk = chunk_of(static_cast<int>(place));
       moments[static_cast<size_t>(chunk)][is_backward(static_cast<int>(place))] =
           std::max(moment, kLeastCost);
@@ -66,9 +67,9 @@ class PipelinedLoop {
   bool is_backward(int place) const { return place >= chunks_; }
 
   /// In FLOPs of products.
-  double cost(const Instruction& instruction) const {
+  double cost(WorkFinder& works, const Instruction& instruction) const {
     if (instruction.collective<action::Send>()) return 0;
-    const std::optional<Work> work = work_of(program_, instruction);
+    const std::optional<Work> work = works.of(instruction);
     if (!work) return 0;
     return instruction.is_collective() ? costs_.sent_byte * work->bytes
                                        : work->flops * work->computed + costs_.read_byte * work->bytes;

@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <array>
 #include <compare>
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "engine/ops/einsum.h"
+#include "engine/spmd/instruction_key.h"
 #include "engine/spmd/instruction_uses.h"
 #include "engine/spmd/lifetimes.h"
 #include "engine/spmd/passes/passes.h"
@@ -26,7 +29,7 @@ struct Product {
 };
 
 /// Equal for products that one product can replace, if their structure (structure_of) is equal, too.
-struct ProductKind {
+struct StackKind {
   ValueId root = kNoValue;  ///< memory of the shared operand
   int64_t offset = 0;
   size_t common = 0;
@@ -34,7 +37,7 @@ struct ProductKind {
   int layer = -1;
   Phase phase = Phase::kForward;
 
-  friend auto operator<=>(const ProductKind&, const ProductKind&) = default;
+  friend auto operator<=>(const StackKind&, const StackKind&) = default;
 };
 
 /// The layer and phase in which a value is last read.
@@ -77,62 +80,77 @@ class Stacking {
   }
 
   void stack(std::vector<Instruction>& block) {
-    std::map<ProductKind, std::vector<Product>> kinds;
+    std::vector<std::pair<StackKind, Product>> products;
     for (size_t i = 0; i < block.size(); ++i) {
       if (auto* loop = block[i].as<action::Loop>()) stack(loop->body);
       for (const size_t common : {0, 1}) {
         if (const auto kind = kind_of(block[i], common))
-          kinds[*kind].push_back({i, common, block[i].inputs[1 - common], block[i].outputs[0]});
+          products.push_back({*kind, {i, common, block[i].inputs[1 - common], block[i].outputs[0]}});
       }
     }
-    find_places(block);
+    std::ranges::stable_sort(products, {}, &std::pair<StackKind, Product>::first);
+    const std::vector<std::vector<Product>> groups = of_one_structure(block, products);
+    if (groups.empty()) return;
+    find_places(block, groups);
     std::unordered_set<size_t> removed;
-    for (const std::vector<Product>& products : of_one_structure(block, kinds)) {
+    for (const std::vector<Product>& products : groups) {
       if (can_stack(block, products)) merge(block, products, removed);
     }
     size_t i = 0;
     std::erase_if(block, [&](const Instruction&) { return removed.contains(i++); });
   }
 
-  /// The products that one could replace, several each.
+  /// The products that one could replace, several each. Takes products by kind.
   std::vector<std::vector<Product>> of_one_structure(
-      const std::vector<Instruction>& block, const std::map<ProductKind, std::vector<Product>>& kinds) const {
+      const std::vector<Instruction>& block, const std::vector<std::pair<StackKind, Product>>& products) {
     std::vector<std::vector<Product>> result;
-    for (const auto& [kind, alike] : kinds) {
-      if (alike.size() == 1) continue;
+    for (auto begin = products.begin(), end = begin; begin != products.end(); begin = end) {
+      end = std::find_if(begin, products.end(), [&](const auto& p) { return p.first != begin->first; });
+      const std::ranges::subrange alike(begin, end);
+      if (std::ranges::count_if(alike, [&](const auto& p) { return can_be_parts(p.second); }) < 2) continue;
       std::map<std::string, std::vector<Product>> structures;
-      for (const Product& product : alike) structures[structure_of(block[product.place])].push_back(product);
-      for (auto& [structure, products] : structures) {
-        if (products.size() > 1) result.push_back(std::move(products));
+      for (const auto& [kind, product] : alike)
+        structures[structure_of(block[product.place])].push_back(product);
+      for (auto& [structure, equal] : structures) {
+        if (equal.size() > 1) result.push_back(std::move(equal));
       }
     }
     return result;
   }
 
-  std::optional<ProductKind> kind_of(const Instruction& instruction, size_t common) const {
+  std::optional<StackKind> kind_of(const Instruction& instruction, size_t common) const {
     const bool accumulates = instruction.is<action::Accumulate>();
     if ((!instruction.is<action::Run>() && !accumulates) || instruction.guard != kNoValue ||
         !dynamic_cast<const Einsum*>(instruction.operation())) {
       return std::nullopt;
     }
     const ValueId shared = instruction.inputs[common];
-    return ProductKind{program_.root(shared), program_.offset(shared), common,
-                       accumulates,           instruction.layer,       instruction.provenance.phase};
+    return StackKind{program_.root(shared), program_.offset(shared), common,
+                     accumulates,           instruction.layer,       instruction.provenance.phase};
   }
 
   /// Describes a contraction without the names of its dimensions.
-  std::string structure_of(const Instruction& instruction) const {
-    std::string text = instruction.operation()->attributes();
+  std::string structure_of(const Instruction& instruction) {
+    const std::array<ValueId, 3> ids = {instruction.inputs[0], instruction.inputs[1], instruction.outputs[0]};
+    key_.set(program_, instruction);
+    const auto [known, is_new] = structures_.try_emplace(key_);
+    if (is_new) known->second = structure_of(*instruction.operation(), ids);
+    std::string text = known->second;
+    for (ValueId id : ids) text += " " + std::to_string(program_.values[id].varies);
+    return text;
+  }
+
+  std::string structure_of(const Operation& operation, const std::array<ValueId, 3>& ids) const {
+    std::string text = operation.attributes();
     std::map<std::string, size_t> numbers;
-    for (ValueId id : {instruction.inputs[0], instruction.inputs[1], instruction.outputs[0]}) {
+    for (ValueId id : ids) {
       const Value& value = program_.values[id];
       std::vector<Dimension> dimensions;
       for (const Dimension& d : value.shape)
         dimensions.emplace_back(std::to_string(numbers.emplace(d.name, numbers.size()).first->second),
                                 d.size);
       text += std::string(" ") + std::string(short_name(value.dtype)) +
-              to_string(Shape(std::move(dimensions)), value.layout, program_.mesh) +
-              std::to_string(value.varies);
+              to_string(Shape(std::move(dimensions)), value.layout, program_.mesh);
     }
     return text;
   }
@@ -140,13 +158,18 @@ class Stacking {
   bool can_stack(const std::vector<Instruction>& block, const std::vector<Product>& products) const {
     std::unordered_set<ValueId> roots;
     for (const Product& product : products) {
+      if (!can_be_parts(product)) return false;
       for (ValueId id : {product.own, product.result}) {
-        if (!can_be_part(id) || !roots.insert(program_.root(id)).second) return false;
+        if (!roots.insert(program_.root(id)).second) return false;
       }
       if (last_read_[program_.root(product.own)] != last_read_[program_.root(products[0].own)]) return false;
       if (last_read_[product.result] != last_read_[products[0].result]) return false;
     }
     return are_known(block, products);
+  }
+
+  bool can_be_parts(const Product& product) const {
+    return can_be_part(product.own) && can_be_part(product.result);
   }
 
   /// True for values with memory of their own, whose parts begin where values may begin.
@@ -170,27 +193,38 @@ class Stacking {
   }
 
   bool is_written_before(ValueId id, size_t place) const {
-    const std::vector<size_t>& written = places_[program_.root(id)].written;
+    const std::vector<size_t>& written = places_.at(program_.root(id)).written;
     return !written.empty() && written.front() < place;
   }
 
   bool is_made_between(ValueId id, size_t begin, size_t end) const {
-    const std::vector<size_t>& made = places_[program_.root(id)].made;
+    const std::vector<size_t>& made = places_.at(program_.root(id)).made;
     const auto next = std::ranges::lower_bound(made, begin);
     return next != made.end() && *next < end;
   }
 
-  void find_places(const std::vector<Instruction>& block) {
-    places_.assign(program_.values.size(), {});
+  /// Finds the places of the operands and results of these products.
+  void find_places(const std::vector<Instruction>& block, const std::vector<std::vector<Product>>& groups) {
+    places_.clear();
+    for (const std::vector<Product>& products : groups) {
+      for (const Product& product : products) {
+        for (ValueId id : block[product.place].inputs) places_[program_.root(id)];
+        places_[program_.root(product.result)];
+      }
+    }
     for (size_t i = 0; i < block.size(); ++i) {
       const bool is_done = block[i].is<action::Done>();
       for_each_written(block[i], [&](ValueId id) {
-        Places& places = places_[program_.root(id)];
-        places.written.push_back(i);
-        if (!is_done) places.made.push_back(i);
+        const auto places = places_.find(program_.root(id));
+        if (places == places_.end()) return;
+        places->second.written.push_back(i);
+        if (!is_done) places->second.made.push_back(i);
       });
       if (!is_done) continue;
-      for (ValueId id : block[i].inputs) places_[program_.root(id)].made.push_back(i);
+      for (ValueId id : block[i].inputs) {
+        if (const auto places = places_.find(program_.root(id)); places != places_.end())
+          places->second.made.push_back(i);
+      }
     }
   }
 
@@ -215,10 +249,10 @@ class Stacking {
       seen.alias = whole;
       view = program_.add_value(std::move(seen));
     }
-    places_.resize(program_.values.size());
+    Places& places = places_[whole];
     int64_t offset = 0;
     for (ValueId part : parts) {
-      places_[whole].add(places_[program_.root(part)]);
+      places.add(places_.at(program_.root(part)));
       Value& value = program_.values[program_.root(part)];
       offset += program_.local_bytes(part);
       value.alias = whole;
@@ -245,9 +279,11 @@ class Stacking {
   }
 
   Program& program_;
+  std::unordered_map<InstructionKey, std::string, InstructionKey::Hash> structures_;
+  InstructionKey key_;
   std::unordered_set<ValueId> fixed_;               ///< roots of outputs, and of stacks and their parts
   std::vector<std::optional<LastRead>> last_read_;  ///< by root
-  std::vector<Places> places_;                      ///< places in the block in hand, by root
+  std::unordered_map<ValueId, Places> places_;      ///< places in the block in hand, by root
 };
 
 }  // namespace
