@@ -15,6 +15,7 @@
 #include "engine/ops/einsum.h"
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "engine/runtime/memory_plan.h"
 #include "engine/spmd/partition/unit_places.h"
@@ -96,7 +97,8 @@ Tensor pipe_weight(Graph& graph, const std::string& name, const Shape& shape) {
 }
 
 /// x + relu(x w) v in each of kPipeBlocks blocks, between products with a table that they share; descent along the gradient.
-void build_network(Graph& graph, int64_t microbatches, int64_t batch) {
+/// With `views` w multiplies a view of x.
+void build_network(Graph& graph, int64_t microbatches, int64_t batch, bool views = false) {
   const Tensor images = graph.input("x", {{"batch", batch}, kPipeWidth});
   const Variable& table = graph.variable("table", {kPipeWidth, {"width2", kPipeWidth.size}}, DType::kFloat32,
                                          Initializer::normal(0.3));
@@ -110,8 +112,10 @@ void build_network(Graph& graph, int64_t microbatches, int64_t batch) {
     for (int64_t block = 0; block < kPipeBlocks; ++block) {
       const auto unit = graph.unit("block_00" + std::to_string(block), true);
       const auto scope = graph.scope("block_00" + std::to_string(block));
+      const Dimension width = views ? Dimension{"seen", kPipeWidth.size} : kPipeWidth;
+      const Tensor seen = views ? reshape(x, {part.shape()[0], width}) : x;
       const Tensor h =
-          relu(einsum({x, pipe_weight(graph, graph.scoped("w"), {kPipeWidth, kPipeHidden})}, wide));
+          relu(einsum({seen, pipe_weight(graph, graph.scoped("w"), {width, kPipeHidden})}, wide));
       x = add(x, einsum({h, pipe_weight(graph, graph.scoped("v"), {kPipeHidden, kPipeWidth})}, rows));
     }
     x = einsum({x, graph.read(table)}, {part.shape()[0], other});
@@ -217,34 +221,40 @@ std::vector<PipeArrangement> pipe_arrangements() {
            {.mesh_dimension = "s", .placement = {{0, {"block_0", "block_2"}}, {1, {"block_1", "block_3"}}}}}};
 }
 
-TEST(Pipeline, ComputesWhatOnePositionComputes) {
+void expect_results_of_one_position(const PipeArrangement& a, bool views) {
   const std::map<std::string, Values> feeds{{"x", pipe_inputs(16 * kPipeWidth.size)}};
-  for (const PipeArrangement& a : pipe_arrangements()) {
-    const std::string name = a.mesh + " " + a.layout + " " + a.parameter_layout;
-    Graph graph;
-    build_network(graph, a.microbatches, 16);
-    const MeshRun single = run_on_mesh(graph, Layouts::single(), feeds, {.steps = 3});
-    const Layouts layouts = pipelined(a.mesh, a.layout, a.pipeline, a.parameter_layout);
-    Diagnostics diagnostics;
-    check_layouts(graph, layouts, diagnostics);
-    check_pipeline(graph, layouts, diagnostics);
-    ASSERT_FALSE(diagnostics.has_errors()) << name;
-    const MeshRun run = run_on_mesh(graph, layouts, feeds, {.steps = 3});
-    for (const auto& [output, values] : single.outputs)
-      EXPECT_LE(relative_difference(run.outputs.at(output), values), 1e-5) << name << " " << output;
-    for (const auto& [variable, values] : single.variables)
-      EXPECT_LE(relative_difference(run.variables.at(variable), values), 1e-5) << name << " " << variable;
-    const int64_t positions = layouts.mesh.size();
-    for (const int processes : {2, 4, 8}) {
-      if (positions % processes != 0) continue;
-      MeshRunOptions options{.steps = 3, .check_replicas = false};
-      options.partition.asynchronous = true;
-      for (const MeshRun& process : run_on_processes(processes, graph, layouts, feeds, options)) {
-        EXPECT_EQ(process.outputs, run.outputs) << name << " in " << processes << " processes";
-        EXPECT_EQ(process.variables, run.variables) << name << " in " << processes << " processes";
-      }
+  SCOPED_TRACE(a.mesh + " " + a.layout + " " + a.parameter_layout + (views ? ", with views" : ""));
+  Graph graph;
+  build_network(graph, a.microbatches, 16, views);
+  const MeshRun single = run_on_mesh(graph, Layouts::single(), feeds, {.steps = 3});
+  const Layouts layouts = pipelined(a.mesh, a.layout, a.pipeline, a.parameter_layout);
+  Diagnostics diagnostics;
+  check_layouts(graph, layouts, diagnostics);
+  check_pipeline(graph, layouts, diagnostics);
+  ASSERT_FALSE(diagnostics.has_errors());
+  const MeshRun run = run_on_mesh(graph, layouts, feeds, {.steps = 3});
+  for (const auto& [output, values] : single.outputs)
+    EXPECT_LE(relative_difference(run.outputs.at(output), values), 1e-5) << output;
+  for (const auto& [variable, values] : single.variables)
+    EXPECT_LE(relative_difference(run.variables.at(variable), values), 1e-5) << variable;
+  const int64_t positions = layouts.mesh.size();
+  for (const int processes : {2, 4, 8}) {
+    if (positions % processes != 0) continue;
+    MeshRunOptions options{.steps = 3, .check_replicas = false};
+    options.partition.asynchronous = true;
+    for (const MeshRun& process : run_on_processes(processes, graph, layouts, feeds, options)) {
+      EXPECT_EQ(process.outputs, run.outputs) << "in " << processes << " processes";
+      EXPECT_EQ(process.variables, run.variables) << "in " << processes << " processes";
     }
   }
+}
+
+TEST(Pipeline, ComputesWhatOnePositionComputes) {
+  for (const PipeArrangement& a : pipe_arrangements()) expect_results_of_one_position(a, false);
+}
+
+TEST(Pipeline, ComputesWithViewsWhatOnePositionComputes) {
+  for (const PipeArrangement& a : pipe_arrangements()) expect_results_of_one_position(a, true);
 }
 
 TEST(Pipeline, BytesAreThoseThatAreCounted) {

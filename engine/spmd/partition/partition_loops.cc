@@ -27,7 +27,10 @@ Tensors Partitioner::sums_of_stages(const Operation& sum) {
   Tensors sums;
   for (const auto& [pin, terms] : stages) {
     std::set<int> chunks;
-    for (const Tensor& term : terms) chunks.insert(chunk_of(values_.at(term), Stages::kNone));
+    for (const Tensor& term : terms) {
+      const int made = chunk_of(values_.at(term), Stages::kNone);
+      chunks.insert(pin_of(made) == pin ? made : first_chunk(pin));
+    }
     chunk_ = sum.provenance().phase == Phase::kBackward ? *chunks.begin() : *chunks.rbegin();
     sums.push_back(terms.size() == 1 ? terms[0] : captured(sum, [&] { return Tensors{add_n(terms)}; })[0]);
   }

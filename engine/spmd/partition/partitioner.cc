@@ -210,6 +210,7 @@ void Partitioner::view(const std::shared_ptr<Operation>& operation) {
           {}, output.shape(), output.dtype(), rule.outputs[i].at(value(id).layout.pin), value(id).varies, {}};
       seen.alias = id;
       id = program_.add_value(std::move(seen));
+      chunks_[id] = chunk_;
     }
     settle(output, id, Reduction::kSum, operation);
   }

@@ -67,6 +67,12 @@ class Partitioner {
     return chunk == Stages::kNone ? std::nullopt : std::optional(pipeline_->pin(program_.mesh, chunk));
   }
 
+  /// The first chunk at a stage; nothing: none.
+  int first_chunk(const std::optional<Pin>& pin) const {
+    int chunk = pin ? 0 : Stages::kNone;
+    while (pin_of(chunk) != pin) ++chunk;
+    return chunk;
+  }
   /// The chunk that makes a value; `otherwise` if no instruction does.
   int chunk_of(ValueId id, int otherwise) const {
     const auto made = chunks_.find(id);
