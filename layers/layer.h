@@ -27,8 +27,8 @@ class Layer {
   /// True when the layer's variables go to the scope around it (call_layer). `has_own_name`: the
   /// configuration names the layer, or there is another one of its kind before it in the list.
   virtual bool is_transparent(bool /*has_own_name*/) const { return false; }
-  /// True when the layer only groups others (repeat, block): they count as layers, not the group
-  /// (Graph::layer).
+  /// True when the layer only groups others (repeat, block, transformer): they count as layers, not the group
+  /// (Graph::layer, Graph::unit).
   virtual bool is_group() const { return false; }
 };
 

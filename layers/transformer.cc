@@ -31,6 +31,7 @@ class TransformerLayer final : public Layer {
   using Options = TransformerLayerOptions;
   TransformerLayer(const Options& options, LayerParser& parser)
       : stack_(options, options, parser), causal_(options.causal) {}
+  bool is_group() const override { return true; }
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const auto axis = x.shape().find(kLength);

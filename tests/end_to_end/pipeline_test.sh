@@ -25,11 +25,11 @@ evaluate: {every: 3, datasets: {dev: {type: identity, size: 16, examples: 64, di
 checkpoint: {every: 3}
 END
 
-# expect_losses RUN: the losses of RUN are those of `one`, up to rounding.
+# expect_losses RUN [REFERENCE]: the losses of RUN are those of REFERENCE (default: `one`), up to rounding.
 expect_losses() {
-  python3 - "$1" << 'END' || fail "$1 has other losses than one position"
+  python3 - "$1" "${2:-one}" << 'END' || fail "$1 has other losses than one position"
 import json, sys
-a, b = ([json.loads(line)["loss"] for line in open(f"{run}/metrics.jsonl")] for run in (sys.argv[1], "one"))
+a, b = ([json.loads(line)["loss"] for line in open(f"{run}/metrics.jsonl")] for run in sys.argv[1:])
 assert len(a) == len(b) == 6 and all(abs(x - y) <= 1e-5 * abs(y) for x, y in zip(a, b)), (a, b)
 END
 }
@@ -52,6 +52,55 @@ expect_exit 0 "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=process
 expect_exit 0 "$(dirname "$mtf_train")/mtf-compare" two processes --tolerance 0
 expect_exit 0 "$mtf_launch" -n 4 "$mtf_train" network.yaml run.model_dir=four mesh="rows:2;stages:2" layout="batch:rows;layers:stages"
 expect_losses four
+
+# Convolutions around which an input is added, and the blocks of a Vision Transformer.
+printf 'the pixels of some images, %d' {1..400} > pixels
+{ big_endian 2051; big_endian 96; big_endian 10; big_endian 10; head -c 9600 pixels; } > images
+{ big_endian 2049; big_endian 96; for i in {1..16}; do printf '\0\1\2\3\4\5'; done; } > labels
+cat > images.yaml << 'END'
+data: {train: {type: idx, images: images, labels: labels}}
+optimizer: adam
+learning_rate: 0.01
+run: {threads: 1}
+train: {steps: 6, batch_size: 16, microbatches: 4, log_every: 1}
+END
+cat > convolutions.yaml << 'END'
+include: images.yaml
+model:
+  type: classifier
+  layers:
+    - conv2d: {output: {filters: 8}, kernel: 3}
+    - repeat:
+        times: 4
+        layers:
+          - residual: {layers: [{conv2d: {output: {filters: 8}, kernel: 3}}, batch_norm]}
+          - activation: relu
+    - global_average_pool
+    - dense: {output: {classes: 6}}
+END
+cat > patches.yaml << 'END'
+include: images.yaml
+model:
+  type: classifier
+  layers:
+    - patches: {size: 5}
+    - dense: {output: {d_model: 16}}
+    - positions: learned
+    - transformer:
+        num_layers: 4
+        block: [{SelfAttention: {num_heads: 2, key_value_size: 8}}, {DenseReluDense: {hidden_size: 32, dropout: 0.1}}]
+    - take: {along: length}
+    - dense: {output: {classes: 6}}
+END
+for model in convolutions patches; do
+  expect_exit 0 "$mtf_train" $model.yaml run.model_dir=$model.one
+  expect_exit 0 "$mtf_train" $model.yaml run.model_dir=$model.two "${stages[@]}"
+  expect_losses $model.two $model.one
+  expect_exit 0 "$mtf_train" $model.yaml run.model_dir=$model.rows mesh="rows:2;stages:4" layout="batch:rows;layers:stages" train.recompute=block
+  expect_losses $model.rows $model.one
+  expect_exit 0 "$mtf_launch" -n 2 "$mtf_train" $model.yaml run.model_dir=$model.processes "${stages[@]}"
+  expect_exit 0 "$(dirname "$mtf_train")/mtf-compare" $model.two $model.processes --tolerance 0
+done
 
 # A run that is killed goes on to the same bits.
 setsid "$mtf_launch" -n 2 "$mtf_train" network.yaml run.model_dir=killed "${stages[@]}" train.steps=1000000 > out.killed 2>&1 &
