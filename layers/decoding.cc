@@ -37,18 +37,19 @@ const Variable& session_variable(Context& context, const std::string& name, cons
 }  // namespace
 
 Decoding Decoding::prefill(const Dimension& beam, const Dimension& memory, const Tensor& last) {
-  Decoding decoding = step(beam, memory, {}, {});
+  Decoding decoding = step(beam, memory, {}, {}, {});
   decoding.last_ = last;
   return decoding;
 }
 
 Decoding Decoding::step(const Dimension& beam, const Dimension& memory, const Tensor& position,
-                        const Tensor& parent) {
+                        const Tensor& parent, const Tensor& common) {
   Decoding decoding;
   decoding.beam_ = beam;
   decoding.memory_ = memory;
   decoding.position_ = position;
   decoding.parent_ = parent;
+  decoding.common_ = common;
   return decoding;
 }
 
@@ -65,8 +66,9 @@ Tensor Decoding::remember(Context& context, const std::string& name, const Tenso
   const Shape shape = cache_shape(x.shape(), memory_);
   const Variable& variable = session_variable(context, name, shape, x.dtype());
   const Tensor before = graph.read(variable);
-  const Tensor cache = parent_ ? update_kv_cache(before, x, position_, parent_, beam_.name, memory_.name)
-                               : dynamic_update_slice(before, x, position_, memory_.name);
+  const Tensor cache = parent_
+                           ? update_kv_cache(before, x, position_, parent_, common_, beam_.name, memory_.name)
+                           : dynamic_update_slice(before, x, position_, memory_.name);
   graph.assign(variable, cache);
   return cache;
 }

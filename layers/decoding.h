@@ -20,9 +20,10 @@ class Decoding {
   /// last: int32 [batch], the index of the last token that is given.
   static Decoding prefill(const Dimension& beam, const Dimension& memory, const Tensor& last);
   /// position: int32 [batch], the index of the token that is read. parent: int32 [batch, beam], the
-  /// hypothesis (of the step before) that each one continues; null: itself.
+  /// hypothesis (of the step before) that each one continues; null: itself. common: the same shape, the entries from the
+  /// first on that each one has in its cache as that hypothesis has.
   static Decoding step(const Dimension& beam, const Dimension& memory, const Tensor& position,
-                       const Tensor& parent);
+                       const Tensor& parent, const Tensor& common);
 
   bool is_step() const { return static_cast<bool>(position_); }
   const Tensor& position() const { return position_; }
@@ -44,7 +45,7 @@ class Decoding {
 
  private:
   Dimension beam_, memory_;
-  Tensor last_, position_, parent_;
+  Tensor last_, position_, parent_, common_;
 };
 
 }  // namespace mtf

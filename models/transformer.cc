@@ -252,8 +252,8 @@ Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Ste
   const Dimension vocabulary = padded_vocabulary(context, "targets", options_.vocab_divisor);
   const auto embedding = options_.embedding->make(vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
-  const Decoding decoding =
-      Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position, input.parent);
+  const Decoding decoding = Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position,
+                                           input.parent, input.common);
   Sequence sequence{.length = {"length", sizes.memory},
                     .causal = true,
                     .has_priorities = options_.input_full_attention,

@@ -7,8 +7,9 @@
 namespace mtf {
 
 UpdateKvCache::UpdateKvCache(const Tensor& cache, const Tensor& entry, const Tensor& position,
-                             const Tensor& parent, std::string_view rows, std::string_view memory)
-    : OperationBase({cache, entry, position, parent}, {{cache.shape(), cache.dtype()}}),
+                             const Tensor& parent, const Tensor& common, std::string_view rows,
+                             std::string_view memory)
+    : OperationBase({cache, entry, position, parent, common}, {{cache.shape(), cache.dtype()}}),
       rows(rows),
       memory(memory) {
   const Dimension& row = cache.shape().dimension(rows);
@@ -26,6 +27,9 @@ UpdateKvCache::UpdateKvCache(const Tensor& cache, const Tensor& entry, const Ten
         entries.contains_all(parent.shape()) && parent.shape().contains(row.name) &&
             parent.dtype() == DType::kInt32,
         fmt::format("int32, `{}` and some of the dimensions {}", row.name, others.to_string()));
+  check("the number of common entries", common,
+        common.shape() == parent.shape() && common.dtype() == DType::kInt32,
+        "int32 " + parent.shape().to_string());
 }
 
 std::string UpdateKvCache::attributes() const { return fmt::format("rows={}, memory={}", rows, memory); }
@@ -36,8 +40,8 @@ ShardingRule UpdateKvCache::sharding_rule(const ShardingRequest& request) const 
 }
 
 Tensor update_kv_cache(const Tensor& cache, const Tensor& entry, const Tensor& position, const Tensor& parent,
-                       DimensionName rows, DimensionName memory) {
-  return cache.graph().add<UpdateKvCache>(cache, entry, position, parent, rows, memory).output();
+                       const Tensor& common, DimensionName rows, DimensionName memory) {
+  return cache.graph().add<UpdateKvCache>(cache, entry, position, parent, common, rows, memory).output();
 }
 
 }  // namespace mtf

@@ -154,10 +154,12 @@ void expect_same_cache(int64_t rows, const std::string& order, DType dtype, int6
   const Tensor entry = graph.input("entry", shape_in("rbd"), dtype);
   const Tensor position = graph.input("position", shape_in("b"), DType::kInt32);
   const Tensor parent = graph.input("parent", shape_in("br"), DType::kInt32);
+  const Tensor common = graph.input("common", shape_in("br"), DType::kInt32);
   for (int64_t at : {0, 3, 5}) {
-    KernelComparison comparison(update_kv_cache(cache, entry, position, parent, "r", "m"));
+    KernelComparison comparison(update_kv_cache(cache, entry, position, parent, common, "r", "m"));
     comparison.inputs[2].values = {static_cast<double>(at), static_cast<double>(at == 0 ? -1 : 6)};
     comparison.inputs[3].values = random_whole_values(2 * rows, -1, rows + 1, 7);
+    comparison.inputs[4].values = random_whole_values(2 * rows, -1, 7, 8);
     comparison.expect_same();
     comparison.in_place = true;
     comparison.expect_same();

@@ -34,11 +34,13 @@ class UpdateKvCacheTest : public ::testing::Test {
     const std::map<std::string, Values> feeds = {{"cache", numbers("cache", shape.size(), 1000)},
                                                  {"entry", numbers("entry", of_entry.size(), 1000)},
                                                  {"position", {0, 2, 4, 7}},
-                                                 {"parent", {0, 1, 2, 2, 0, 0, 1, 2, 0, -1, 5, 0}}};
+                                                 {"parent", {0, 1, 2, 2, 0, 0, 1, 2, 0, -1, 5, 0}},
+                                                 {"common", {0, 0, 0, 1, 0, 2, 0, 3, 9, 0, 0, 2}}};
     Graph graph;
     const Tensor y = update_kv_cache(graph.input("cache", shape), graph.input("entry", of_entry),
                                      graph.input("position", {batch}, DType::kInt32),
-                                     graph.input("parent", {batch, beam}, DType::kInt32), "beam", "memory");
+                                     graph.input("parent", {batch, beam}, DType::kInt32),
+                                     graph.input("common", {batch, beam}, DType::kInt32), "beam", "memory");
     graph.set_output("y", y);
     const Layouts on = mesh.empty() ? Layouts::single() : layouts(mesh, layout);
     const Values result = run_on_mesh(graph, on, feeds).outputs.at("y");
@@ -50,7 +52,8 @@ class UpdateKvCacheTest : public ::testing::Test {
       const auto parent = static_cast<int64_t>(element({batch, beam}, feeds.at("parent"), at));
       double expected = element(shape, feeds.at("cache"), at);
       if (at.at("memory") == position) expected = element(of_entry, feeds.at("entry"), at);
-      if (at.at("memory") < position && parent >= 0 && parent < beam.size) {
+      const auto common = static_cast<int64_t>(element({batch, beam}, feeds.at("common"), at));
+      if (at.at("memory") < position && at.at("memory") >= common && parent >= 0 && parent < beam.size) {
         at["beam"] = parent;
         expected = element(shape, feeds.at("cache"), at);
       }
@@ -75,20 +78,26 @@ TEST_F(UpdateKvCacheTest, HypothesesContinueEachOther) {
     const Dimension rows{"beam", kBeam}, entries{"memory", kMemory};
     const Tensor y = update_kv_cache(graph.input("cache", {rows, entries}), graph.input("entry", {rows}),
                                      graph.input("position", {}, DType::kInt32),
-                                     graph.input("parent", {rows}, DType::kInt32), "beam", "memory");
-    Values cache, entry, expected;
+                                     graph.input("parent", {rows}, DType::kInt32),
+                                     graph.input("common", {rows}, DType::kInt32), "beam", "memory");
+    Values cache, entry, expected, common;
     for (int64_t i = 0; i < kBeam; ++i) {
+      common.push_back(static_cast<double>(i % 2));
       for (int64_t m = 0; m < kMemory; ++m) {
         cache.push_back(static_cast<double>(10 * i + m));
-        expected.push_back(m + 1 < kMemory ? 10 * parents[static_cast<size_t>(i)] + static_cast<double>(m)
+        const double from = m < i % 2 ? static_cast<double>(i) : parents[static_cast<size_t>(i)];
+        expected.push_back(m + 1 < kMemory ? 10 * from + static_cast<double>(m)
                                            : static_cast<double>(100 + i));
       }
       entry.push_back(static_cast<double>(100 + i));
     }
-    EXPECT_EQ(
-        evaluate(graph, {y},
-                 {{"cache", cache}, {"entry", entry}, {"position", {kMemory - 1}}, {"parent", parents}})[0],
-        expected);
+    EXPECT_EQ(evaluate(graph, {y},
+                       {{"cache", cache},
+                        {"entry", entry},
+                        {"position", {kMemory - 1}},
+                        {"parent", parents},
+                        {"common", common}})[0],
+              expected);
   }
 }
 

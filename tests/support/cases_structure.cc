@@ -107,11 +107,12 @@ const CaseRegistration update_kv_cache_case("update_kv_cache", [](CaseBuilder& c
   const auto values = [&](const char* name, const Shape& shape) {
     return cast(c.ids(name, shape, 0, 100), c.floating);  // not differentiated
   };
-  const Tensor position = c.ids("position", {batch}, 0, 6), parent = c.ids("parent", {batch, beam}, 0, 3);
+  const Tensor position = c.ids("position", {batch}, 0, 6), parent = c.ids("parent", {batch, beam}, 0, 3),
+               common = c.ids("common", {batch, beam}, 0, 4);
   return Tensors{update_kv_cache(values("cache", {batch, beam, length, d}), values("entry", {beam, batch, d}),
-                                 position, parent, "beam", "length"),
+                                 position, parent, common, "beam", "length"),
                  update_kv_cache(values("apart", {d, length, batch, beam}), values("other", {batch, d, beam}),
-                                 position, parent, "beam", "length")};
+                                 position, parent, common, "beam", "length")};
 });
 
 const CaseRegistration halo_case("shift slice concat", [](CaseBuilder& c) {

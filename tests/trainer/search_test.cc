@@ -46,7 +46,7 @@ struct AllCandidates {
 
 Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
   BeamSearch search({beam, alpha, limit});
-  std::vector<std::vector<int32_t>> texts(1);
+  std::vector<std::vector<int32_t>> texts(1), places(static_cast<size_t>(beam));  // texts; what is read where
   while (true) {
     AllCandidates all;
     for (const auto& text : texts) all.add(next_of(text, seed));
@@ -55,8 +55,15 @@ Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
     std::vector<std::vector<int32_t>> next;
     for (size_t i = 0; i < search.tokens().size(); ++i) {
       next.push_back(texts[static_cast<size_t>(search.parents()[i])]);
+      // Tokens that are said to be in place are, and no more than these.
+      const auto kept = static_cast<ptrdiff_t>(next.back().size()) - search.moved()[i];
+      const auto of_place = std::ranges::mismatch(places[i], next.back()).in1 - places[i].begin();
+      EXPECT_GE(kept, 0);
+      EXPECT_GE(of_place, kept);
       next.back().push_back(search.tokens()[i]);
     }
+    for (size_t i = 0; i < next.size(); ++i) places[i] = next[i];
+    for (size_t i = next.size(); i < places.size(); ++i) places[i].push_back(-1);  // padding
     texts = next;
   }
 }

@@ -163,7 +163,8 @@ class Decoder::Batch {
   void step() {
     const DecodeSizes& sizes = plan_.sizes;
     const size_t hypotheses = static_cast<size_t>(sizes.texts * sizes.beam);
-    std::vector<int32_t> token(hypotheses), parent(hypotheses), position(static_cast<size_t>(sizes.texts));
+    std::vector<int32_t> token(hypotheses), parent(hypotheses), common(hypotheses),
+        position(static_cast<size_t>(sizes.texts));
     for (Row& row : rows_) {
       const auto first = row.place * sizes.beam;
       position[static_cast<size_t>(row.place)] = static_cast<int32_t>(++row.position);
@@ -172,12 +173,16 @@ class Decoder::Batch {
       if (const auto* beam = std::get_if<BeamSearch>(&row.search)) {
         std::iota(parent.begin() + first, parent.begin() + first + sizes.beam, 0);
         std::ranges::copy(beam->parents(), parent.begin() + first);
+        const auto at = static_cast<int32_t>(row.position);
+        std::ranges::transform(beam->moved(), common.begin() + first,
+                               [at](int32_t moved) { return at - moved; });
       }
     }
     Executor& program = stage_->step();
     program.feed("token", token.data());
     program.feed("position", position.data());
     program.feed("parent", parent.data());
+    program.feed("common", common.data());
     program.run(0);
     advance(program, sizes.beam, rows_);
   }

@@ -105,7 +105,10 @@ std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const De
   TextDecoder::Step input;
   input.token = graph->input("token", {batch, beam}, DType::kInt32);
   input.position = graph->input("position", {batch}, DType::kInt32);
-  if (plan.reorders) input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
+  if (plan.reorders) {
+    input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
+    input.common = graph->input("common", {batch, beam}, DType::kInt32);
+  }
   const Prediction prediction =
       predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
         return model.decoder()->step(context, plan.sizes, input);

@@ -32,7 +32,7 @@ struct DecodePlan {
   DecodeSizes sizes;
   DecodeAnswer answer = DecodeAnswer::kCandidates;
   int64_t candidates = 1;
-  bool reorders = false;  ///< hypotheses may continue others: the step has the input `parent`
+  bool reorders = false;  ///< hypotheses may continue others: the step has the inputs `parent` and `common`
 
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, DecodeAnswer, int64_t>;
   Key key() const {

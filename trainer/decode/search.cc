@@ -54,7 +54,8 @@ double length_penalty(int64_t length, double alpha) {
   return reproducible::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
 }
 
-BeamSearch::BeamSearch(const BeamOptions& options) : options_(options), alive_(1) {}
+BeamSearch::BeamSearch(const BeamOptions& options)
+    : options_(options), alive_(1), common_(static_cast<size_t>(options.beam * options.beam)) {}
 
 void BeamSearch::advance(const Candidates& candidates) {
   std::vector<Candidate> all;
@@ -120,7 +121,13 @@ void BeamSearch::place(const std::vector<int32_t>& parents) {
     if (owner[static_cast<size_t>(parents[i])] == kNone) put(i, parents[i]);
   }
   for (size_t i = 0; i < parents.size(); ++i) {
-    if (places_[i] == kNone) put(i, static_cast<int32_t>(std::ranges::find(owner, kNone) - owner.begin()));
+    if (places_[i] != kNone) continue;
+    int32_t best = kNone;  // the free place in which least is replaced
+    for (int32_t at = 0; at < options_.beam; ++at) {
+      const bool is_free = owner[static_cast<size_t>(at)] == kNone;
+      if (is_free && (best == kNone || common(at, parents[i]) > common(best, parents[i]))) best = at;
+    }
+    put(i, best);
   }
   while (!owner.empty() && owner.back() == kNone) owner.pop_back();
   tokens_.assign(owner.size(), kPadId);
@@ -129,6 +136,24 @@ void BeamSearch::place(const std::vector<int32_t>& parents) {
   for (size_t i = 0; i < parents.size(); ++i) {
     tokens_[static_cast<size_t>(places_[i])] = nodes_[static_cast<size_t>(alive_[i].last)].token;
     parents_[static_cast<size_t>(places_[i])] = parents[i];
+  }
+  take_over();
+}
+
+void BeamSearch::take_over() {
+  const auto read = static_cast<int32_t>(length_ - 1);
+  std::vector<int32_t> from(static_cast<size_t>(options_.beam));
+  std::iota(from.begin(), from.end(), 0);
+  std::ranges::copy(parents_, from.begin());
+  const std::vector<int32_t> before = common_;
+  const auto were_common = [&](int32_t a, int32_t b) {
+    return a == b ? read : before[static_cast<size_t>(a * options_.beam + b)];
+  };
+  moved_.clear();
+  for (int32_t a = 0; a < options_.beam; ++a) {
+    moved_.push_back(read - were_common(a, from[static_cast<size_t>(a)]));
+    for (int32_t b = 0; b < options_.beam; ++b)
+      common(a, b) = were_common(from[static_cast<size_t>(a)], from[static_cast<size_t>(b)]);
   }
 }
 

@@ -51,7 +51,8 @@ class UpdateKvCacheKernel final : public Kernel {
       std::byte* y = call.output<std::byte>(0) + at[0] * bytes_;
       if (x != y) copy_all(x, y);
       const int64_t position = call.input<int32_t>(2)[at[2]];
-      reorder(y, call.input<int32_t>(3) + at[3], std::clamp<int64_t>(position, 0, memory_), call.scratch);
+      reorder(y, call.input<int32_t>(3) + at[3], call.input<int32_t>(4) + at[3],
+              std::clamp<int64_t>(position, 0, memory_), call.scratch);
       if (position < 0 || position >= memory_) return;
       const std::byte* entry = call.input<std::byte>(1) + at[1] * bytes_;
       for (int64_t row = 0; row < rows_; ++row) {
@@ -91,9 +92,10 @@ class UpdateKvCacheKernel final : public Kernel {
                   static_cast<size_t>(run_ * bytes_));
   }
 
-  /// Replaces the first `count` entries of each row of y by those of its parent. A row is overwritten when no other one needs
-  /// it any more; what remains are rows that continue each other in a circle.
-  void reorder(std::byte* y, const int32_t* parents, int64_t count, std::byte* scratch) const {
+  /// Replaces the first `count` entries of each row of y, but those in common, by those of its parent. A row is overwritten
+  /// when no other one needs it any more; what remains are rows that continue each other in a circle.
+  void reorder(std::byte* y, const int32_t* parents, const int32_t* common, int64_t count,
+               std::byte* scratch) const {
     auto* parent = reinterpret_cast<int64_t*>(scratch);
     std::byte* saved = scratch + rows_ * static_cast<int64_t>(sizeof(int64_t));
     for (int64_t row = 0; row < rows_; ++row) {
@@ -101,8 +103,13 @@ class UpdateKvCacheKernel final : public Kernel {
       parent[row] = given >= 0 && given < rows_ ? given : row;
     }
     const auto place = [&](int64_t row) { return y + row * row_stride_ * bytes_; };
+    const auto copy_to = [&](int64_t row, const std::byte* from, int64_t from_stride) {
+      const int64_t first = std::clamp<int64_t>(common[row * parent_stride_], 0, count);
+      copy_row(from + first * from_stride * bytes_, from_stride, place(row) + first * memory_stride_ * bytes_,
+               memory_stride_, count - first);
+    };
     const auto move_to = [&](int64_t row) {
-      copy_row(place(parent[row]), memory_stride_, place(row), memory_stride_, count);
+      copy_to(row, place(parent[row]), memory_stride_);
       return std::exchange(parent[row], row);
     };
     const auto is_needed = [&](int64_t row) {
@@ -124,13 +131,13 @@ class UpdateKvCacheKernel final : public Kernel {
       copy_row(place(first), memory_stride_, saved, run_, count);
       int64_t row = first;
       while (parent[row] != first) row = move_to(row);
-      copy_row(saved, run_, place(row), memory_stride_, count);
+      copy_to(row, saved, run_);
       parent[row] = row;
     }
   }
 
   int64_t bytes_;
-  StridedAxes<4> places_;  ///< strides of cache, entry, position and parent
+  StridedAxes<4> places_;  ///< strides of cache, entry, position and parent, whose are also those of `common`
   int64_t rows_ = 1, memory_ = 1, run_ = 1;
   int64_t row_stride_ = 0, memory_stride_ = 0, entry_stride_ = 0, parent_stride_ = 0;
 };

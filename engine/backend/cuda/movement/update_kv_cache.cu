@@ -39,7 +39,7 @@ template <class Word>
 struct Advance {
   static constexpr int kMaxThreads = kCopyThreads;
   const Word *cache, *entry;
-  const int32_t *position, *parent;
+  const int32_t *position, *parent, *common;
   Word *y, *scratch;
   AdvancePlan plan;
 
@@ -51,7 +51,7 @@ struct Advance {
       const Offsets<5> at = plan.walk.at(i);
       const int64_t place = at[kPlace], end = position[at[kPosition]];
       if (place < end) {
-        take_over(parent + at[kParent], cache + at[kCache], y + at[kCache], waiting);
+        take_over(place, at[kParent], cache + at[kCache], y + at[kCache], waiting);
       } else {
         for (int64_t row = 0; row < plan.rows; ++row) {
           Word& to = y[at[kCache] + row * plan.cache_row];
@@ -66,10 +66,11 @@ struct Advance {
   }
 
  private:
-  MTF_DEVICE void take_over(const int32_t* parents, const Word* from, Word* to, Word* waiting) const {
+  MTF_DEVICE void take_over(int64_t place, int64_t first, const Word* from, Word* to, Word* waiting) const {
     const auto parent_of = [&](int64_t row) -> int64_t {
-      const int64_t given = parents[row * plan.parent_row];
-      return given >= 0 && given < plan.rows ? given : row;
+      const int64_t given = parent[first + row * plan.parent_row];
+      const bool is_other = given >= 0 && given < plan.rows && place >= common[first + row * plan.parent_row];
+      return is_other ? given : row;
     };
     for (int64_t row = 0; row < plan.rows; ++row) {
       const int64_t source = parent_of(row);
@@ -109,7 +110,7 @@ std::unique_ptr<Kernel> update_kv_cache_kernel(const KernelContext& context, Dev
         with_word(plan.word, [&]<class Word>(Word) {
           launch(LaunchShape{plan.blocks(), kCopyThreads, plan.shared() ? plan.waiting_bytes() : 0},
                  Advance<Word>{call.input<Word>(0), call.input<Word>(1), call.input<int32_t>(2),
-                               call.input<int32_t>(3), call.output<Word>(0),
+                               call.input<int32_t>(3), call.input<int32_t>(4), call.output<Word>(0),
                                plan.shared() ? nullptr : reinterpret_cast<Word*>(call.scratch), plan});
         });
       },
