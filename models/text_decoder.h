@@ -52,8 +52,7 @@ class TextDecoder {
     Tensor token;        ///< int32 [batch, beam]
     Tensor position;     ///< int32 [batch]: where it stands, behind a leading 0
     Tensor parent = {};  ///< int32 [batch, beam]: the hypothesis of the step before; null: the same
-    Tensor common =
-        {};  ///< int32 [batch, beam], with `parent`: the entries from the first on that the caches of both share
+    Tensor common = {};  ///< int32 [batch, beam], with `parent`: the first entries that their caches share
   };
   /// [batch, beam, vocab]: logits of the next token of each hypothesis.
   virtual Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const = 0;

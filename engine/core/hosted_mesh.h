@@ -64,7 +64,7 @@ class HostedMesh {
   /// Returns it as the first process sees it that has one of these copies.
   HostedMesh of_first(const Copies& copies) const { return of(host(mesh_.first_position(0, copies))); }
   HostedCopies copies(const Copies& copies) const;
-  /// Returns copies(copies).size(), without listing them if there is no pin.
+  /// Returns copies(copies).size(), and lists them only if there is a pin and a process hosts several of many positions.
   int64_t size_of(const Copies& copies) const;
   /// Returns how many of the copies holds_first() is true for.
   int64_t first_held(const Copies& copies) const;

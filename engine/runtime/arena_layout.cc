@@ -150,7 +150,7 @@ class ShortLived {
   /// `region`. Returns false if too many begin in that time.
   bool find(const Region& region, std::vector<const Region*>& found) const {
     found.clear();
-    const int64_t longest = (int64_t{1} << kinds_) - 1;
+    const int64_t longest = (int64_t{1} << kinds_ >> 1) - 1;
     const auto from = std::ranges::lower_bound(entries_, region.begin - longest, {}, &Entry::begin);
     const auto to = std::ranges::upper_bound(from, entries_.end(), region.end, {}, &Entry::begin);
     if (to - from > kMost) return false;

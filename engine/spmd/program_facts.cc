@@ -156,7 +156,8 @@ void Explainer::tensors(const Instruction& instruction, int64_t times) {
 
 void Explainer::local(const Instruction& instruction, int64_t times) {
   for (ValueId id : instruction.outputs) count_output(instruction.operation()->name(), id, times);
-  const double flops = works_.of(instruction)->flops * static_cast<double>(times) * share(instruction);
+  const double flops =
+      works_.of_operation(instruction).flops * static_cast<double>(times) * share(instruction);
   if (flops > 0) contraction(instruction, flops, times);
 }
 

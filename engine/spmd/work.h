@@ -96,10 +96,10 @@ class WorkFinder {
 
   /// Returns the work of an instruction; nothing for a loop, whose body has the work, for a transfer and for a wait.
   std::optional<Work> of(const Instruction& instruction);
-
- private:
+  /// Returns that of an instruction that runs an operation, without the bytes.
   const Work& of_operation(const Instruction& instruction);
 
+ private:
   const Program& program_;
   std::unordered_map<InstructionKey, Work, InstructionKey::Hash> known_;
   InstructionKey key_;

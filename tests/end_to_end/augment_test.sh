@@ -3,9 +3,7 @@
 source "$2/tests/end_to_end/common.sh"
 cd "$work"
 
-printf 'the pixels of some images, %d' {1..400} > pixels
-{ big_endian 2051; big_endian 96; big_endian 10; big_endian 10; head -c 9600 pixels; } > images
-{ big_endian 2049; big_endian 96; for i in {1..16}; do printf '\0\1\2\3\4\5'; done; } > labels
+make_small_idx
 cat > run.yaml <<'YAML'
 data:
   train: {type: idx, images: images, labels: labels}

@@ -66,6 +66,14 @@ big_endian() {
   printf "\\$(printf %03o $(($1 >> 24 & 255)))\\$(printf %03o $(($1 >> 16 & 255)))\\$(printf %03o $(($1 >> 8 & 255)))\\$(printf %03o $(($1 & 255)))"
 }
 
+# make_small_idx: writes the files images and labels: 96 images of 10 x 10 in 6 classes.
+make_small_idx() {
+  local i
+  printf 'the pixels of some images, %d' {1..400} > pixels
+  { big_endian 2051; big_endian 96; big_endian 10; big_endian 10; head -c 9600 pixels; } > images
+  { big_endian 2049; big_endian 96; for i in {1..16}; do printf '\0\1\2\3\4\5'; done; } > labels
+}
+
 # safetensors HEADER BYTES: prints a file with this header and BYTES zero bytes of data.
 safetensors() {
   printf "\\x$(printf %02x $((${#1} & 255)))\\x$(printf %02x $((${#1} >> 8)))\\0\\0\\0\\0\\0\\0%s" "${1//%/%%}"

@@ -54,9 +54,7 @@ expect_exit 0 "$mtf_launch" -n 4 "$mtf_train" network.yaml run.model_dir=four me
 expect_losses four
 
 # Convolutions around which an input is added, and the blocks of a Vision Transformer.
-printf 'the pixels of some images, %d' {1..400} > pixels
-{ big_endian 2051; big_endian 96; big_endian 10; big_endian 10; head -c 9600 pixels; } > images
-{ big_endian 2049; big_endian 96; for i in {1..16}; do printf '\0\1\2\3\4\5'; done; } > labels
+make_small_idx
 cat > images.yaml << 'END'
 data: {train: {type: idx, images: images, labels: labels}}
 optimizer: adam

@@ -55,7 +55,7 @@ Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
     std::vector<std::vector<int32_t>> next;
     for (size_t i = 0; i < search.tokens().size(); ++i) {
       next.push_back(texts[static_cast<size_t>(search.parents()[i])]);
-      // Tokens that are said to be in place are, and no more than these.
+      // The tokens that are not said to have moved were read in this place.
       const auto kept = static_cast<ptrdiff_t>(next.back().size()) - search.moved()[i];
       const auto of_place = std::ranges::mismatch(places[i], next.back()).in1 - places[i].begin();
       EXPECT_GE(kept, 0);

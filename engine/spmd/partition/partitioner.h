@@ -73,7 +73,7 @@ class Partitioner {
     while (pin_of(chunk) != pin) ++chunk;
     return chunk;
   }
-  /// The chunk that makes a value; `otherwise` if no instruction does.
+  /// The chunk that makes a value, or the view that it is; `otherwise` if none does.
   int chunk_of(ValueId id, int otherwise) const {
     const auto made = chunks_.find(id);
     return made == chunks_.end() ? otherwise : made->second;

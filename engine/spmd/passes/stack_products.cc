@@ -279,6 +279,7 @@ class Stacking {
   }
 
   Program& program_;
+  /// Stays valid: stacking changes no shape of a value and makes no operation.
   std::unordered_map<InstructionKey, std::string, InstructionKey::Hash> structures_;
   InstructionKey key_;
   std::unordered_set<ValueId> fixed_;               ///< roots of outputs, and of stacks and their parts
