@@ -37,19 +37,20 @@ const Variable& session_variable(Context& context, const std::string& name, cons
 }  // namespace
 
 Decoding Decoding::prefill(const Dimension& beam, const Dimension& memory, const Tensor& last) {
-  Decoding decoding = step(beam, memory, {}, {}, {});
+  Decoding decoding = step(beam, memory, {}, {}, {}, {});
   decoding.last_ = last;
   return decoding;
 }
 
 Decoding Decoding::step(const Dimension& beam, const Dimension& memory, const Tensor& position,
-                        const Tensor& parent, const Tensor& common) {
+                        const Tensor& parent, const Tensor& common, const Tensor& shared_prefix) {
   Decoding decoding;
   decoding.beam_ = beam;
   decoding.memory_ = memory;
   decoding.position_ = position;
   decoding.parent_ = parent;
   decoding.common_ = common;
+  decoding.shared_prefix_ = shared_prefix;
   return decoding;
 }
 

@@ -21,12 +21,15 @@ class Decoding {
   static Decoding prefill(const Dimension& beam, const Dimension& memory, const Tensor& last);
   /// position: int32 [batch], the index of the token that is read. parent: int32 [batch, beam], the
   /// hypothesis (of the step before) that each one continues; null: itself. common: the same shape, the entries from the
-  /// first on that each one has in its cache as that hypothesis has.
+  /// first on that each one has in its cache as that hypothesis has. shared_prefix: int32 [batch], the entries from the
+  /// first on that all hypotheses of a text then have alike; null: not known.
   static Decoding step(const Dimension& beam, const Dimension& memory, const Tensor& position,
-                       const Tensor& parent, const Tensor& common);
+                       const Tensor& parent, const Tensor& common, const Tensor& shared_prefix);
 
   bool is_step() const { return static_cast<bool>(position_); }
   const Tensor& position() const { return position_; }
+  const Tensor& shared_prefix() const { return shared_prefix_; }
+  const Dimension& beam() const { return beam_; }
 
   /// Prefill: keeps x [batch, memory_length, ..] as the first entries of the cache of every hypothesis, and
   /// returns x. Step: adds x [batch, beam, ..] at position() and returns the cache [batch, beam, ..,
@@ -45,7 +48,7 @@ class Decoding {
 
  private:
   Dimension beam_, memory_;
-  Tensor last_, position_, parent_, common_;
+  Tensor last_, position_, parent_, common_, shared_prefix_;
 };
 
 }  // namespace mtf

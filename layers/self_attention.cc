@@ -93,6 +93,8 @@ struct SelfAttention {
     if (sequence.decoding != nullptr) remember(context, *sequence.decoding, inputs);
     if (sequence.is_step()) {
       inputs.query_priority = inputs.query_position = sequence.decoding->position();
+      inputs.shared_prefix = sequence.decoding->shared_prefix();
+      if (inputs.shared_prefix) mixing.copies = sequence.decoding->beam().name;
     } else {
       inputs.query_segment = sequence.segment;
       inputs.memory_segment = as_memory(sequence.segment, length);

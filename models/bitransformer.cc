@@ -143,7 +143,7 @@ Tensor Bitransformer::prefill(Context& context, const DecodeSizes& sizes, const 
 Tensor Bitransformer::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
   const Tables embeddings = tables(context);
   const Decoding decoding = Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position,
-                                           input.parent, input.common);
+                                           input.parent, input.common, input.shared_prefix);
   const Shape memory{context.batch(), {std::string(kMemoryLength), sizes.inputs}};
   Sequence sequence{.length = {"length", sizes.memory},
                     .causal = true,

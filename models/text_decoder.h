@@ -53,6 +53,8 @@ class TextDecoder {
     Tensor position;     ///< int32 [batch]: where it stands, behind a leading 0
     Tensor parent = {};  ///< int32 [batch, beam]: the hypothesis of the step before; null: the same
     Tensor common = {};  ///< int32 [batch, beam], with `parent`: the first entries that their caches share
+    Tensor shared_prefix =
+        {};  ///< int32 [batch]: the first entries that the caches of all then share; null: not known
   };
   /// [batch, beam, vocab]: logits of the next token of each hypothesis.
   virtual Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const = 0;

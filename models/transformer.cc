@@ -253,7 +253,7 @@ Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Ste
   const auto embedding = options_.embedding->make(vocabulary, {"d_model", options_.d_model});
   const auto scope = context.graph().scope(options_.name);
   const Decoding decoding = Decoding::step(sizes.beam_dimension(), sizes.memory_dimension(), input.position,
-                                           input.parent, input.common);
+                                           input.parent, input.common, input.shared_prefix);
   Sequence sequence{.length = {"length", sizes.memory},
                     .causal = true,
                     .has_priorities = options_.input_full_attention,

@@ -90,6 +90,10 @@ class Check {
       within("noise", in_.noise, queries + memory);
     }
     if (in_.bias_table) check_table(outer);
+    if (in_.shared_prefix) {
+      need("k", in_.k, options_.copies);
+      ids("the shared prefix", in_.shared_prefix, without(shared, options_.copies));
+    }
     if (options_.soft_cap && !(*options_.soft_cap > 0))
       shape_error(kAttention, fmt::format("a soft cap of {}", *options_.soft_cap), "a number above 0");
   }
@@ -199,7 +203,8 @@ Tensors pack(const AttentionInputs& in, const AttentionOptions& options,
                              in.query_position,
                              with_last(in.memory_position, memory),
                              accumulated(in.bias_table),
-                             accumulated(with_last(in.noise, memory))};
+                             accumulated(with_last(in.noise, memory)),
+                             in.shared_prefix};
   Tensors inputs;
   for (size_t i = 0; i < std::size(operands); ++i) {
     index[i] = operands[i] ? static_cast<int>(inputs.size()) : -1;
@@ -273,6 +278,7 @@ std::string AttentionOperation::attributes() const {
        {std::pair(kMemorySegment, "segments"), {kBiasTable, "bias"}, {kNoise, "noise"}}) {
     if (has(operand)) text += fmt::format(", {}", name);
   }
+  if (has(kSharedPrefix)) text += fmt::format(", shared prefix of {}", options.copies);
   if (tf32) text += ", tf32";
   return text;
 }
@@ -325,7 +331,8 @@ AttentionInputs AttentionOperation::unpack(const Tensors& inputs) const {
           of(inputs, kQueryPosition),
           of(inputs, kMemoryPosition),
           of(inputs, kBiasTable),
-          of(inputs, kNoise)};
+          of(inputs, kNoise),
+          of(inputs, kSharedPrefix)};
 }
 
 bool AttentionOperation::splits_reduction(const ShardingRequest& request) const {

@@ -44,6 +44,10 @@ struct AttentionInputs {
   /// A factor for the weights (dropout: 0 or 1 / keep): [.., memory_length] with any of q's dimensions except
   /// `key`, usually all except length.
   Tensor noise = {};
+  /// So many of the first entries of k and v are the same for all indices of options.copies. int32; any of k's dimensions
+  /// except `copies`, `key` and memory_length. The result does not depend on it: kernels may read these entries once for
+  /// all queries.
+  Tensor shared_prefix = {};
 };
 
 struct AttentionOptions {
@@ -68,6 +72,8 @@ struct AttentionOptions {
   /// Options of the buckets of the bias, see RelativeBuckets.
   bool bidirectional = true;
   int64_t max_distance = 128;
+  /// A dimension of q and k, with AttentionInputs::shared_prefix: the hypotheses or samples of a text.
+  std::string copies = {};
 };
 
 /// Returns a tensor with q's dimensions, in its order, with `key` replaced by `value`. Each mask that hides
@@ -105,8 +111,9 @@ struct AttentionOperands {
     kMemoryPosition,
     kBiasTable,
     kNoise,
+    kSharedPrefix,
   };
-  static constexpr int kOperands = kNoise + 1;
+  static constexpr int kOperands = kSharedPrefix + 1;
 };
 
 /// The precision of products in attention that is added to the graph: where contractions are rounded to bfloat16, at most

@@ -47,6 +47,7 @@ SequenceBlocks::SequenceBlocks(const AttentionInputs& in, const AttentionOptions
   inputs_.v = v_ == k_ ? inputs_.k : extended(v_);
   inputs_.memory_position = extended(in.memory_position);
   inputs_.noise = extended(in.noise);
+  inputs_.shared_prefix = {};  // the memory of a block does not begin with the first entries
   if (!in_blocks_) {
     inputs_.memory_segment = extended(in.memory_segment);
     inputs_.memory_priority = extended(in.memory_priority);

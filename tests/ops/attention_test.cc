@@ -394,6 +394,58 @@ TEST(Attention, FewQueriesHaveTheBitsOfMany) {
   }
 }
 
+/// What attention gives copies whose memories begin alike, with the prefix that it is told of, or without. The first
+/// `common` entries are the same for all copies, unless they are NaN in all copies but the first.
+Values of_copies(const Shape& queries, int64_t entries, int64_t width, DType dtype, int64_t common,
+                 bool is_told, bool has_nan = false) {
+  Graph graph;
+  CaseBuilder c(graph, dtype);
+  const Shape memories{batch(2), {"copies", 3}, heads(2), memory(entries), d_kv(width)};
+  const auto values = [&](const std::string& name) {
+    const Tensor x = c.input(name, memories);
+    Values& data = c.feeds.at(name);
+    const int64_t copy = 2 * entries * width;
+    for (int64_t i = 0; i < std::ssize(data); ++i) {
+      if (i / copy % 3 == 0 || i / width % entries >= common) continue;
+      data[static_cast<size_t>(i)] = has_nan ? std::numeric_limits<double>::quiet_NaN()
+                                             : data[static_cast<size_t>(i - i / copy % 3 * copy)];
+    }
+    return x;
+  };
+  AttentionInputs in{.q = c.input("q", queries), .k = values("k"), .v = values("v")};
+  in.query_priority = c.values("position", {batch(2)}, DType::kInt32, {static_cast<double>(entries - 1), 17});
+  in.query_position = in.query_priority;
+  in.bias_table = c.input("table", {heads(2), {"buckets", 8}});
+  if (is_told)
+    in.shared_prefix = c.values("shared", {batch(2)}, DType::kInt32, Values(2, static_cast<double>(common)));
+  const Tensor y = attention(in, {.bidirectional = false, .max_distance = 16, .copies = "copies"});
+  return evaluate(graph, {y}, c.feeds)[0];
+}
+
+TEST(Attention, ASharedPrefixDoesNotChangeBits) {
+  const Dimension copies{"copies", 3};
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    for (const int64_t width : {12, 16, 32, 64, 128}) {
+      for (const Shape& queries : {Shape{batch(2), copies, heads(2), d_kv(width)},
+                                   Shape{d_kv(width), copies, {"query_heads", 3}, batch(2), heads(2)},
+                                   Shape{batch(2), copies, length(3), heads(2), d_kv(width)},
+                                   Shape{batch(2), copies, length(5), heads(2), d_kv(width)}}) {
+        for (const int64_t common : {0, 15, 16, 18, 33, 50}) {
+          EXPECT_EQ(of_copies(queries, 50, width, dtype, common, true),
+                    of_copies(queries, 50, width, dtype, common, false))
+              << name_of(dtype) << " " << queries.to_string() << " " << common;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, ReadsASharedPrefixOnce) {
+  const Shape queries{batch(2), {"copies", 3}, heads(2), d_kv(64)};
+  const Values expected = of_copies(queries, 50, 64, DType::kFloat32, 16, false);
+  EXPECT_EQ(of_copies(queries, 50, 64, DType::kFloat32, 16, true, true), expected);
+}
+
 TEST(Attention, CountsItsContractions) {
   Graph graph;
   std::map<std::string, Values> feeds;
@@ -468,6 +520,8 @@ TEST(Attention, ReportsOperandsThatDoNotFit) {
   expect_error([&](AttentionInputs& in) { in.noise = x({batch(2)}); });
   expect_error([&](AttentionInputs& in) { in.bias_table = x({heads(2), {"buckets", 32}}); });
   expect_error([&](AttentionInputs& in) { in.bias_table = x({{"buckets", 3}}); });
+  expect_error(
+      [&](AttentionInputs& in) { in.shared_prefix = x({batch(2)}, DType::kInt32); });  // of no copies
   for (const double soft_cap : {0.0, -1.0}) EXPECT_THROW(attention(good, {.soft_cap = soft_cap}), Error);
 }
 

@@ -1,6 +1,7 @@
 // Cases of attention with each kind of mask, bias, dropout and head. Every query sees something, since the
 // term added to a hidden logit would swallow the steps of central differences.
 #include "engine/ops/attention.h"
+#include "engine/ops/broadcast.h"
 #include "engine/ops/cast.h"
 #include "tests/support/operation_cases.h"
 
@@ -58,6 +59,28 @@ const CaseRegistration one_query(kNames, [](CaseBuilder& c) {
   in.query_priority = in.query_position = c.values("position", {batch}, DType::kInt32, {3, 1});
   in.bias_table = c.input("table", {heads, buckets});
   return Tensors{attention(in, {.bidirectional = false, .max_distance = 8})};
+});
+
+const CaseRegistration copies_with_a_shared_prefix(kNames, [](CaseBuilder& c) {
+  const Dimension copies{"copies", 2}, entries{"memory_length", 20};
+  const Shape shape{batch, copies, heads, entries, d_kv}, once{batch, heads, entries, d_kv};
+  AttentionInputs in{.q = c.input("q", {batch, copies, heads, d_kv}),
+                     .k = broadcast(c.input("k", once), shape),
+                     .v = broadcast(c.input("v", once), shape)};
+  in.query_priority = c.values("position", {batch}, DType::kInt32, {18, 1});
+  in.shared_prefix = c.values("shared_prefix", {batch}, DType::kInt32, {17, 30});
+  return Tensors{attention(in, {.copies = "copies"})};
+});
+
+const CaseRegistration copies_within_a_sequence(kNames, [](CaseBuilder& c) {
+  const Dimension copies{"copies", 2}, row{"length", 8};
+  const Shape shape{batch, copies, row, d_kv}, once{batch, row, d_kv};
+  AttentionInputs in{.q = c.input("q", shape),
+                     .k = broadcast(c.input("k", once), shape),
+                     .v = broadcast(c.input("v", once), shape)};
+  in.shared_prefix = c.values("shared_prefix", {batch}, DType::kInt32, {8, 3});
+  return Tensors{
+      attention(in, {.memory_length = "length", .causal = true, .min_relative = -2, .copies = "copies"})};
 });
 
 const CaseRegistration with_its_log_sum(kNames, [](CaseBuilder& c) {

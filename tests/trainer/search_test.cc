@@ -47,6 +47,7 @@ struct AllCandidates {
 Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
   BeamSearch search({beam, alpha, limit});
   std::vector<std::vector<int32_t>> texts(1), places(static_cast<size_t>(beam));  // texts; what is read where
+  bool has_padding = false;  // there were fewer hypotheses than places
   while (true) {
     AllCandidates all;
     for (const auto& text : texts) all.add(next_of(text, seed));
@@ -64,6 +65,16 @@ Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
     }
     for (size_t i = 0; i < next.size(); ++i) places[i] = next[i];
     for (size_t i = next.size(); i < places.size(); ++i) places[i].push_back(-1);  // padding
+    ptrdiff_t alike = std::ssize(places[0]) - 1;  // before the token that is read now
+    for (const auto& place : places)
+      alike = std::min(alike, std::ranges::mismatch(place, places[0]).in1 - place.begin());
+    const ptrdiff_t said = std::ssize(places[0]) - 1 - search.apart();
+    EXPECT_GE(said, 0);
+    EXPECT_LE(said, alike);
+    if (next.size() == places.size() && !has_padding) {
+      EXPECT_EQ(said, alike);
+    }
+    has_padding |= next.size() < places.size();
     texts = next;
   }
 }

@@ -88,7 +88,8 @@ class DecodeStage {
   /// The program with the inputs `inputs` (with an encoder), `prefix`, `position` and `prompt`. It is made by
   /// the first call.
   Executor& prefill();
-  /// The program with the inputs `token`, `position`, and `parent` and `common` if the plan reorders.
+  /// The program with the inputs `token`, `position`, `shared_prefix` if texts have several hypotheses, and `parent` and
+  /// `common` if the plan reorders.
   Executor& step() { return *step_; }
   /// Moves cache rows here from another stage, and of hypotheses their first `filled` tokens. It must have the same beam, and
   /// inputs that are not shorter.

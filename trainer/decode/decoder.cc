@@ -164,18 +164,21 @@ class Decoder::Batch {
     const DecodeSizes& sizes = plan_.sizes;
     const size_t hypotheses = static_cast<size_t>(sizes.texts * sizes.beam);
     std::vector<int32_t> token(hypotheses), parent(hypotheses), common(hypotheses),
-        position(static_cast<size_t>(sizes.texts));
+        position(static_cast<size_t>(sizes.texts)), shared_prefix(static_cast<size_t>(sizes.texts));
     for (Row& row : rows_) {
       const auto first = row.place * sizes.beam;
-      position[static_cast<size_t>(row.place)] = static_cast<int32_t>(++row.position);
+      const auto at = static_cast<int32_t>(++row.position);
+      position[static_cast<size_t>(row.place)] = at;
+      int32_t& shared = shared_prefix[static_cast<size_t>(row.place)];
+      shared = static_cast<int32_t>(row.given->prefix.size()) + 1;
       std::visit([&](const auto& search) { std::ranges::copy(search.tokens(), token.begin() + first); },
                  row.search);
       if (const auto* beam = std::get_if<BeamSearch>(&row.search)) {
         std::iota(parent.begin() + first, parent.begin() + first + sizes.beam, 0);
         std::ranges::copy(beam->parents(), parent.begin() + first);
-        const auto at = static_cast<int32_t>(row.position);
         std::ranges::transform(beam->moved(), common.begin() + first,
                                [at](int32_t moved) { return at - moved; });
+        shared = at - beam->apart();
       }
     }
     Executor& program = stage_->step();
@@ -183,6 +186,7 @@ class Decoder::Batch {
     program.feed("position", position.data());
     program.feed("parent", parent.data());
     program.feed("common", common.data());
+    program.feed("shared_prefix", shared_prefix.data());
     program.run(0);
     advance(program, sizes.beam, rows_);
   }

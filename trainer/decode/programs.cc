@@ -109,6 +109,7 @@ std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const De
     input.parent = graph->input("parent", {batch, beam}, DType::kInt32);
     input.common = graph->input("common", {batch, beam}, DType::kInt32);
   }
+  if (beam.size > 1) input.shared_prefix = graph->input("shared_prefix", {batch}, DType::kInt32);
   const Prediction prediction =
       predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
         return model.decoder()->step(context, plan.sizes, input);

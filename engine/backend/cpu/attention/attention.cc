@@ -4,8 +4,12 @@
 // matter; queries are read in place where possible.
 //
 // With very few queries (decoding), keys and values are read in place, once for up to eight rows of the heads that
-// share them.
+// share them. The prefix that copies of an entry share is read from the first one, for the rows of all.
 #include "engine/ops/attention.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "engine/backend/cpu/attention/attention_blocks.h"
 #include "engine/backend/cpu/attention/attention_weights.h"
@@ -103,13 +107,20 @@ void multiply_in_place(const T* keys, int64_t stride, int64_t begin, int64_t end
   dispatched<multiply_one_by_one<T>>(keys, stride, begin, end, depth, queries, rows, logits, logits_stride);
 }
 
-/// results[i] = sum over m of weights[i][m] * values[m], by thin products where values are whole vectors.
+/// True if sum_in_place() can continue sums.
+template <class T>
+bool sums_continue(int64_t columns) {
+  return !std::is_same_v<T, double> && columns % gemm_kernels(instruction_set()).vector_width == 0;
+}
+
+/// results[i] = sum over m of weights[i][m] * values[m], by thin products where values are whole vectors. With `continues`
+/// the results are the sums over the entries before.
 template <class T>
 void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, int64_t columns,
-                  const Computed<T>* weights, int64_t weights_stride, int64_t rows, Computed<T>* results) {
+                  const Computed<T>* weights, int64_t weights_stride, int64_t rows, Computed<T>* results,
+                  bool continues) {
   if constexpr (!std::is_same_v<T, double>) {
-    const GemmKernels& kernels = gemm_kernels(instruction_set());
-    if (columns % kernels.vector_width == 0 && begin < end) {
+    if (sums_continue<T>(columns) && begin < end) {
       mtf::multiply(ThinProduct<T>{.columns = columns,
                                    .depth = end - begin,
                                    .block = end - begin,
@@ -119,8 +130,9 @@ void sum_in_place(const T* values, int64_t stride, int64_t begin, int64_t end, i
                                    .b_column_stride = 1,
                                    .b_depth_stride = stride,
                                    .c = results,
-                                   .c_row_stride = padded(columns)},
-                    rows, kernels);
+                                   .c_row_stride = padded(columns),
+                                   .continues = continues},
+                    rows, gemm_kernels(instruction_set()));
       return;
     }
   }
@@ -131,8 +143,11 @@ template <class T>
 class AttentionKernel final : public Kernel {
  public:
   explicit AttentionKernel(const KernelContext& context)
-      : plan_(context), sizes_(block_sizes<C>()), in_place_(plan_.queries < kFewQueries) {
-    const int64_t flops = std::max<int64_t>(1, plan_.flops(plan_.rows(), 1, 1));
+      : plan_(context),
+        sizes_(block_sizes<C>()),
+        in_place_(plan_.queries < kFewQueries),
+        together_(in_place_ ? plan_.copies() : 1) {
+    const int64_t flops = std::max<int64_t>(1, plan_.copies() * plan_.flops(plan_.rows(), 1, 1));
     entries_per_task_ = std::clamp<int64_t>(kFlopsPerTask / flops, 1, plan_.entries);
     if (!in_place_ && entries_per_task_ == 1) {
       parts_ = std::clamp<int64_t>(plan_.rows() / kRowsPerTask, 1,
@@ -159,8 +174,9 @@ class AttentionKernel final : public Kernel {
       const int64_t first = task / parts_ * entries_per_task_, part = task % parts_;
       const int64_t row = plan_.rows() * part / parts_, end_row = plan_.rows() * (part + 1) / parts_;
       for (int64_t entry = first; entry < std::min(plan_.entries, first + entries_per_task_); ++entry) {
-        run_entry(call, buffers, entry, row, end_row);
-        flops += plan_.flops(end_row - row, 1, 1);
+        for (int64_t copy = 0; copy < plan_.copies(); copy += together_)
+          run_copies(call, buffers, entry, copy, row, end_row);
+        flops += plan_.copies() * plan_.flops(end_row - row, 1, 1);
       }
     }
     return flops;
@@ -172,15 +188,17 @@ class AttentionKernel final : public Kernel {
   struct Buffers {
     Buffers(const AttentionKernel& kernel, ScratchParts& parts) {
       const AttentionPlan& plan = kernel.plan_;
-      const int64_t rows = kernel.tile_rows_;
+      const int64_t rows = kernel.together_ * kernel.tile_rows_;
       queries = parts.take<C>(rows * padded(plan.key));
       logits = parts.take<C>(rows * kernel.logits_stride());
       results = parts.take<C>(rows * padded(plan.value));
-      log_sums = parts.take<C>(kMaximalTileRows);
-      scales = parts.take<C>(kMaximalTileRows);
-      bias = parts.take<C>(plan.heads * static_cast<int64_t>(plan.buckets.size()));
+      log_sums = parts.take<C>(rows);
+      scales = parts.take<C>(rows);
+      bias = parts.take<C>(kernel.together_ * kernel.bias_size());
       counts = parts.take<int32_t>(plan.masked ? plan.memory : 0);
       addends = parts.take<float>(plan.masked ? rows * plan.memory : 0);
+      entries = parts.take<AttentionPlan::Entry>(kernel.together_);
+      this->rows = parts.take<AttentionRow>(rows);
       if (kernel.in_place_) return;
       keys = parts.take<C>((plan.memory + kernel.sizes_.panel) * plan.key);
       values = parts.take<C>(plan.memory * padded(plan.value));
@@ -190,100 +208,184 @@ class AttentionKernel final : public Kernel {
     C *queries, *logits, *results, *log_sums, *scales, *bias;
     int32_t* counts;
     float* addends;
+    AttentionPlan::Entry* entries;  ///< of the copies that are computed together
+    AttentionRow* rows;             ///< of a tile, by copy
     C *keys = nullptr, *values = nullptr;
     bool* packed = nullptr;  ///< by panel of keys: it and the values of its entries are packed
   };
 
   /// The distance between rows of logits is not a power of two, so that they fall into different cache sets.
   int64_t logits_stride() const { return (plan_.memory + sizes_.panel) / 16 * 16 + 16; }
+  int64_t bias_size() const { return plan_.heads * std::ssize(plan_.buckets); }
 
-  /// The entry that is being computed.
-  struct Work {
+  /// Rows of copies, and the interval of the memory that they see. In the buffers the rows of one copy follow those of
+  /// the one before.
+  struct Tile {
     const KernelCall& call;
     const Buffers& buffers;
-    AttentionPlan::Entry entry;
-    const T *keys, *values;
+    int64_t copy, copies;  ///< the first one among those in the buffers, and their number
+    int64_t rows;          ///< of each copy
+    int64_t first = 0, last = 0;
+    int64_t shared = 0;  ///< the keys and values from `first` up to here are those of the first copy
+
+    int64_t row_of(int64_t i) const { return (copy + i) * rows; }
+    const AttentionPlan::Entry& entry_of(int64_t i) const { return buffers.entries[copy + i]; }
+    std::span<const AttentionRow> rows_of(int64_t i) const {
+      return {buffers.rows + row_of(i), static_cast<size_t>(rows)};
+    }
   };
 
-  void run_entry(const KernelCall& call, const Buffers& buffers, int64_t index, int64_t begin,
-                 int64_t end) const {
-    const AttentionPlan::Entry entry = plan_.entry(index);
-    const Work work{call, buffers, entry, plan_.input<T>(call, Operand::kK) + entry[Operand::kK],
-                    plan_.input<T>(call, Operand::kV) + entry[Operand::kV]};
+  /// Computes rows begin .. end - 1 of those copies of an entry, from `copy` on, that are computed together.
+  void run_copies(const KernelCall& call, const Buffers& buffers, int64_t index, int64_t copy, int64_t begin,
+                  int64_t end) const {
     AttentionIds ids(plan_, call);
-    const AttentionTerms<C> terms{plan_, entry, ids, plan_.input<C>(call, Operand::kNoise), buffers.bias};
-    if (const C* table = plan_.input<C>(call, Operand::kBiasTable)) set_bias(terms, table);
+    for (int64_t i = 0; i < together_; ++i) {
+      buffers.entries[i] = plan_.entry(index, copy + i);
+      if (const C* table = plan_.input<C>(call, Operand::kBiasTable);
+          table && (i == 0 || !shares_bias(buffers, i)))
+        set_bias(terms_of(call, buffers, ids, i), table);
+    }
     if (!in_place_) std::fill(buffers.packed, buffers.packed + plan_.memory / sizes_.panel + 1, false);
-    AttentionRow rows_of_tile[kMaximalTileRows];
     for (int64_t row = begin; row < end; row += tile_rows_) {
-      const std::span<AttentionRow> rows(rows_of_tile, static_cast<size_t>(std::min(tile_rows_, end - row)));
-      ids.find(entry, row, rows, buffers.counts, buffers.addends);
-      const auto [first, last] = seen_by(rows, sizes_.panel);
-      make_logits(work, rows, first, last);
-      exponentials(terms, rows, first, last, buffers.logits, logits_stride(), buffers.log_sums,
-                   buffers.scales);
-      sum_values(work, static_cast<int64_t>(rows.size()), first, last);
-      save_rows(plan_, entry, rows, AttentionPlan::kResult, buffers.results, buffers.scales, plan_.value,
-                call.output<T>(0));
-      C* log_sums = call.output<C>(1);
-      for (size_t i = 0; i < rows.size(); ++i)
-        log_sums[plan_.offset(entry, rows[i], AttentionPlan::kLogSum)] = buffers.log_sums[i];
+      const int64_t rows = std::min(tile_rows_, end - row);
+      bool see_the_same = true;
+      std::pair<int64_t, int64_t> seen;
+      for (int64_t i = 0; i < together_; ++i) {
+        const std::span<AttentionRow> of_copy(buffers.rows + i * rows, static_cast<size_t>(rows));
+        std::ranges::fill(of_copy, AttentionRow{});
+        ids.find(buffers.entries[i], row, of_copy, buffers.counts, buffers.addends + i * rows * plan_.memory);
+        const auto seen_by_copy = seen_by(of_copy, sizes_.panel);
+        see_the_same &= i == 0 || seen_by_copy == seen;
+        seen = seen_by_copy;
+      }
+      for (int64_t i = 0; i < together_; i += see_the_same ? together_ : 1) {
+        Tile tile{call, buffers, i, see_the_same ? together_ : 1, rows};
+        if (!see_the_same) seen = seen_by(tile.rows_of(0), sizes_.panel);
+        std::tie(tile.first, tile.last) = seen;
+        tile.shared = shared_end(tile);
+        run_tile(tile, ids);
+      }
     }
   }
 
-  void make_logits(const Work& work, std::span<const AttentionRow> rows, int64_t first, int64_t last) const {
-    const Buffers& buffers = work.buffers;
-    const T* queries = plan_.input<T>(work.call, Operand::kQ);
-    const auto count = static_cast<int64_t>(rows.size());
-    if (in_place_) {
-      load_rows(plan_, work.entry, rows, Operand::kQ, queries, plan_.key, buffers.queries);
-      multiply_in_place(work.keys, plan_.key_stride, first, last, plan_.memory, plan_.key, buffers.queries,
-                        count, buffers.logits, logits_stride());
-      return;
-    }
-    pack(work, first, last);
-    const auto a = block_rows(plan_, work.entry, rows, Operand::kQ, queries, plan_.key, buffers.queries);
-    multiply_panels(BlockProduct<C>{.rows = count,
-                                    .depth = plan_.key,
-                                    .a = a.data,
-                                    .a_row_stride = a.stride,
-                                    .a_depth_stride = 1,
-                                    .c = buffers.logits,
-                                    .c_row_stride = logits_stride()},
-                    buffers.keys, plan_.memory, first, last);
+  /// Returns the end of the entries that the copies share, if there are several.
+  int64_t shared_end(const Tile& tile) const {
+    if (tile.copies == 1 || !sums_continue<T>(plan_.value)) return tile.first;
+    const int64_t prefix =
+        plan_.input<int32_t>(tile.call, Operand::kSharedPrefix)[tile.entry_of(0)[Operand::kSharedPrefix]];
+    return std::clamp(prefix, tile.first, tile.last);
   }
 
-  void sum_values(const Work& work, int64_t rows, int64_t first, int64_t last) const {
-    const Buffers& buffers = work.buffers;
-    if (in_place_) {
-      sum_in_place(work.values, plan_.value_stride, first, last, plan_.value, buffers.logits, logits_stride(),
-                   rows, buffers.results);
-      return;
+  void run_tile(const Tile& tile, const AttentionIds& ids) const {
+    const Buffers& buffers = tile.buffers;
+    make_logits(tile);
+    for (int64_t i = 0; i < tile.copies; ++i) {
+      const int64_t row = tile.row_of(i);
+      exponentials(terms_of(tile.call, buffers, ids, tile.copy + i), tile.rows_of(i), tile.first, tile.last,
+                   buffers.logits + row * logits_stride(), logits_stride(), buffers.log_sums + row,
+                   buffers.scales + row);
     }
+    sum_values(tile);
+    C* log_sums = tile.call.template output<C>(1);
+    for (int64_t i = 0; i < tile.copies; ++i) {
+      const AttentionPlan::Entry& entry = tile.entry_of(i);
+      const int64_t row = tile.row_of(i);
+      const auto rows = tile.rows_of(i);
+      save_rows(plan_, entry, rows, AttentionPlan::kResult, buffers.results + row * padded(plan_.value),
+                buffers.scales + row, plan_.value, tile.call.template output<T>(0));
+      for (size_t j = 0; j < rows.size(); ++j)
+        log_sums[plan_.offset(entry, rows[j], AttentionPlan::kLogSum)] =
+            buffers.log_sums[row + static_cast<int64_t>(j)];
+    }
+  }
+
+  bool shares_bias(const Buffers& buffers, int64_t copy) const {
+    return buffers.entries[copy][Operand::kBiasTable] == buffers.entries[0][Operand::kBiasTable];
+  }
+  /// `copy`: in the buffers.
+  AttentionTerms<C> terms_of(const KernelCall& call, const Buffers& buffers, const AttentionIds& ids,
+                             int64_t copy) const {
+    C* bias = buffers.bias + (shares_bias(buffers, copy) ? 0 : copy * bias_size());
+    return {plan_, buffers.entries[copy], ids, plan_.input<C>(call, Operand::kNoise), bias};
+  }
+
+  const T* keys(const Tile& tile, int64_t i) const {
+    return plan_.input<T>(tile.call, Operand::kK) + tile.entry_of(i)[Operand::kK];
+  }
+  const T* values(const Tile& tile, int64_t i) const {
+    return plan_.input<T>(tile.call, Operand::kV) + tile.entry_of(i)[Operand::kV];
+  }
+
+  void make_logits(const Tile& tile) const {
+    const Buffers& buffers = tile.buffers;
+    const T* queries = plan_.input<T>(tile.call, Operand::kQ);
+    if (!in_place_) {
+      pack(tile);
+      const auto a = block_rows(plan_, tile.entry_of(0), tile.rows_of(0), Operand::kQ, queries, plan_.key,
+                                buffers.queries);
+      return multiply_panels(BlockProduct<C>{.rows = tile.rows,
+                                             .depth = plan_.key,
+                                             .a = a.data,
+                                             .a_row_stride = a.stride,
+                                             .a_depth_stride = 1,
+                                             .c = buffers.logits,
+                                             .c_row_stride = logits_stride()},
+                             buffers.keys, plan_.memory, tile.first, tile.last);
+    }
+    const int64_t width = padded(plan_.key);
+    const auto multiply = [&](int64_t i, int64_t copies, int64_t first, int64_t last) {
+      if (first == last) return;
+      const int64_t row = tile.row_of(i);
+      multiply_in_place(keys(tile, i), plan_.key_stride, first, last, plan_.memory, plan_.key,
+                        buffers.queries + row * width, copies * tile.rows,
+                        buffers.logits + row * logits_stride(), logits_stride());
+    };
+    for (int64_t i = 0; i < tile.copies; ++i)
+      load_rows(plan_, tile.entry_of(i), tile.rows_of(i), Operand::kQ, queries, plan_.key,
+                buffers.queries + tile.row_of(i) * width);
+    const int64_t own = tile.first + (tile.shared - tile.first) / sizes_.vector * sizes_.vector;
+    multiply(0, tile.copies, tile.first, own);
+    for (int64_t i = 0; i < tile.copies; ++i) multiply(i, 1, own, tile.last);
+  }
+
+  void sum_values(const Tile& tile) const {
+    const Buffers& buffers = tile.buffers;
     const int64_t width = padded(plan_.value);
-    multiply_block(BlockProduct<C>{.rows = rows,
-                                   .columns = width,
-                                   .depth = last - first,
-                                   .a = buffers.logits + first,
-                                   .a_row_stride = logits_stride(),
-                                   .a_depth_stride = 1,
-                                   .b = buffers.values + first * width,
-                                   .b_depth_stride = width,
-                                   .c = buffers.results,
-                                   .c_row_stride = width});
+    if (!in_place_) {
+      return multiply_block(BlockProduct<C>{.rows = tile.rows,
+                                            .columns = width,
+                                            .depth = tile.last - tile.first,
+                                            .a = buffers.logits + tile.first,
+                                            .a_row_stride = logits_stride(),
+                                            .a_depth_stride = 1,
+                                            .b = buffers.values + tile.first * width,
+                                            .b_depth_stride = width,
+                                            .c = buffers.results,
+                                            .c_row_stride = width});
+    }
+    const auto sum = [&](int64_t i, int64_t copies, int64_t first, int64_t last) {
+      const int64_t row = tile.row_of(i);
+      sum_in_place(values(tile, i), plan_.value_stride, first, last, plan_.value,
+                   buffers.logits + row * logits_stride(), logits_stride(), copies * tile.rows,
+                   buffers.results + row * width, first > tile.first);
+    };
+    if (tile.first < tile.shared) sum(0, tile.copies, tile.first, tile.shared);
+    if (tile.first < tile.shared && tile.shared == tile.last) return;
+    for (int64_t i = 0; i < tile.copies; ++i) sum(i, 1, tile.shared, tile.last);
   }
 
-  /// Packs the panels of entries first ... last - 1 that have not been packed yet.
-  void pack(const Work& work, int64_t first, int64_t last) const {
-    const Buffers& buffers = work.buffers;
-    for (int64_t m = first; m < last; m += sizes_.panel) {
+  /// Packs the panels of the entries that the tile sees and that have not been packed yet.
+  void pack(const Tile& tile) const {
+    const Buffers& buffers = tile.buffers;
+    for (int64_t m = tile.first; m < tile.last; m += sizes_.panel) {
       bool& packed = buffers.packed[m / sizes_.panel];
       if (packed) continue;
       packed = true;
       const int64_t columns = std::min(sizes_.panel, plan_.memory - m);
       const int64_t key_stride = plan_.key_stride, stride = plan_.value_stride;
-      pack_panel(work.keys + m * key_stride, key_stride, columns, plan_.key, buffers.keys + m * plan_.key);
-      copy_rows(work.values + m * stride, stride, columns, plan_.value,
+      pack_panel(keys(tile, 0) + m * key_stride, key_stride, columns, plan_.key,
+                 buffers.keys + m * plan_.key);
+      copy_rows(values(tile, 0) + m * stride, stride, columns, plan_.value,
                 buffers.values + m * padded(plan_.value));
     }
   }
@@ -291,6 +393,7 @@ class AttentionKernel final : public Kernel {
   AttentionPlan plan_;
   BlockSizes sizes_;
   bool in_place_;
+  int64_t together_;  ///< copies of an entry that are computed together
   int64_t tile_rows_;
   int64_t entries_per_task_ = 1, parts_ = 1;  ///< parts into which the rows of an entry are cut
 };

@@ -48,7 +48,8 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
   for (int i = 0; i < AttentionOperation::kOperands; ++i) {
     if (has(i)) operands[i] = &context.inputs[index_[i]];
   }
-  if (dynamic_cast<const AttentionGradient*>(&operation)) {
+  const bool is_gradient = dynamic_cast<const AttentionGradient*>(&operation) != nullptr;
+  if (is_gradient) {
     const int further = operation.operand_count();
     operands[kResult] = &context.inputs[further];
     operands[kLogSum] = &context.inputs[further + 1];
@@ -80,7 +81,7 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
   const auto length = q.global.find(options.query_length);
   length_axis_ = length ? *length : -1;
   queries = 1;
-  StridedAxes<kOperands> head_axes;
+  StridedAxes<kOperands> head_axes, copy_axes;
   for (int axis = 0; axis < q.global.rank(); ++axis) {
     const std::string& name = q.global[axis].name;
     if (name == options.key) continue;
@@ -93,6 +94,8 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
           length_strides_[i] = 0;
       }
       queries = strided.size;
+    } else if (has(kSharedPrefix) && !is_gradient && name == options.copies) {
+      copy_axes.push_back(strided);
     } else {
       (k.global.contains(name) ? entries_ : head_axes).push_back(strided);
     }
@@ -100,6 +103,8 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
   entries = size_of(entries_);
   heads = size_of(head_axes);
   for_each_offset(head_axes, 0, heads, [&](const Offsets<kOperands>& at) { heads_.push_back(at); });
+  for_each_offset(copy_axes, 0, size_of(copy_axes),
+                  [&](const Offsets<kOperands>& at) { copies_.push_back(at); });
 
   by_priority = operation.has_priorities();
   min_relative = options.min_relative;

@@ -1,7 +1,7 @@
 // AttentionPlan describes how the attention kernels iterate over their operands. An *entry* is one index of
 // the dimensions that k has (batch, heads); it has a memory of its own. Its *rows* are the queries that
 // attend to this memory: each position of the length, with each index of the dimensions that k lacks (all
-// heads in multi-query attention).
+// heads in multi-query attention). Entries whose memories have a shared prefix are the *copies* of one entry.
 #pragma once
 
 #include <array>
@@ -35,7 +35,13 @@ class AttentionPlan {
 
   /// The offsets of an entry in each operand.
   using Entry = Offsets<kOperands>;
-  Entry entry(int64_t index) const { return offsets_of(entries_, index); }
+  Entry entry(int64_t index, int64_t copy = 0) const {
+    Entry at = offsets_of(entries_, index);
+    for (int i = 0; i < kOperands; ++i) at[i] += copies_[static_cast<size_t>(copy)][static_cast<size_t>(i)];
+    return at;
+  }
+  /// Copies of each entry: those of options.copies; one for gradients, and where there is no shared prefix.
+  int64_t copies() const { return std::ssize(copies_); }
   /// The offset of a row of that entry.
   int64_t offset(const Entry& entry, const AttentionRow& row, int operand) const {
     return entry[operand] + row.query * length_strides_[operand] + heads_[row.head][operand];
@@ -76,7 +82,7 @@ class AttentionPlan {
 
  private:
   StridedAxes<kOperands> entries_;
-  std::vector<Offsets<kOperands>> heads_;
+  std::vector<Offsets<kOperands>> heads_, copies_;
   Offsets<kOperands> length_strides_{};
   std::array<int, AttentionOperation::kOperands> index_;
   int length_axis_;

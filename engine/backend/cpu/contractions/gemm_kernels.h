@@ -64,6 +64,9 @@ struct ThinProduct {
   float* c = nullptr;
   int64_t c_row_stride = 0;
   bool adds = false;
+  /// The sums of the first block begin with c: as if c were the sums at the depths before. Not with `adds`, and
+  /// not for PairKernels.
+  bool continues = false;
 };
 
 inline constexpr int kMaximalTileRows = 16;

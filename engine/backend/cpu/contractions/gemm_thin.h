@@ -53,6 +53,14 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
   for (int64_t block = 0; block < product.depth; block += product.block) {
     const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
     Vector<kWidth> sums[kRows][kVectors] = {};
+    if (product.continues && block == 0) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v)
+          load<kWidth>(product.c + r * product.c_row_stride + v * kWidth, sums[r][v]);
+      }
+    }
     const T* b = product.b + block * product.b_depth_stride;
     for (int64_t k = block; k < end; ++k, b += product.b_depth_stride) {
       Vector<kWidth> row[kVectors];
@@ -84,8 +92,14 @@ MTF_INLINE void sum_along_columns(const ThinProduct<T>& product, const Add& add)
     const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
     for (int64_t block = 0; block < product.depth; block += product.block) {
       const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) std::memset(sums + r * kSumsStride, 0, columns * sizeof(float));
+      for (int r = 0; r < kRows; ++r) {
+        if (product.continues && block == 0) {
+          std::memcpy(sums + r * kSumsStride, product.c + r * product.c_row_stride + column,
+                      columns * sizeof(float));
+        } else {
+          std::memset(sums + r * kSumsStride, 0, columns * sizeof(float));
+        }
+      }
       add(block, end, column, columns, sums);
       for (int r = 0; r < kRows; ++r) {
         float* c = product.c + r * product.c_row_stride + column;
@@ -175,6 +189,13 @@ MTF_INLINE void multiply_groups(const ThinProduct<T>& product, int64_t column) {
   for (int64_t block = 0; block < product.depth; block += product.block) {
     const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
     Vector<kWidth> sums[kGroups][kRows] = {};
+    if (product.continues && block == 0) {
+      for (int g = 0; g < kGroups; ++g) {
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+          load<kWidth>(product.c + r * product.c_row_stride + column + g * kWidth, sums[g][r]);
+      }
+    }
     const float* a = product.a + block;
     const T* b = product.b + column * stride + block;
     int64_t k = block;
