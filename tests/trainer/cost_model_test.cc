@@ -190,6 +190,19 @@ TEST(CostModel, AShareOfTheBytesInMemoryTakesTimeBesideAProduct) {
                    4);  // bytes take longer in any case
 }
 
+TEST(CostModel, CoresAreSlowerTogether) {
+  HardwareOptions hardware = machine();
+  hardware.device.cores = 3;
+  hardware.device.together = 0.5;
+  const CostModel model(hardware, alone(3));
+  const Work product = work(WorkKind::kProduct, 3000, 0);
+  EXPECT_DOUBLE_EQ(model.seconds(product, 0), 3);
+  EXPECT_DOUBLE_EQ(model.seconds(product, 0, 2), 4);
+  EXPECT_DOUBLE_EQ(model.seconds(product, 0, 3), 6);
+  const Work bytes = work(WorkKind::kUpdate, 0, 500);
+  EXPECT_DOUBLE_EQ(model.seconds(bytes, 0, 3), 2 * model.seconds(bytes, 0));
+}
+
 TEST(CostModel, ThreadsWakeLateInEachStep) {
   HardwareOptions hardware = machine();
   hardware.device.step = 1;

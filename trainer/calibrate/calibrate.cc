@@ -47,9 +47,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kColumns = 256;
 
-double process_seconds() {
+double seconds_on(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -361,8 +361,34 @@ class Calibration {
     if (!backend_.is_host() || device.cores == 1) return;
     constexpr double kBreak = 150e-6;  // workers fall asleep in it, as between steps
     const auto cores = static_cast<int>(device.cores);
+    device.together = rounded(speed_together(cores));
     device.barrier = rounded(sharing_seconds(cores, 2000, 4, 0));
     device.wake = rounded(sharing_seconds(cores, 200, 200, kBreak));
+  }
+
+  /// Returns the share of its speed that a core keeps where all multiply matrices in their caches.
+  double speed_together(int cores) {
+    constexpr double kSeconds = 0.05;
+    ThreadPool pool(cores, [this] { backend_.prepare_thread(); });
+    std::vector<TimedProduct> products;
+    for (int i = 0; i < cores; ++i)
+      products.push_back(product(256, 256, 256, DType::kFloat32, {}, MatmulPrecision::kFull, 0));
+    std::vector<double> speeds(static_cast<size_t>(cores));
+    const auto multiply = [&](Clock::time_point begin, size_t core) {
+      double runs = 0;
+      const double busy = seconds_on(CLOCK_THREAD_CPUTIME_ID);
+      for (; seconds_since(begin) < kSeconds; ++runs) products[core].kernel->run();
+      speeds[core] = runs / std::max(1e-9, seconds_on(CLOCK_THREAD_CPUTIME_ID) - busy);
+    };
+    double alone = 0, together = 0;
+    for (int round = 0; round <= rounds_; ++round) {
+      multiply(Clock::now(), 0);
+      alone = std::max(alone, speeds[0]);
+      const auto begin = Clock::now();
+      pool.run(cores, [&](int64_t core, int) { multiply(begin, static_cast<size_t>(core)); });
+      together = std::max(together, *std::ranges::min_element(speeds));
+    }
+    return together > 0 ? std::min(1.0, together / alone) : 1;  // other programs had the cores
   }
 
   /// Returns by how much a section of tasks, which take some microseconds each, takes longer than one core's share of them:
@@ -412,14 +438,14 @@ class MeasuredSum {
   /// The middle time of some runs, and the share of a core that they kept busy.
   std::pair<double, double> seconds_and_core(int runs) {
     std::vector<double> times;
-    const double busy = process_seconds();
+    const double busy = seconds_on(CLOCK_PROCESS_CPUTIME_ID);
     const auto begin = Clock::now();
     for (int i = 0; i < runs; ++i) {
       const auto run = Clock::now();
       executor_->run(static_cast<uint64_t>(i + 1));
       times.push_back(seconds_since(run));
     }
-    return {median(times), (process_seconds() - busy) / seconds_since(begin)};
+    return {median(times), (seconds_on(CLOCK_PROCESS_CPUTIME_ID) - busy) / seconds_since(begin)};
   }
 
  private:

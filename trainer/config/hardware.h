@@ -78,6 +78,8 @@ struct DeviceOptions {
   std::optional<config::Bytes> memory;
   std::optional<config::Bytes> host_memory;  ///< memory of a GPU's machine, for each of its GPUs
   int64_t cores = 1;                         ///< cores, of which each has the rates below
+  /// The share of its speed that a core keeps where all of them compute, with lower clock rates or as threads of one core.
+  double together = 1;
   PeakFlops flops;
   ProductRates products;
   ConvolutionRates convolutions;

@@ -59,6 +59,12 @@ double CostModel::rate(FactorType factors) const {
   return flops.float32;
 }
 
+double CostModel::speed(int active) const {
+  const DeviceOptions& device = hardware_.device;
+  if (is_gpu() || active <= 1 || device.cores <= 1) return 1;
+  return 1 - (1 - device.together) * divided(active - 1, device.cores - 1);
+}
+
 double CostModel::step_seconds() const {
   const DeviceOptions& device = hardware_.device;
   return device.step + (!is_gpu() && placement_.threads > 1 ? device.wake : 0);
@@ -105,7 +111,8 @@ MemoryRate CostModel::memory_rate(WorkKind kind) const {
 
 double CostModel::bytes_seconds(WorkKind kind, double bytes, double cold, int active) const {
   const MemoryRate rate = memory_rate(kind);
-  return (bytes - cold) / rate.cache + cold / std::min(rate.memory, hardware_.device.bandwidth / active);
+  return (bytes - cold) / (rate.cache * speed(active)) +
+         cold / std::min(rate.memory, hardware_.device.bandwidth / active);
 }
 
 CostModel::ProductCost CostModel::product_cost(const Work& work) const {
@@ -148,10 +155,10 @@ double CostModel::seconds(const Work& work, double cold, int active) const {
   double flops = 0, exposed = hardware_.device.products.exposed;
   if (work.kind == WorkKind::kProduct) {
     const ProductCost cost = product_cost(work);
-    flops = product_seconds(cost, work.factors);
+    flops = product_seconds(cost, work.factors) / speed(active);
     exposed = cost.rates.exposed;
   }
-  if (work.kind == WorkKind::kAttention) flops = attention_seconds(work);
+  if (work.kind == WorkKind::kAttention) flops = attention_seconds(work) / speed(active);
   const double beside = exposed * std::min(flops, bytes_seconds(work.kind, cold, cold, active));
   return hardware_.device.overhead + std::max({flops + beside, bytes, link_seconds(work)});
 }

@@ -103,6 +103,8 @@ class CostModel {
   const Group& group_of(AxisMask axes, AxisMask varies) const;
   Group make_group(AxisMask axes, AxisMask varies) const;
   double rate(FactorType factors) const;
+  /// The share of its speed that a core keeps where `active` cores compute.
+  double speed(int active) const;
   /// A product as the device computes it: its rates, extents, and the FLOPs of these.
   struct ProductCost {
     ProductRates rates;

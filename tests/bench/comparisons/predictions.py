@@ -5,6 +5,9 @@ Two times are compared. Seconds of the day are medians over the steps of a run, 
 a machine that has nothing else to do. Processor seconds of a step are the difference between a longer and a shorter run, of
 all processes together: other programs hardly change them. What is predicted of them is the time without waiting, times the
 cores that the run uses.
+
+Without --hardware each round measures the machine anew before its runs, as the speed of a machine that is shared with others
+changes from minute to minute; predictions are medians over the rounds.
 """
 
 import statistics
@@ -41,12 +44,11 @@ def predict(session, processes, threads, hardware, arguments):
 
 
 def measure(session, processes, threads, arguments):
+    """Seconds of a step, and of the processors."""
     few, many = session.options.steps
-    run = lambda count: steps.run_steps(session, count, processes, threads, *arguments)
-    run(few)  # files are in memory afterwards
-    rounds = [(run(few), run(many)) for _ in range(session.options.rounds)]
-    seconds = min(statistics.median(times[1:]) for _, (times, _) in rounds)
-    return seconds, statistics.median((long[1].cpu - short[1].cpu) / (many - few) for short, long in rounds)
+    run_once = lambda count: steps.run_steps(session, count, processes, threads, *arguments)
+    (_, short), (times, long) = run_once(few), run_once(many)
+    return statistics.median(times[1:]), (long.cpu - short.cpu) / (many - few)
 
 
 def cases(options):
@@ -73,17 +75,27 @@ def run(session):
         "measured",
         "",
     )
-    hardware = steps.hardware(session)
     for name, file in steps.models(session):
-        for positions, processes, threads in cases(options):
-            layout = [f"mesh=all:{positions}", f"layout={options.layout}"] if positions > 1 else []
-            arguments = [file, *options.arguments, *layout]
-            predicted, measured = (
-                predict(session, processes, threads, hardware, arguments),
-                measure(session, processes, threads, arguments),
+        rows = [
+            (case, [file, *options.arguments, *([f"mesh=all:{case[0]}", f"layout={options.layout}"] if case[0] > 1 else [])])
+            for case in cases(options)
+        ]
+        rounds = []
+        for _ in range(options.rounds):
+            hardware = steps.hardware(session)
+            rounds.append(
+                [
+                    (*predict(session, *case[1:], hardware, arguments), *measure(session, *case[1:], arguments))
+                    for case, arguments in rows
+                ]
             )
+        for (case, _), times in zip(rows, zip(*rounds)):
+            predicted, predicted_cpu, seconds, cpu = zip(*times)
+            compared = [
+                (statistics.median(predicted_cpu), statistics.median(cpu)),
+                (statistics.median(predicted), min(seconds)),
+            ]
             cells = []
-            for which in (1, 0):
-                off = predicted[which] / measured[which] - 1
-                cells += [f"{predicted[which] * 1e3:.1f} ms", f"{measured[which] * 1e3:.1f} ms", f"{off:+.0%}"]
-            table.row(name, positions, processes, threads, *cells)
+            for guess, truth in compared:
+                cells += [f"{guess * 1e3:.1f} ms", f"{truth * 1e3:.1f} ms", f"{guess / truth - 1:+.0%}"]
+            table.row(name, *case, *cells)
