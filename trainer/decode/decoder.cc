@@ -170,7 +170,7 @@ class Decoder::Batch {
       const auto at = static_cast<int32_t>(++row.position);
       position[static_cast<size_t>(row.place)] = at;
       int32_t& shared = shared_prefix[static_cast<size_t>(row.place)];
-      shared = static_cast<int32_t>(row.given->prefix.size()) + 1;
+      shared = static_cast<int32_t>(row.given->prefix.size()) + 1;  // samples: what the prefill has read
       std::visit([&](const auto& search) { std::ranges::copy(search.tokens(), token.begin() + first); },
                  row.search);
       if (const auto* beam = std::get_if<BeamSearch>(&row.search)) {
