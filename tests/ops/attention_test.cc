@@ -521,7 +521,7 @@ TEST(Attention, ReportsOperandsThatDoNotFit) {
   expect_error([&](AttentionInputs& in) { in.bias_table = x({heads(2), {"buckets", 32}}); });
   expect_error([&](AttentionInputs& in) { in.bias_table = x({{"buckets", 3}}); });
   expect_error(
-      [&](AttentionInputs& in) { in.shared_prefix = x({batch(2)}, DType::kInt32); });  // of no copies
+      [&](AttentionInputs& in) { in.shared_prefix = x({batch(2)}, DType::kInt32); });  // there are no copies
   for (const double soft_cap : {0.0, -1.0}) EXPECT_THROW(attention(good, {.soft_cap = soft_cap}), Error);
 }
 

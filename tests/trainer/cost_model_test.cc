@@ -199,6 +199,7 @@ TEST(CostModel, CoresAreSlowerTogether) {
   EXPECT_DOUBLE_EQ(model.seconds(product, 0), 3);
   EXPECT_DOUBLE_EQ(model.seconds(product, 0, 2), 4);
   EXPECT_DOUBLE_EQ(model.seconds(product, 0, 3), 6);
+  EXPECT_DOUBLE_EQ(model.seconds(product, 0, 8), 6);  // more threads than cores
   const Work bytes = work(WorkKind::kUpdate, 0, 500);
   EXPECT_DOUBLE_EQ(model.seconds(bytes, 0, 3), 2 * model.seconds(bytes, 0));
 }

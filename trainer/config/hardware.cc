@@ -128,11 +128,11 @@ void describe(config::Visitor& visit, DeviceOptions& options) {
   visit("host_memory", options.host_memory,
         "bytes of a GPU's machine for each of its GPUs, such as 250GB; null: not checked");
   visit("cores", options.cores, "cores of the machine; 1 for a GPU, on which positions take turns", kCount);
-  visit("together", options.together,
-        "share of its speed that a core keeps where all of them compute, with lower clock rates or as "
-        "threads of "
-        "one core",
-        kShare);
+  visit(
+      "together", options.together,
+      "share of its speed that a core keeps where all of them compute, with lower clock rates or as threads "
+      "of one core",
+      kShare);
   visit("flops", options.flops, "FLOPs of products that a core can do in a second, a number or by type");
   visit("products", options.products, "what products reach of this, by their shape");
   visit("convolutions", options.convolutions, "what convolutions reach of this on processors");

@@ -155,7 +155,6 @@ void BeamSearch::take_over() {
     for (int32_t b = 0; b < options_.beam; ++b)
       common(a, b) = were_common(from[static_cast<size_t>(a)], from[static_cast<size_t>(b)]);
   }
-  apart_ = read - std::ranges::min(common_);
 }
 
 /// True if no unfinished text can become better than the results so far. Its log-probability can only fall,

@@ -7,6 +7,7 @@
 //   search.results()[0].tokens                    // the best text, with its end-of-sequence token
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -58,7 +59,7 @@ class BeamSearch {
   /// By place: how many of the last tokens that the hypothesis continues are not those that were read in its place.
   const std::vector<int32_t>& moved() const { return moved_; }
   /// How many of the last tokens that hypotheses continue are then not the same in all places.
-  int32_t apart() const { return apart_; }
+  int32_t apart() const { return std::ranges::max(common_) - std::ranges::min(common_); }
   /// Returns at most `results` texts: the finished ones, best first, and if they are too few, then the best
   /// unfinished ones.
   std::vector<Hypothesis> results() const;
@@ -78,7 +79,7 @@ class BeamSearch {
   bool cannot_improve() const;
   /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
   void place(const std::vector<int32_t>& parents);
-  /// Sets moved() and apart(), and what places have in common when they have taken over the tokens of their parents.
+  /// Sets moved(), and what places have in common when they have taken over the tokens of their parents.
   void take_over();
   int32_t& common(int32_t a, int32_t b) { return common_[static_cast<size_t>(a * options_.beam + b)]; }
 
@@ -89,8 +90,7 @@ class BeamSearch {
   std::vector<int32_t> places_{0};    ///< where those of alive_ are
   std::vector<int32_t> tokens_, parents_, moved_;
   std::vector<int32_t>
-      common_;  ///< [place, place]: the tokens from the first on that were read in both places
-  int32_t apart_ = 0;
+      common_;          ///< [place, place]: the tokens from the first on that were read in both places
   int64_t length_ = 0;  ///< number of tokens so far
   bool done_ = false;
 };

@@ -62,7 +62,7 @@ double CostModel::rate(FactorType factors) const {
 double CostModel::speed(int active) const {
   const DeviceOptions& device = hardware_.device;
   if (is_gpu() || active <= 1 || device.cores <= 1) return 1;
-  return 1 - (1 - device.together) * divided(active - 1, device.cores - 1);
+  return 1 - (1 - device.together) * divided(std::min<int64_t>(active, device.cores) - 1, device.cores - 1);
 }
 
 double CostModel::step_seconds() const {

@@ -208,8 +208,8 @@ class AttentionKernel final : public Kernel {
     C *queries, *logits, *results, *log_sums, *scales, *bias;
     int32_t* counts;
     float* addends;
-    AttentionPlan::Entry* entries;  ///< of the copies that are computed together
-    AttentionRow* rows;             ///< of a tile, by copy
+    AttentionPlan::Entry* entries;  ///< the copies that are computed together
+    AttentionRow* rows;             ///< by copy
     C *keys = nullptr, *values = nullptr;
     bool* packed = nullptr;  ///< by panel of keys: it and the values of its entries are packed
   };
@@ -224,7 +224,7 @@ class AttentionKernel final : public Kernel {
     const KernelCall& call;
     const Buffers& buffers;
     int64_t copy, copies;  ///< the first one among those in the buffers, and their number
-    int64_t rows;          ///< of each copy
+    int64_t rows;          ///< number for each copy
     int64_t first = 0, last = 0;
     int64_t shared = 0;  ///< the keys and values from `first` up to here are those of the first copy
 
@@ -364,13 +364,13 @@ class AttentionKernel final : public Kernel {
                                             .c_row_stride = width});
     }
     const auto sum = [&](int64_t i, int64_t copies, int64_t first, int64_t last) {
+      if (first == last && first > tile.first) return;  // the sums are there; those of no entries are 0
       const int64_t row = tile.row_of(i);
       sum_in_place(values(tile, i), plan_.value_stride, first, last, plan_.value,
                    buffers.logits + row * logits_stride(), logits_stride(), copies * tile.rows,
                    buffers.results + row * width, first > tile.first);
     };
     if (tile.first < tile.shared) sum(0, tile.copies, tile.first, tile.shared);
-    if (tile.first < tile.shared && tile.shared == tile.last) return;
     for (int64_t i = 0; i < tile.copies; ++i) sum(i, 1, tile.shared, tile.last);
   }
 
