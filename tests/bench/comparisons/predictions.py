@@ -3,11 +3,12 @@ in a process, and on 2 and 4 processes of one position.
 
 Two times are compared. Seconds of the day are medians over the steps of a run, the least of the rounds, and mean something on
 a machine that has nothing else to do. Processor seconds of a step are the difference between a longer and a shorter run, of
-all processes together: other programs hardly change them. What is predicted of them is the time without waiting, times the
-cores that the run uses.
+all processes together, the median of the rounds: other programs hardly change them. What is predicted of them is the time
+without waiting, times the cores that the run uses.
 
 Without --hardware each round measures the machine anew before its runs, as the speed of a machine that is shared with others
-changes from minute to minute; predictions are medians over the rounds.
+changes from minute to minute. Predictions are the least or the median of the rounds, as what they stand beside: others slow
+down both, and never speed them up.
 """
 
 import statistics
@@ -91,11 +92,14 @@ def run(session):
             )
         for (case, _), times in zip(rows, zip(*rounds)):
             predicted, predicted_cpu, seconds, cpu = zip(*times)
-            compared = [
-                (statistics.median(predicted_cpu), statistics.median(cpu)),
-                (statistics.median(predicted), min(seconds)),
-            ]
             cells = []
-            for guess, truth in compared:
+            for summary, guesses, truths in ((statistics.median, predicted_cpu, cpu), (min, predicted, seconds)):
+                guess, truth = summary(guesses), summary(truths)
                 cells += [f"{guess * 1e3:.1f} ms", f"{truth * 1e3:.1f} ms", f"{guess / truth - 1:+.0%}"]
             table.row(name, *case, *cells)
+            session.figures[" ".join(map(str, (name, *case)))] = {
+                "predicted": predicted,
+                "measured": seconds,
+                "processor predicted": predicted_cpu,
+                "processor measured": cpu,
+            }
