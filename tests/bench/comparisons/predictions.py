@@ -1,10 +1,11 @@
 """What the cost model of run.mode=explain predicts for a step, and what the step takes: each model on 1, 2, 4 and 8 positions
 in a process, and on 2 and 4 processes of one position.
 
-Two times are compared. Seconds of the day are medians over the steps of a run, the least of the rounds, and mean something on
-a machine that has nothing else to do. Processor seconds of a step are the difference between a longer and a shorter run, of
-all processes together, the median of the rounds: other programs hardly change them. What is predicted of them is the time
-without waiting, times the cores that the run uses.
+Two times are compared. Seconds of the day are those of the lines of a run's log, each a mean over a step or a twentieth of all
+steps: the median of the lines, the least of the rounds. They mean something on a machine that has nothing else to do.
+Processor seconds of a step are the difference between a longer and a shorter run, of all processes together, the median of
+the rounds: other programs hardly change them. What is predicted of them is the time without waiting, times the cores that the
+run uses.
 
 Without --hardware each round measures the machine anew before its runs, as the speed of a machine that is shared with others
 changes from minute to minute. Predictions are the least or the median of the rounds, as what they stand beside: others slow
