@@ -43,15 +43,19 @@ GlooOptions gloo_options(Store& store, int rank, int size, const std::string& ad
       .peers = gloo_peer_names(size)};
 }
 
-/// Runs threads that act as processes, each with its transport.
-void run_gloo_ranks(int size, const std::function<void(Transport& transport, FlightRecord& record)>& play,
+/// Runs threads that act as processes, each with its transport. Messages of ranks for which is_local(rank) is true go from memory
+/// to memory among them.
+void run_gloo_ranks(int size, const std::function<bool(int rank)>& is_local,
+                    const std::function<void(Transport& transport, FlightRecord& record)>& play,
                     Milliseconds timeout = Milliseconds(60'000)) {
   MemoryStore store;
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank)
     ranks.emplace_back([&, rank] {
       FlightRecord record(10);
-      const auto transport = connect_gloo(gloo_options(store, rank, size, "127.0.0.1", record, timeout));
+      GlooOptions options = gloo_options(store, rank, size, "127.0.0.1", record, timeout);
+      options.local = is_local(rank);
+      const auto transport = connect_gloo(options);
       play(*transport, record);
     });
   for (std::thread& rank : ranks) rank.join();
@@ -74,13 +78,33 @@ class Everyone {
   int missing_;
 };
 
-TEST(GlooTransport, DeliversMessagesByTagFromEveryRankToEveryOther) {
-  constexpr int kSize = 4, kMessages = 20;
+/// The ranks whose messages go from memory to memory.
+struct LocalRanks {
+  const char* name;
+  bool (*is_local)(int rank);
+};
+
+class GlooTransportOf : public ::testing::TestWithParam<LocalRanks> {
+ protected:
+  static void run_ranks(int size, const std::function<void(Transport& transport, FlightRecord& record)>& play,
+                        Milliseconds timeout = Milliseconds(60'000)) {
+    run_gloo_ranks(size, GetParam().is_local, play, timeout);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, GlooTransportOf,
+                         ::testing::Values(LocalRanks{"Sockets", [](int) { return false; }},
+                                           LocalRanks{"Memory", [](int) { return true; }},
+                                           LocalRanks{"Both", [](int rank) { return rank != 1; }}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(GlooTransportOf, DeliversMessagesByTagFromEveryRankToEveryOther) {
+  constexpr int kSize = 4, kMessages = 100;
   Everyone end(kSize);
-  run_gloo_ranks(kSize, [&](Transport& transport, FlightRecord&) {
+  run_ranks(kSize, [&](Transport& transport, FlightRecord&) {
     const int own = transport.rank();
     const auto value = [](int from, int to, int n) {
-      return static_cast<uint64_t>(from * 10000 + to * 100 + n);
+      return static_cast<uint64_t>(from * 100000 + to * 1000 + n);
     };
     std::vector<uint64_t> sent(kSize * kMessages), received(kSize * kMessages);
     const auto out = transport.buffer(std::as_writable_bytes(std::span(sent)));
@@ -106,9 +130,9 @@ TEST(GlooTransport, DeliversMessagesByTagFromEveryRankToEveryOther) {
   });
 }
 
-TEST(GlooTransport, MovesMessagesOfAnySizeBothWaysAtOnce) {
+TEST_P(GlooTransportOf, MovesMessagesOfAnySizeBothWaysAtOnce) {
   Everyone end(2);
-  run_gloo_ranks(2, [&](Transport& transport, FlightRecord&) {
+  run_ranks(2, [&](Transport& transport, FlightRecord&) {
     const int peer = 1 - transport.rank();
     std::vector<std::byte> sent(2'000'001, std::byte(transport.rank() + 1)), received(sent.size());
     const auto out = transport.buffer(sent), in = transport.buffer(received);
@@ -126,9 +150,9 @@ TEST(GlooTransport, MovesMessagesOfAnySizeBothWaysAtOnce) {
   });
 }
 
-TEST(GlooTransport, NamesThePeerWhoseConnectionCloses) {
+TEST_P(GlooTransportOf, NamesThePeerWhoseConnectionCloses) {
   Everyone connected(3), met(2);
-  run_gloo_ranks(3, [&](Transport& transport, FlightRecord& record) {
+  run_ranks(3, [&](Transport& transport, FlightRecord& record) {
     connected.arrive_and_wait();
     if (transport.rank() == 2) return;  // closes its connections
     record.queued(5, "all_reduce w over data", 8);
@@ -156,9 +180,9 @@ TEST(GlooTransport, NamesThePeerWhoseConnectionCloses) {
   });
 }
 
-TEST(GlooTransport, NamesThePeerThatSendsNothing) {
+TEST_P(GlooTransportOf, NamesThePeerThatSendsNothing) {
   Everyone end(2);
-  run_gloo_ranks(
+  run_ranks(
       2,
       [&](Transport& transport, FlightRecord& record) {
         record.queued(1, "all_gather x over cols", 8);
@@ -185,9 +209,9 @@ TEST(GlooTransport, NamesThePeerThatSendsNothing) {
       Milliseconds(400));
 }
 
-TEST(GlooTransport, AbortEndsWaitsAndAllThatFollows) {
+TEST_P(GlooTransportOf, AbortEndsWaitsAndAllThatFollows) {
   Everyone end(2);
-  run_gloo_ranks(2, [&](Transport& transport, FlightRecord&) {
+  run_ranks(2, [&](Transport& transport, FlightRecord&) {
     std::byte byte{};
     const auto buffer = transport.buffer({&byte, 1});
     buffer->receive(1 - transport.rank(), 1, 0, 1);
@@ -278,7 +302,8 @@ TEST(GlooTransport, TheFailureOfTheRunEndsTheWaitForAPeer) {
 TEST(GlooTransportDeathTest, TellsTheCollectiveWhenGlooEndsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto exchange_of_unequal_sizes = [] {
-    run_gloo_ranks(2, [&](Transport& transport, FlightRecord& record) {
+    const auto sockets = [](int) { return false; };
+    run_gloo_ranks(2, sockets, [&](Transport& transport, FlightRecord& record) {
       record.queued(7, "all_reduce w over data", 8);
       record.begun(7);
       std::vector<std::byte> bytes(8);
@@ -304,10 +329,10 @@ TEST(GlooTransport, NeedsAnAddress) {
       HasSubstr("`no address` is no IP address"));
 }
 
-TEST(GlooTransport, LeavesNoDescriptorAndNoThread) {
+TEST_P(GlooTransportOf, LeavesNoDescriptorAndNoThread) {
   const auto cycle = [](int size) {
     Everyone end(size);
-    run_gloo_ranks(size, [&](Transport& transport, FlightRecord&) {
+    run_ranks(size, [&](Transport& transport, FlightRecord&) {
       std::vector<std::byte> sent(100), received(100);
       const auto out = transport.buffer(sent), in = transport.buffer(received);
       const int next = (transport.rank() + 1) % size, previous = (transport.rank() + size - 1) % size;

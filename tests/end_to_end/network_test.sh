@@ -48,6 +48,7 @@ expect_exit 0 "${run[@]}" train.steps=$steps run.model_dir=reference
 start_hosts() {
   local number directory=$1
   shift
+  set -- "$@" cluster.within_machine=sockets  # hosts of this test have one memory
   for number in 0 1; do
     on_host $number env RANK=$number WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=$port "${run[@]}" run.model_dir="$directory" "$@" > out.$number 2>&1 &
     ids[number]=$!
@@ -64,6 +65,16 @@ start_hosts insecure train.steps=$steps cluster.insecure=true
 all_end 60 0 0
 said 0 'warning: `cluster.insecure`: anybody who can reach 10.77.0.1 can join this run'
 expect_same_run $steps reference insecure
+
+# Processes of one host that number processes differently, as containers do, cannot read each other's memory.
+for number in 0 1; do
+  on_host 0 unshare --pid --fork env RANK=$number WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${run[@]}" run.model_dir=containers \
+    train.steps=$steps > out.$number 2>&1 &
+  ids[number]=$!
+done
+all_end 60 0 0
+said 0 "are on one machine, but may not read each other's memory"
+expect_same_run $steps reference containers
 
 export MTF_SECRET=the-secret-of-this-test
 start_hosts cable train.steps=$steps

@@ -54,38 +54,45 @@ flight_record() {
 }
 
 # --- A killed process is noticed at once. With rank 0 the store is lost, too.
-for victim in 0 2; do
-  begin killed$victim 3
+# killed RANK WAY: kills a process of a run whose messages go this way.
+killed() {
+  local victim=$1 directory=killed$1-$2 rank
+  begin "$directory" 3 cluster.within_machine="$2"
   kill -9 "${ids[victim]}"
   expected=(75 75 75)
   expected[victim]=137
   all_end $limit "${expected[@]}"
   for rank in 0 1 2; do
-    [ $rank = $victim ] && continue
-    said $rank "$(lost $victim)"
-    flight_record killed$victim $rank
-    observed "kill -9 of rank $victim" $rank
+    [ $rank = "$victim" ] && continue
+    said $rank "$(lost "$victim")"
+    flight_record "$directory" $rank
+    observed "kill -9 of rank $victim, messages by $2" $rank
   done
-done
-
+}
 # --- A stopped process is noticed after cluster.collective_timeout. If it is continued later it ends, too.
-for victim in 0 2; do
-  begin stopped$victim 3
+stopped() {
+  local victim=$1 rank stopped code=0
+  begin "stopped$1-$2" 3 cluster.within_machine="$2"
   stopped=${ids[victim]}
   kill -STOP "$stopped"
   unset "ids[$victim]"
   all_end $limit 75 75
   kill -CONT "$stopped"
   for rank in 0 1 2; do
-    [ $rank = $victim ] && continue
-    said $rank "$(silent $victim)"
+    [ $rank = "$victim" ] && continue
+    said $rank "$(silent "$victim")"
   done
-  code=0
   wait "$stopped" || code=$?
   [ $code = 75 ] || fail "a process that was stopped and goes on ends with exit code $code"
-  said $victim "$(called $victim) did not run for "
+  said "$victim" "$(called "$victim") did not run for "
   codes=(75 75 75)
-  observed "SIGSTOP of rank $victim" 0 1 2
+  observed "SIGSTOP of rank $victim, messages by $2" 0 1 2
+}
+for victim in 0 2; do
+  for way in memory sockets; do
+    killed $victim $way
+    stopped $victim $way
+  done
 done
 grep -q "waits .* s for $(called 2) in .* (collective [0-9]*, " out.0 out.1 ||
   fail "nobody has said what it waits for: $(cat out.0 out.1)"

@@ -58,6 +58,10 @@ for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 
   expect_text "$sent sent by a position in "
 done
 
+# Through sockets, too.
+on 4 fsdp-by-sockets "${mnist[@]}" "$layouts/fsdp_4.yaml" "${options[@]}" cluster.within_machine=sockets
+expect_same_run $steps fsdp_4 fsdp-by-sockets
+
 # Processes may have several positions each: three processes with two.
 same_on three 3 -- "${mnist[@]}" "${options[@]}" "mesh=rows:3;cols:2" "layout=batch:rows;hidden:cols" parameter_layout=hidden:rows
 # A mesh without sizes is as large as the number of processes.

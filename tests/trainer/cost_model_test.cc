@@ -218,10 +218,10 @@ TEST(CostModel, PositionsTakeTurnsOnThreads) {
   hardware.device.barrier = 0.5;
   std::vector<double> times;
   const CostModel model(hardware, alone(2));
-  model.segment(products({1000, 2000}, 4), times);
-  EXPECT_THAT(times, ElementsAre(DoubleEq(2.5), DoubleEq(4)));
+  model.segment(products({1000, 2000}, 4), times);  // one of the threads is 3 % later than both on average
+  EXPECT_THAT(times, ElementsAre(DoubleEq(2.56), DoubleEq(4.12)));
   model.segment(products({1000, 2000}, 3), times);  // one of the threads waits
-  EXPECT_THAT(times, ElementsAre(DoubleEq(2.5), DoubleEq(4)));
+  EXPECT_THAT(times, ElementsAre(DoubleEq(2.56), DoubleEq(4.12)));
   // One position: threads share what is large enough to be cut, and here it is not.
   model.segment(products({1000, 2000}, 1), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(1), DoubleEq(2)));
@@ -239,6 +239,21 @@ TEST(CostModel, ThreadsOfSeveralProcessesShareTheCores) {
   std::vector<double> times;
   CostModel(hardware, placement).segment(products({1000}, 1), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(2)));
+}
+
+TEST(CostModel, ProcessesThatTakeTurnsWaitForTheLastOne) {
+  HardwareOptions hardware = machine();
+  hardware.device.cores = 2;
+  Placement placement = alone();
+  placement.processes_of_machine = 2;
+  const auto turn = [&](double computing, double messages) {
+    return CostModel(hardware, placement).turn_seconds(computing, messages);
+  };
+  EXPECT_DOUBLE_EQ(turn(10e-3, 0), 0);
+  EXPECT_DOUBLE_EQ(turn(10e-3, 5e-3), 1e-3);  // threads that send want the cores of those that compute
+  placement.processes_of_machine = 4;
+  EXPECT_DOUBLE_EQ(turn(10e-3, 5e-3), 3e-3);
+  EXPECT_DOUBLE_EQ(turn(1, 0), 4e-3);
 }
 
 TEST(CostModel, PositionsOfAGpuTakeTurns) {
@@ -341,7 +356,7 @@ TEST(CostModel, ProcessesThatTakeTurnsWaitOnceInAStep) {
   ASSERT_FALSE(alone.empty());
   ASSERT_EQ(in_turn.size(), alone.size());
   for (size_t i = 0; i < alone.size(); ++i)
-    EXPECT_NEAR(in_turn[i], alone[i] + (i + 1 == alone.size() ? 1e-3 : 0), 1e-9) << i;
+    EXPECT_NEAR(in_turn[i], alone[i] + (i + 1 == alone.size() ? 4e-3 : 0), 1e-9) << i;
 }
 
 TEST(CostModel, SocketsKeepACoreBusyWhereAllCoresCompute) {

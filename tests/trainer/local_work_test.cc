@@ -51,6 +51,10 @@ TEST(LocalWork, OperandsLeaveTheCacheWhenAsManyBytesWereUsedSince) {
   for (const auto& [name, bytes] : cold(64 << 10)) EXPECT_EQ(bytes, 0) << name;  // all of it stays
   for (const auto& [name, work] : works_of(program, model_with(0)))
     EXPECT_GE(work.cold, work.work.bytes) << name;
+  // Where somewhat more is used than there is room for, a part of it leaves.
+  const double all = cold(0).at("multiply"), part = cold(2900).at("multiply");
+  EXPECT_GT(part, 0);
+  EXPECT_LT(part, all);
   // Room for two values: what an instruction has made is there for the next one, and x has left.
   const std::map<std::string, double> some = cold(2 << 10);
   EXPECT_LT(some.at("sin"), 2048);

@@ -477,7 +477,7 @@ LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
   };
   LinkOptions link;
   link.inside = processes.launch().local_size == processes.size();
-  link.name = link.inside ? "sockets within the machine" : "sockets";
+  link.name = link.inside ? "within the machine" : "between machines";
   link.latency = rounded(latency / 2);
   link.bandwidth = rate(kMany, times);
   if (link.inside) link.cached = rate(kCached, cached_times);

@@ -30,6 +30,9 @@ void describe(config::Visitor& visit, ClusterConfig& options) {
       "collectives", options.collectives,
       "what carries data between processes: nccl, from GPU to GPU, where each process has a GPU of its own; "
       "gloo, through the host; auto: nccl where it can be");
+  visit("within_machine", options.within_machine,
+        "how gloo carries data between processes of one machine: memory, from the memory of one into that of "
+        "the other, where the system allows it and no GPU is used; sockets, as between machines");
   visit("launcher", options.launcher,
         "whose environment variables say which process this is; none: there is one process; auto: the first "
         "from torchrun on whose variables are all there (those of torchrun are mtf-launch's, too)");
@@ -96,6 +99,7 @@ std::chrono::milliseconds in_milliseconds(const config::Duration& timeout) {
 ClusterConfig without_processes(const ClusterConfig& cluster) {
   ClusterConfig result;
   result.collectives = cluster.collectives;
+  result.within_machine = cluster.within_machine;
   result.connect_timeout = cluster.connect_timeout;
   result.collective_timeout = cluster.collective_timeout;
   result.overlap = cluster.overlap;

@@ -18,9 +18,11 @@ namespace mtf {
 struct Config;
 
 enum class Collectives { kAuto, kGloo, kNccl };
+enum class WithinMachine { kMemory, kSockets };
 
 struct ClusterConfig {
   Collectives collectives = Collectives::kAuto;
+  WithinMachine within_machine = WithinMachine::kMemory;
   Launcher launcher = Launcher::kAuto;
   std::optional<std::string> address;
   std::optional<int64_t> processes;
@@ -40,6 +42,9 @@ void describe(config::Visitor& visit, ClusterConfig& options);
 
 inline config::EnumNames enum_names(Collectives) {
   return {{"auto", Collectives::kAuto}, {"gloo", Collectives::kGloo}, {"nccl", Collectives::kNccl}};
+}
+inline config::EnumNames enum_names(WithinMachine) {
+  return {{"memory", WithinMachine::kMemory}, {"sockets", WithinMachine::kSockets}};
 }
 inline config::EnumNames enum_names(Launcher) {
   return {{"auto", Launcher::kAuto},

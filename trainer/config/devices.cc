@@ -179,6 +179,11 @@ std::string peer_matrix(const std::vector<DeviceInfo>& devices) {
 
 }  // namespace
 
+bool names_gpus(const Config& config) {
+  return std::ranges::any_of(config.devices,
+                             [](const std::string& name) { return name.starts_with("cuda"); });
+}
+
 Devices resolve_devices(const Config& config) {
   if (is_parameter_server(config)) return {};
   std::vector<Entry> entries;

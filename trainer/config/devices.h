@@ -26,6 +26,9 @@ struct Devices {
 /// there; kNoDevice or kSystem when there is no CUDA.
 Devices resolve_devices(const Config& config);
 
+/// Whether `devices` asks for GPUs, be they there or not.
+bool names_gpus(const Config& config);
+
 /// The set that `run.instruction_set` chooses among those of this machine, the best one first. Throws Error
 /// (kConfig) with the place of the key when the machine lacks it.
 InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available);

@@ -38,6 +38,10 @@ size_t uses_in(const std::vector<Instruction>& block) {
   return uses;
 }
 
+/// A value has left a cache as a whole when so many times the bytes of the cache were used since. Caches replace what was used
+/// last only about: a part of the value goes earlier.
+constexpr double kForgotten = 1.25;
+
 class Trace {
  public:
   Trace(const Program& program, const CostModel& model, const std::unordered_set<ValueId>& without_memory,
@@ -57,7 +61,7 @@ class Trace {
       const size_t begin = now_;
       segment_ = {};
       for (const Instruction& instruction : block) {
-        if (time == 1 && used_.from(begin) > cache_) break;
+        if (time == 1 && used_.from(begin) > kForgotten * cache_) break;
         if (instruction.is<action::Loop>()) {
           repeat(instruction.body());
         } else {
@@ -91,9 +95,8 @@ class Trace {
       turns_ = std::max(1.0, static_cast<double>(model_.count(over)) / model_.placement().threads);
     }
     double cold = 0;
-    for_each_operand(instruction, [&](const Operand& operand) {
-      if (!is_cached(operand.root)) cold += operand.bytes;
-    });
+    for_each_operand(instruction,
+                     [&](const Operand& operand) { cold += cold_share(operand.root) * operand.bytes; });
     for_each_operand(instruction, [&](const Operand& operand) { use(operand.root); });
     cold_[&instruction] = cold;
   }
@@ -110,12 +113,13 @@ class Trace {
     }
   }
 
-  bool is_cached(ValueId id) const {
+  /// The part of a value that has left the cache.
+  double cold_share(ValueId id) const {
     const Used& value = values_[id];
-    if (!value.is_used) return false;
+    if (!value.is_used || cache_ <= 0) return 1;
     // A thread runs a segment for one of its positions after the other.
     const double turns = value.last >= segment_begin_ ? turns_ : 1;
-    return used_.from(value.last) / turns <= cache_;
+    return std::clamp((used_.from(value.last) / turns / cache_ - 1) / (kForgotten - 1), 0.0, 1.0);
   }
 
   void use(ValueId id) {

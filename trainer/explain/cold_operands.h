@@ -1,5 +1,5 @@
 // Which operands come from memory: those that have left the cache because so many other bytes were used since their last
-// use. A cache is taken to keep what was used last, and each thread to have its share of it.
+// use. A cache is taken to keep what was used last, and a part of what was used before; each thread has its share of it.
 //
 //   const ColdOperands cold(program, model);
 //   model.seconds(*works.of(instruction), cold.bytes(instruction));

@@ -13,15 +13,20 @@ namespace {
 /// Kernels of the processor are cut into tasks of about so many bytes or FLOPs, which threads share.
 constexpr double kTaskBytes = 256 << 10;
 constexpr double kTaskFlops = 8 << 20, kMostFlopTasks = 32;
-/// A message stays in the cache if a process's share of that holds so many copies of it: its own, those of sockets and of others.
+/// A message stays in the cache if a process's share of that holds so many copies of it: its own, those of others, and what the
+/// step touches meanwhile.
 constexpr double kCopiesOfMessage = 5;
-/// Seconds for which processes that take turns on the cores of a machine wait in each step for the one whose turn is last: the
-/// order of a time slice of Linux. Four processes on two cores were measured (docs/hardware.md).
-constexpr double kTurn = 1e-3;
+/// Processes of a machine wait in each step for the one that is last: this share of the time in which more threads want to run
+/// than there are cores, as some cores are idle while others have too many, but at most one tick of Linux, which then spreads the
+/// threads again. Two and four processes on two cores were measured (docs/hardware.md).
+constexpr double kShareOfTurn = 0.2, kLongestTurn = 4e-3;
 /// Adding a tile to a total in L1 takes as long as multiplying this depth.
 constexpr double kDepthOfAddition = 2;
 /// Threads seldom begin together, so that the last one works so much of a task longer than the others.
 constexpr double kLateTask = 0.5;
+/// By how much the last one of threads that do the same for a position each takes longer than they do on average: measured with
+/// convolutions and language models on two threads.
+constexpr double kUneven = 0.03;
 
 double local_bytes(const Program& program, const std::vector<ValueId>& ids) {
   double bytes = 0;
@@ -182,7 +187,9 @@ double CostModel::transfer(const Program& program, const Instruction& instructio
   return local_bytes(program, instruction.inputs) * copies / hardware_.device.host_link;
 }
 
-double CostModel::turn_seconds() const { return crowding() > 1 ? kTurn : 0; }
+double CostModel::turn_seconds(double computing, double messages) const {
+  return std::min(kShareOfTurn * (crowding() > 1 ? computing + messages : messages), kLongestTurn);
+}
 
 double CostModel::cache_bytes() const {
   return static_cast<double>(hardware_.device.cache.size.value) / crowding();
@@ -205,7 +212,7 @@ void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<doubl
   const int active =
       static_cast<int>(std::min<int64_t>(int64_t{threads} * placement_.processes_of_machine, device.cores));
   if (is_gpu() || calls >= threads) {
-    const double turns = std::ceil(divided(calls, threads));
+    const double turns = std::ceil(divided(calls, threads)) * (meets ? 1 + kUneven : 1);
     for (const auto& [work, cold, _] : works) times.push_back(crowding * turns * seconds(work, cold, active));
     if (meets) times.front() += device.barrier;
     return;

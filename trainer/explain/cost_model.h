@@ -84,8 +84,9 @@ class CostModel {
     return copies.pin ? placement_.mesh.of_first(copies).size_of(copies) : placement_.mesh.size_of(copies);
   }
 
-  /// Seconds that the last collective of a step between processes takes besides, where these take turns on cores.
-  double turn_seconds() const;
+  /// Seconds that the last collective of a step between processes takes besides, as threads take turns on cores, where a process
+  /// computes for so long in the step, and has messages for so long that computation stands still (CollectiveTime::processor).
+  double turn_seconds(double computing, double messages) const;
   CollectiveTime collective(const Program& program, const Instruction& instruction) const;
 
   /// FLOPs that the devices of all processes can do in a second: the peak for `factors`.

@@ -143,6 +143,20 @@ class Scheduler {
   std::unordered_map<ValueId, int64_t> messages_;
 };
 
+/// Adds the seconds for which a process of the first lane computes, and those of its processor's messages.
+void add_processor(const std::vector<ScheduleItem>& schedule, double times, double& computing,
+                   double& messages) {
+  for (const ScheduleItem& item : schedule) {
+    if (const auto* work = std::get_if<ScheduledWork>(&item)) {
+      if (work->lane.value_or(0) == 0) computing += times * work->seconds;
+    } else if (const auto* start = std::get_if<ScheduledStart>(&item)) {
+      messages += times * start->processor;
+    } else if (const auto* loop = std::get_if<ScheduleLoop>(&item)) {
+      add_processor(loop->body, times * static_cast<double>(loop->times), computing, messages);
+    }
+  }
+}
+
 }  // namespace
 
 Lanes::Lanes(const HostedMesh& mesh) : lanes_(static_cast<size_t>(mesh.mesh().rank())) {
@@ -182,10 +196,12 @@ int lanes_of(const std::vector<ScheduleItem>& schedule) {
 
 std::vector<ScheduleItem> schedule_of(const Program& program, const CostModel& model) {
   std::vector<ScheduleItem> schedule = Scheduler(program, model).block(program.instructions);
+  double computing = 0, messages = 0;
+  add_processor(schedule, 1, computing, messages);
   for (ScheduleItem& item : schedule | std::views::reverse) {
     auto* start = std::get_if<ScheduledStart>(&item);
     if (start == nullptr || start->message < 0) continue;
-    start->seconds += model.turn_seconds();
+    start->seconds += model.turn_seconds(computing, messages);
     break;
   }
   return schedule;

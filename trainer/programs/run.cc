@@ -121,6 +121,8 @@ std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* prof
   options.access = access;
   options.connect_timeout = in_milliseconds(config.cluster.connect_timeout);
   options.collective_timeout = in_milliseconds(config.cluster.collective_timeout);
+  // What GPUs copy lies in memory of their driver, which other processes may not read.
+  options.local = config.cluster.within_machine == WithinMachine::kMemory && !names_gpus(config);
   options.flight_record = in_model_dir(config, flight_record_name(config.launch.rank));
   options.build = build_of_program(kVersion);
   options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };

@@ -20,6 +20,7 @@
 #include "engine/base/periodic_thread.h"
 #include "engine/comm/process/diagnosis.h"
 #include "engine/comm/process/gloo_context.h"
+#include "engine/comm/process/local_messages.h"
 #include "engine/comm/process/peer_sockets.h"
 
 namespace mtf {
@@ -34,6 +35,8 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 /// The tag of receives to which nothing is ever sent.
 constexpr uint64_t kProbeTag = uint64_t{0x41} << 56;
+/// The tags of messages by which processes find out who is on the same machine.
+constexpr uint64_t kCardTag = uint64_t{0x42} << 56, kOpenedTag = kCardTag + 1;
 
 /// Gloo's call to write to a socket raises SIGPIPE if the peer is gone.
 void block_broken_pipe_signal() {
@@ -97,6 +100,13 @@ class GlooTransport final : public Transport {
   friend class GlooBuffer;
 
   void connect(const GlooOptions& options);
+  /// Finds out which peers are on the same machine; none, if this process or the peer does not want it.
+  void open_local(const GlooOptions& options);
+  /// Says which process of this machine cannot be reached so.
+  void report_closed(const GlooOptions& options) const;
+  /// Sends element `peer` of `out` to each peer, and receives that of `in` from it.
+  template <class T>
+  void exchange(uint64_t tag, std::vector<T>& out, std::vector<T>& in);
   /// Returns why the connection to a peer was closed, if that is known.
   std::optional<std::string> loss(int peer);
   void wake_all();
@@ -115,6 +125,9 @@ class GlooTransport final : public Transport {
   const std::vector<std::string> peers_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
+
+  std::unique_ptr<LocalMessages> local_;  ///< null: none of the peers can be reached so
+  std::vector<bool> is_local_;            ///< for each peer
 
   /// For each peer, a receive that only ends when the connection does.
   std::mutex probes_mutex_;
@@ -138,6 +151,7 @@ struct Outstanding {
   int64_t count = 0;
   std::vector<int> peers;
 
+  Outstanding() { peers.reserve(64); }
   void add(int peer) {
     ++count;
     peers.push_back(peer);
@@ -153,23 +167,42 @@ struct Outstanding {
 class GlooBuffer final : public MessageBuffer {
  public:
   GlooBuffer(GlooTransport& transport, std::span<std::byte> memory)
-      : transport_(transport), gloo_(transport.context_->createUnboundBuffer(memory.data(), memory.size())) {
-    for (Outstanding* outstanding : {&sends_, &receives_}) outstanding->peers.reserve(64);
+      : transport_(transport),
+        memory_(memory),
+        gloo_(transport.context_->createUnboundBuffer(memory.data(), memory.size())) {
     transport_.add(this);
   }
-  ~GlooBuffer() override { transport_.remove(this); }
+  ~GlooBuffer() override {
+    if (local_sends_.count + local_receives_.count > 0) transport_.local_->forget(ends_);
+    transport_.remove(this);
+  }
 
   void send(int peer, uint64_t tag, size_t offset, size_t bytes) override {
-    post(sends_, peer, [&] { gloo_->send(peer, tag, offset, bytes); });
+    if (is_local(peer))
+      post(local_sends_, peer,
+           [&] { transport_.local_->send(ends_, peer, tag, memory_.data() + offset, bytes); });
+    else
+      post(sends_, peer, [&] { gloo_->send(peer, tag, offset, bytes); });
   }
   void receive(int peer, uint64_t tag, size_t offset, size_t bytes) override {
-    post(receives_, peer, [&] { gloo_->recv(peer, tag, offset, bytes); });
+    if (is_local(peer))
+      post(local_receives_, peer,
+           [&] { transport_.local_->receive(ends_, peer, tag, memory_.data() + offset, bytes); });
+    else
+      post(receives_, peer, [&] { gloo_->recv(peer, tag, offset, bytes); });
   }
   void wait_sent() override {
-    wait(sends_, true, [&](int* peer) { return gloo_->waitSend(peer, kForever); });
+    if (local_sends_.count > 0)
+      wait(local_sends_, true, [&](int* peer) { return wait_local(LocalMessages::Way::kSent, peer); });
+    else
+      wait(sends_, true, [&](int* peer) { return gloo_->waitSend(peer, kForever); });
   }
   void wait_received() override {
-    wait(receives_, false, [&](int* peer) { return gloo_->waitRecv(peer, kForever); });
+    if (local_receives_.count > 0)
+      wait(local_receives_, false,
+           [&](int* peer) { return wait_local(LocalMessages::Way::kReceived, peer); });
+    else
+      wait(receives_, false, [&](int* peer) { return gloo_->waitRecv(peer, kForever); });
   }
 
   /// Lets waits check their peers. If no wait is active, the next one checks once more than necessary.
@@ -179,6 +212,15 @@ class GlooBuffer final : public MessageBuffer {
   }
 
  private:
+  bool is_local(int peer) const {
+    return transport_.local_ && transport_.is_local_[static_cast<size_t>(peer)];
+  }
+
+  bool wait_local(LocalMessages::Way way, int* peer) {
+    *peer = transport_.local_->wait(ends_, way);
+    return *peer >= 0;
+  }
+
   template <class Operation>
   void post(Outstanding& outstanding, int peer, const Operation& operation) {
     thread_local const bool blocked = (block_broken_pipe_signal(), true);
@@ -218,8 +260,10 @@ class GlooBuffer final : public MessageBuffer {
   }
 
   GlooTransport& transport_;
+  const std::span<std::byte> memory_;
   std::unique_ptr<gloo::transport::UnboundBuffer> gloo_;
-  Outstanding sends_, receives_;
+  LocalMessages::Ends ends_;
+  Outstanding sends_, receives_, local_sends_, local_receives_;
 };
 
 GlooTransport::GlooTransport(const GlooOptions& options)
@@ -228,6 +272,7 @@ GlooTransport::GlooTransport(const GlooOptions& options)
       timeout_(options.collective_timeout),
       record_(options.record),
       peers_(options.peers),
+      is_local_(static_cast<size_t>(options.size)),
       probed_(static_cast<size_t>(options.size)),
       probes_(static_cast<size_t>(options.size)),
       losses_(static_cast<size_t>(options.size)) {
@@ -246,6 +291,7 @@ GlooTransport::GlooTransport(const GlooOptions& options)
   pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   connect(options);
   handle_terminate(record_);
+  open_local(options);
   watch_.emplace(kTick, [this] {
     for (int peer = 0; peer < size_; ++peer) loss(peer);
     wake_all();
@@ -273,6 +319,55 @@ void GlooTransport::connect(const GlooOptions& options) {
   }
 }
 
+template <class T>
+void GlooTransport::exchange(uint64_t tag, std::vector<T>& out, std::vector<T>& in) {
+  const std::unique_ptr<MessageBuffer> sent = buffer(std::as_writable_bytes(std::span(out))),
+                                       received = buffer(std::as_writable_bytes(std::span(in)));
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    const size_t offset = static_cast<size_t>(peer) * sizeof(T);
+    received->receive(peer, tag, offset, sizeof(T));
+    sent->send(peer, tag, offset, sizeof(T));
+  }
+  for (int peer = 1; peer < size_; ++peer) received->wait_received();
+  for (int peer = 1; peer < size_; ++peer) sent->wait_sent();
+}
+
+void GlooTransport::open_local(const GlooOptions& options) {
+  std::unique_ptr<LocalMessages> local = make_local_messages(rank_, size_);
+  const auto size = static_cast<size_t>(size_);
+  std::vector<LocalMessages::Card> own(size), cards(size);
+  if (options.local) std::ranges::fill(own, local->card());
+  exchange(kCardTag, own, cards);
+  std::vector<uint8_t> opened(size), opened_there(size);
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_ && options.local)
+      opened[static_cast<size_t>(peer)] = local->open(peer, cards[static_cast<size_t>(peer)]);
+  exchange(kOpenedTag, opened, opened_there);
+  for (size_t peer = 0; peer < size; ++peer) is_local_[peer] = opened[peer] != 0 && opened_there[peer] != 0;
+  if (options.local && options.log) report_closed(options);
+  const auto peers = std::ranges::count(is_local_, true);
+  if (peers == 0) return;
+  if (peers < size_ - 1) local->move_in_background();
+  local_ = std::move(local);
+}
+
+void GlooTransport::report_closed(const GlooOptions& options) const {
+  const std::vector<std::string>& machines = options.machines;
+  const auto rank = static_cast<size_t>(rank_);
+  for (size_t peer = 0; peer < machines.size(); ++peer) {
+    if (machines[peer] != machines[rank] || is_local_[peer]) continue;
+    if (peer < rank) return;  // it has said so
+    if (peer == rank) continue;
+    options.log(
+        fmt::format("{} and {} are on one machine, but may not read each other's memory (another user, a "
+                    "container, or the "
+                    "security module Yama): their messages go through sockets",
+                    peers_[rank], peers_[peer]));
+    return;
+  }
+}
+
 std::optional<std::string> GlooTransport::loss(int peer) {
   const auto at = static_cast<size_t>(peer);
   const std::lock_guard lock(probes_mutex_);
@@ -290,6 +385,7 @@ std::optional<std::string> GlooTransport::loss(int peer) {
 void GlooTransport::wake_all() {
   const std::lock_guard lock(buffers_mutex_);
   for (GlooBuffer* buffer : buffers_) buffer->wake();
+  if (local_) local_->wake();
 }
 
 void GlooTransport::add(GlooBuffer* buffer) {

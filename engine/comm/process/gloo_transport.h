@@ -1,4 +1,5 @@
-// A transport over TCP that uses Gloo, with one authenticated connection between each two processes.
+// A transport over TCP that uses Gloo, with one authenticated connection between each two processes. Messages within a machine
+// go from memory to memory where the system allows it; the connection then only shows that the peer lives.
 //
 //   std::unique_ptr<Transport> transport = connect_gloo({.store = store, .await = ..., .rank = 2, ...});
 #pragma once
@@ -25,11 +26,15 @@ struct GlooOptions {
   std::string session;  ///< identifies this start of the run: all its processes have it, and no others
   int rank = 0;
   int size = 1;
+  bool local = true;    ///< messages within the machine go from memory to memory, if the peer wants it, too
   std::string address;  ///< IP address at which the other processes reach this machine
   Milliseconds connect_timeout{300'000};
   Milliseconds collective_timeout{600'000};  ///< for one wait for one message
   FlightRecord& record;                      ///< records what is waited for; must outlive the transport
   std::vector<std::string> peers;            ///< name of each rank: "rank 2 (node-b, process 812)"
+  std::vector<std::string> machines = {};    ///< name of the machine of each rank; none: unknown
+  /// Is told if the memory of a process of the same machine cannot be read.
+  std::function<void(const std::string& line)> log = {};
 };
 
 /// Returns when this process is connected to all others. Throws Error (kPeerLost) that names a process to

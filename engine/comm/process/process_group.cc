@@ -202,6 +202,8 @@ void SeveralProcesses::compare(const Fields& fields) {
 
 void SeveralProcesses::connect() {
   const std::vector<std::string> peers = this->peers();
+  std::vector<std::string> machines;
+  for (const ProcessHello& member : rendezvous_.members()) machines.push_back(member.host);
   has_peers_ = true;
   flight_directory_.emplace(directory_of(options_.flight_record));
   const auto await_address = [this](const std::string& key, int peer) {
@@ -216,11 +218,14 @@ void SeveralProcesses::connect() {
                              .session = rendezvous_.session(),
                              .rank = rank(),
                              .size = size(),
+                             .local = options_.local,
                              .address = rendezvous_.members()[rank()].address,
                              .connect_timeout = options_.connect_timeout,
                              .collective_timeout = options_.collective_timeout,
                              .record = record_,
-                             .peers = peers});
+                             .peers = peers,
+                             .machines = machines,
+                             .log = options_.log});
   thread_ = std::make_unique<CommunicationThread>(record_, options_.prepare_thread, options_.profile);
   communicator_ = std::make_unique<ProcessCommunicator>(*transport_, *thread_);
   watchdog_ = std::make_unique<Watchdog>(record_, rendezvous_.store(), rank(), peers,

@@ -26,6 +26,7 @@ struct ProcessGroupOptions {
   Access access = {};
   Milliseconds connect_timeout{300'000};
   Milliseconds collective_timeout{600'000};
+  bool local = true;          ///< messages within a machine go from memory to memory, not through sockets
   std::string flight_record;  ///< file for the last collectives if the run fails; empty: none
   std::string build;          ///< version and hash of the executable
   std::function<void(const std::string& line)> log;  ///< receives the watchdog's warnings, one line each
