@@ -197,7 +197,7 @@ struct CalibrateOptions {
 
 /// The search for what `auto` stands for in `mesh` and the layouts (trainer/plan/choose_layout.h).
 struct LayoutSearchOptions {
-  config::Duration time_limit{5};
+  config::Duration time_limit{4.5};
   int64_t mesh_dimensions = 3;
   config::Auto<config::Bytes> memory_limit;  ///< bytes of a position
   int64_t runners_up = 5;
