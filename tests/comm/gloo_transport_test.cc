@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/comm/process/peer_sockets.h"
 #include "engine/comm/security/authentication.h"
 #include "tests/support/failure.h"
 #include "tests/support/memory_store.h"
@@ -297,6 +298,22 @@ TEST(GlooTransport, TheFailureOfTheRunEndsTheWaitForAPeer) {
   options.connect_timeout = Milliseconds(300);
   EXPECT_THAT(failure([&] { connect_gloo(options); }, ErrorKind::kPeerLost),
               HasSubstr("rank 1 (here) has not connected to rank 0 (here) within 0.3 s"));
+}
+
+TEST(GlooTransport, APeerThatHangsAfterItHasConnectedIsNamed) {
+  MemoryStore store;
+  Everyone end(2);
+  std::thread hangs([&] {
+    FlightRecord record(10);
+    const std::vector<Socket> sockets = connect_peers(gloo_options(store, 1, 2, "127.0.0.1", record));
+    end.arrive_and_wait();
+  });
+  FlightRecord record(10);
+  const GlooOptions options = gloo_options(store, 0, 2, "127.0.0.1", record, Milliseconds(400));
+  EXPECT_THAT(failure([&] { connect_gloo(options); }, ErrorKind::kPeerLost),
+              HasSubstr("rank 1 (here) has sent nothing for 400 ms"));
+  end.arrive_and_wait();
+  hangs.join();
 }
 
 TEST(GlooTransportDeathTest, TellsTheCollectiveWhenGlooEndsTheProcess) {

@@ -15,6 +15,7 @@
 #include "trainer/config/config_check.h"
 #include "trainer/config/config_mesh.h"
 #include "trainer/config/cores.h"
+#include "trainer/config/devices.h"
 
 namespace mtf {
 namespace {
@@ -308,21 +309,13 @@ DType slot_type_of(const Config& config) {
   MTF_CHECK(false, "slot type {}", static_cast<int>(config.precision.slots));
 }
 
-namespace {
-
-bool is_on_gpus(const Config& config) {
-  return !config.devices.empty() && config.devices.front().starts_with("cuda");
-}
-
-}  // namespace
-
 bool slots_on_host(const Config& config) {
-  return config.offload.slots == MemoryPlace::kHost && is_on_gpus(config) &&
+  return config.offload.slots == MemoryPlace::kHost && names_gpus(config) &&
          parameter_servers(config) == nullptr;
 }
 
 std::optional<int64_t> offloaded_bytes(const Config& config) {
-  if (config.offload.activations == MemoryPlace::kDevice || !is_on_gpus(config)) return std::nullopt;
+  if (config.offload.activations == MemoryPlace::kDevice || !names_gpus(config)) return std::nullopt;
   return config.offload.least_bytes.value;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/base/nearest.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_mesh.h"
+#include "trainer/config/devices.h"
 
 namespace mtf {
 namespace {
@@ -330,19 +331,14 @@ class ConfigCheck {
     }
   }
 
-  bool has_gpus() const {
-    return std::ranges::any_of(config_.devices,
-                               [](const std::string& device) { return device.starts_with("cuda"); });
-  }
-
   void check_inference() {
-    if (config_.precision.infer != InferPrecision::kInt8 || !has_gpus()) return;
+    if (config_.precision.infer != InferPrecision::kInt8 || !names_gpus(config_)) return;
     error("precision.infer", "`precision.infer: int8` is for processors, and `devices` names a GPU",
           "`bfloat16`, or `devices: cpu`");
   }
 
   void check_collectives() {
-    if (config_.cluster.collectives != Collectives::kNccl || has_gpus()) return;
+    if (config_.cluster.collectives != Collectives::kNccl || names_gpus(config_)) return;
     error("cluster.collectives", "`cluster.collectives: nccl` goes from GPU to GPU, and `devices` names none",
           "`gloo`, or `devices: cuda`");
   }

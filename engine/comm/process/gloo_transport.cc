@@ -291,12 +291,12 @@ GlooTransport::GlooTransport(const GlooOptions& options)
   pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   connect(options);
   handle_terminate(record_);
-  open_local(options);
   watch_.emplace(kTick, [this] {
     for (int peer = 0; peer < size_; ++peer) loss(peer);
     wake_all();
     return true;
   });
+  open_local(options);
 }
 
 GlooTransport::~GlooTransport() {
@@ -349,6 +349,7 @@ void GlooTransport::open_local(const GlooOptions& options) {
   const auto peers = std::ranges::count(is_local_, true);
   if (peers == 0) return;
   if (peers < size_ - 1) local->move_in_background();
+  const std::lock_guard lock(buffers_mutex_);
   local_ = std::move(local);
 }
 
@@ -361,8 +362,7 @@ void GlooTransport::report_closed(const GlooOptions& options) const {
     if (peer == rank) continue;
     options.log(
         fmt::format("{} and {} are on one machine, but may not read each other's memory (another user, a "
-                    "container, or the "
-                    "security module Yama): their messages go through sockets",
+                    "container, or the security module Yama): their messages go through sockets",
                     peers_[rank], peers_[peer]));
     return;
   }

@@ -5,7 +5,6 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/comm/security/secret.h"
 
 namespace mtf {
 namespace {
@@ -117,8 +117,8 @@ class Mover final : public LocalMessages {
     if (descriptor_ < 0) return;
     if (::ftruncate(descriptor_, static_cast<off_t>(mailbox_bytes(size))) == 0)
       own_ = MappedMailbox(descriptor_, size);
-    card_ = {::getpid(), own_ ? descriptor_ : -1, reinterpret_cast<uint64_t>(card_.token), {}};
-    if (::getrandom(card_.token, sizeof(card_.token), 0) != sizeof(card_.token)) card_.descriptor = -1;
+    card_ = {::getpid(), own_ ? descriptor_ : -1, reinterpret_cast<uint64_t>(&card_.token), {}};
+    random_bytes(card_.token.size()).copy(card_.token.data(), card_.token.size());
   }
   ~Mover() override {
     if (background_.joinable()) {
@@ -135,8 +135,7 @@ class Mover final : public LocalMessages {
     if (card.descriptor < 0 || card_.descriptor < 0) return false;
     decltype(card.token) token = {};
     const auto process = static_cast<pid_t>(card.process);
-    if (read_memory(process, card.address, token, sizeof(token)) != 0 ||
-        !std::ranges::equal(token, card.token))
+    if (read_memory(process, card.address, token.data(), token.size()) != 0 || token != card.token)
       return false;
     const int descriptor =
         ::open(fmt::format("/proc/{}/fd/{}", card.process, card.descriptor).c_str(), O_RDWR | O_CLOEXEC);

@@ -9,6 +9,7 @@
 //   int peer = messages->wait(ends, LocalMessages::Way::kReceived);
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,8 +24,8 @@ class LocalMessages {
     int64_t process = 0;      ///< its id
     int64_t descriptor = -1;  ///< of its mailbox; -1: it has none
     uint64_t address = 0;     ///< of `token` in its memory
-    uint64_t token[2] =
-        {};  ///< random: another process of this id, on another machine, has another one there
+    /// Random: another process of this id, on another machine, has another one there.
+    std::array<char, 16> token = {};
   };
   enum class Way { kSent, kReceived };
   /// The peers of the messages of one buffer that have ended and that nobody has waited for yet.
