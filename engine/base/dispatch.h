@@ -32,6 +32,7 @@ struct Versions<loop> {
   static Result run(Arguments... arguments) {
 #if MTF_HAS_INSTRUCTION_SETS
     switch (instruction_set()) {
+      case InstructionSet::kAmx:
       case InstructionSet::kAvx512:
         return avx512(arguments...);
       case InstructionSet::kAvx2:

@@ -1,5 +1,10 @@
 #include "engine/base/instruction_set.h"
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 
 #include "engine/base/check.h"
@@ -11,8 +16,28 @@ std::atomic<InstructionSet> current_instruction_set = available_instruction_sets
 
 }  // namespace internal
 
+namespace {
+
+#if MTF_HAS_INSTRUCTION_SETS
+/// Asks the system for the registers of AMX, for all threads of this process: they are saved only for those who ask. Returns
+/// false if the machine or the system lacks them.
+bool may_use_amx() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA
+  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
+}  // namespace
+
 std::string_view name_of(InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAmx:
+      return "amx";
     case InstructionSet::kAvx512:
       return "avx512";
     case InstructionSet::kAvx2:
@@ -28,6 +53,8 @@ const std::vector<InstructionSet>& available_instruction_sets() {
     std::vector<InstructionSet> sets;
 #if MTF_HAS_INSTRUCTION_SETS
     __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") && may_use_amx())
+      sets.push_back(InstructionSet::kAmx);
     if (__builtin_cpu_supports("x86-64-v4")) sets.push_back(InstructionSet::kAvx512);
     if (__builtin_cpu_supports("x86-64-v3")) sets.push_back(InstructionSet::kAvx2);
 #endif

@@ -17,16 +17,16 @@
 
 namespace mtf {
 
-/// Levels x86-64-v4, x86-64-v3 and x86-64. A machine that has one of them has those below it.
-enum class InstructionSet { kPortable, kAvx2, kAvx512 };
+/// Levels x86-64, x86-64-v3 and x86-64-v4, and the last one with AMX-BF16. A machine that has one of them has those before it.
+enum class InstructionSet { kPortable, kAvx2, kAvx512, kAmx };
 
-/// "portable", "avx2" or "avx512".
+/// "portable", "avx2", "avx512" or "amx".
 std::string_view name_of(InstructionSet set);
 
 /// The instruction sets that both this program and the machine have, the best one first.
 const std::vector<InstructionSet>& available_instruction_sets();
 bool is_available(InstructionSet set);
-/// True if the machine has AVX512-BF16, which AVX-512 does not imply.
+/// True if the machine has AVX512-BF16, which AVX-512 does not imply, and AMX does.
 bool has_avx512_bf16();
 
 namespace internal {

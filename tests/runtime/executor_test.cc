@@ -20,6 +20,7 @@
 #include "engine/ops/optimizer_updates.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
+#include "tests/support/amx_emulator.h"
 #include "tests/support/budget.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_on_mesh.h"
@@ -156,6 +157,19 @@ TEST(Executor, ThreadsDoNotChangeABitOfProductsInBFloat16) {
     EXPECT_NE(expected, bits_after_training(layouts, 1, false));
     for (const int threads : {2, 5}) EXPECT_EQ(bits(threads), expected) << threads << " threads";
   }
+}
+
+TEST(Executor, ThreadsDoNotChangeABitOfProductsByAmx) {
+  const auto bits = [layouts = layouts("rows:3;cols:3", "batch:rows;hidden:cols")](int threads) {
+    return bits_after_training(layouts, threads, false, MatmulPrecision::kBFloat16);
+  };
+  const std::vector<std::byte> usual = bits(1);
+  const WithAmx amx;
+  if (!amx.works() || !test_backend()->is_host())
+    GTEST_SKIP() << "there is no AVX512-BF16, with which AMX comes";
+  const std::vector<std::byte> expected = bits(2);
+  EXPECT_NE(expected, usual);
+  EXPECT_EQ(bits(5), expected);
 }
 
 TEST(Executor, RandomProgramsAreTheSameOnAnyNumberOfThreads) {

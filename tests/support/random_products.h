@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/backend/cpu/contractions/gemm.h"
+#include "tests/support/amx_emulator.h"
 
 namespace mtf::testing {
 
@@ -48,13 +49,16 @@ struct ProductWay {
   std::string name;
   GemmKernels kernels;
   bool in_bfloat16 = false;
+  bool in_groups = false;  ///< adds as AMX does
 };
 
 /// Every instruction set that the machine has, in full precision and in bfloat16: the latter also as on a machine without
-/// instructions for it.
+/// instructions for it, and by AMX, which is emulated where it is missing.
 inline std::vector<ProductWay> product_ways() {
   std::vector<ProductWay> ways;
+  if (emulate_amx()) ways.push_back({"amx in bfloat16", *amx_gemm_kernels(), true, true});
   for (const InstructionSet set : available_instruction_sets()) {
+    if (set == InstructionSet::kAmx) continue;  // in full precision it is AVX-512
     const std::string name(name_of(set));
     GemmKernels kernels = gemm_kernels(set);
     ways.push_back({name, kernels});

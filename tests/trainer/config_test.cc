@@ -130,6 +130,13 @@ TEST_F(ConfigTest, TheInstructionSetIsOneOfTheMachine) {
             kPortable);
   const Config config = load(kToy, {"run.instruction_set=avx512"});
   EXPECT_EQ(chosen_instruction_set(config, {kAvx512, kAvx2, kPortable}), kAvx512);
+  const std::vector<InstructionSet> all{kAmx, kAvx512, kAvx2, kPortable};
+  EXPECT_EQ(chosen_instruction_set(load(kToy), all), kAvx512);
+  EXPECT_EQ(chosen_instruction_set(load(kToy, {"run.instruction_set=amx"}), all), kAmx);
+  for (const char* precision : {"precision.matmul=bfloat16", "precision.infer=bfloat16"}) {
+    EXPECT_EQ(chosen_instruction_set(load(kToy, {precision}), all), kAmx) << precision;
+    EXPECT_EQ(chosen_instruction_set(load(kToy, {precision}), {kAvx512, kAvx2, kPortable}), kAvx512);
+  }
   try {
     chosen_instruction_set(config, {kAvx2, kPortable});
     FAIL();

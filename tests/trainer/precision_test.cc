@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "engine/graph/structural.h"
+#include "tests/support/amx_emulator.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
@@ -252,6 +253,21 @@ TEST(NarrowNumbersOnLayouts, LearnAsFloat32Does) {
         expect_close("losses", losses(c, precision, layouts(mesh, layout, parameters, slots)), wide,
                      kTolerance, 0.01);
     }
+  }
+}
+
+TEST(RoundedFactorsByAmx, LearnAsFloat32DoesOnLayouts) {
+  const WithAmx amx;
+  if (!amx.works() || !test_backend()->is_host())
+    GTEST_SKIP() << "there is no AVX512-BF16, with which AMX comes";
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const Values wide = losses(c, {}), once = losses(c, kRounded);
+    EXPECT_NE(once, wide);
+    expect_close("losses", once, wide, kTolerance, 0.01);
+    for (const auto& [mesh, layout] : std::vector<std::pair<const char*, const char*>>{
+             {"x:2", "batch:x"}, {"x:8", "batch:x"}, {"x:2;y:2", "batch:x;heads:y;d_ff:y;vocab:y"}})
+      expect_close("losses on a mesh", losses(c, kRounded, layouts(mesh, layout)), once, kTolerance, 0.01);
   }
 }
 

@@ -48,7 +48,7 @@ enum class RunMode {
 };
 enum class OnExisting { kResume, kFail };
 /// kAuto: the best one of the machine.
-enum class InstructionSetChoice { kAuto, kAvx512, kAvx2, kPortable };
+enum class InstructionSetChoice { kAuto, kAmx, kAvx512, kAvx2, kPortable };
 
 /// What computes attention on GPUs: cuDNN where it is faster, kernels of mtf-train, or cuDNN where it can.
 enum class AttentionChoice { kAuto, kOwn, kCudnn };
@@ -325,6 +325,7 @@ inline config::EnumNames enum_names(AttentionChoice) {
 }
 inline config::EnumNames enum_names(InstructionSetChoice) {
   return {{"auto", InstructionSetChoice::kAuto},
+          {"amx", InstructionSetChoice::kAmx},
           {"avx512", InstructionSetChoice::kAvx512},
           {"avx2", InstructionSetChoice::kAvx2},
           {"portable", InstructionSetChoice::kPortable}};

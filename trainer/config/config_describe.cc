@@ -36,12 +36,13 @@ void describe(config::Visitor& visit, RunOptions& options) {
         kThreads, free_on_resume);
   visit("check_replicas", options.check_replicas,
         "every position computes all it holds, and copies are compared bit for bit", free_on_resume);
-  visit(
-      "instruction_set", options.instruction_set,
-      "instruction set of the processor's kernels, on which the last bits of results depend: avx2 computes "
-      "the "
-      "same bits on every machine that has AVX2, portable on every x86-64; auto: the best one of the machine",
-      free_on_resume);
+  visit("instruction_set", options.instruction_set,
+        "instruction set of the processor's kernels, on which the last bits of results depend: avx2 computes "
+        "the "
+        "same bits on every machine that has AVX2, portable on every x86-64; auto: the best one of the "
+        "machine, "
+        "amx where products are in bfloat16",
+        free_on_resume);
   visit("tune", options.tune,
         "training on GPUs: the algorithm of each matrix product is chosen by measuring when the run begins, "
         "and "
@@ -89,7 +90,7 @@ void describe(config::Visitor& visit, PrecisionOptions& options) {
       "matmul", options.matmul,
       "precision of contractions of float32; tf32: GPUs round the factors to 10 bits of mantissa, which is "
       "several times as fast; bfloat16: the factors are rounded to bfloat16, which is faster on GPUs and on "
-      "processors with AVX512-BF16. Sums stay float32");
+      "processors with AMX or AVX512-BF16. Sums stay float32");
   visit(
       "infer", options.infer,
       "weights of products where a model is only applied (evaluation, decoding, scoring, prediction); same: "

@@ -208,10 +208,16 @@ Devices resolve_devices(const Config& config) {
 }
 
 InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available) {
+  const bool in_bfloat16 = config.precision.matmul == MatmulPrecision::kBFloat16 ||
+                           config.precision.infer == InferPrecision::kBFloat16;
   const auto chosen = [&] {
     switch (config.run.instruction_set) {
       case InstructionSetChoice::kAuto:
+        // Other products have the same bits by AVX-512, whose name then stands in checkpoints.
+        if (available.front() == InstructionSet::kAmx && !in_bfloat16) return InstructionSet::kAvx512;
         break;
+      case InstructionSetChoice::kAmx:
+        return InstructionSet::kAmx;
       case InstructionSetChoice::kAvx512:
         return InstructionSet::kAvx512;
       case InstructionSetChoice::kAvx2:

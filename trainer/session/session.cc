@@ -315,7 +315,7 @@ void hint_at_precision(const Session& session, Diagnostics& diagnostics) {
   if (session.config.run.mode != RunMode::kTrain) return;
   if (session.backend->is_host()) {
     if (precision.matmul == MatmulPrecision::kBFloat16 &&
-        !(instruction_set() == InstructionSet::kAvx512 && has_avx512_bf16()))
+        !(instruction_set() >= InstructionSet::kAvx512 && has_avx512_bf16()))
       diagnostics.note(
           "precision.matmul=bfloat16 is no faster than float32 here: the kernels of this run use no "
           "AVX512-BF16, "

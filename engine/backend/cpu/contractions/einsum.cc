@@ -9,6 +9,7 @@
 #include "engine/ops/einsum.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/backend/cpu/contractions/contraction_axes.h"
 #include "engine/backend/cpu/contractions/gemm.h"
@@ -281,21 +282,32 @@ class ElementwiseKernel final : public Kernel {
   }
 
  private:
-  /// Adds the products of depths k ... end - 1, in runs along the innermost summed axis. In bfloat16, a pair of depths is
-  /// in one run.
+  /// Adds the products of depths k ... end - 1, in runs along the innermost summed axis. In bfloat16 they are one run.
   void add_block(const T* a, const T* b, int64_t n, int64_t k, int64_t end, Computed<T>* sums) const {
     const Axis inner = plan_.sums.empty() ? Axis{} : plan_.sums.back();
+    if (in_bfloat16_ && plan_.sums.size() > 1) {
+      std::array<int64_t, kMaximalBlockDepth> a_places, b_places;
+      for (int64_t i = 0; i < end - k; ++i) {
+        const Offsets<3> place = offsets_of(plan_.sums, k + i);
+        a_places[i] = place[kA];
+        b_places[i] = place[kB];
+      }
+      add_products(Products<T>{.a = a,
+                               .b = b,
+                               .depth = end - k,
+                               .size = n,
+                               .in_bfloat16 = true,
+                               .a_places = a_places.data(),
+                               .b_places = b_places.data()},
+                   sums);
+      return;
+    }
     while (k < end) {
       const Offsets<3> sum = offsets_of(plan_.sums, k);
-      Offsets<3> strides = inner.strides;
-      int64_t run = std::min(end - k, inner.size - k % inner.size);
-      if (in_bfloat16_ && run % 2 == 1 && k + run < end && --run == 0) {
-        const Offsets<3> next = offsets_of(plan_.sums, k + 1);
-        for (const size_t i : {kA, kB}) strides[i] = next[i] - sum[i];
-        run = 2;
-      }
-      add_products(Products<T>{a + sum[kA], b + sum[kB], strides[kA], strides[kB], run, n, in_bfloat16_},
-                   sums);
+      const int64_t run = std::min(end - k, inner.size - k % inner.size);
+      add_products(
+          Products<T>{a + sum[kA], b + sum[kB], inner.strides[kA], inner.strides[kB], run, n, in_bfloat16_},
+          sums);
       k += run;
     }
   }

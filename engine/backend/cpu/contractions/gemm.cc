@@ -69,23 +69,25 @@ class BlockedProduct {
         is_plain_(product.summed.size() <= 1 && !inner_.places),
         in_place_(std::is_same_v<T, float> && is_plain_ && !product.in_bfloat16),
         strip_(2 * kernels.vector_width),
+        tile_rows_(pairs_ ? pairs_->tile_rows : kernels.tile_rows),
         depth_(depth_of(product.summed)),
         few_strips_(ceil_divide(product.columns, strip_) < kStripsToPackA),
         a_in_one_set_(inner_.a_stride == 1 && is_in_one_set(product.a_row_stride)),
         a_in_place_(in_place_ && !product.a_rows &&
                     (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_))),
-        panels_at_once_(!a_in_place_ && is_plain_ && !rounds_ && !product.a_rows && product.a_row_stride == 1
+        panels_at_once_(!a_in_place_ && is_plain_ && !rounds_ && !reads_by_rows() && !product.a_rows &&
+                                product.a_row_stride == 1
                             ? kPanelsAtOnce
                             : 1),
         columns_at_once_(pairs_ && is_plain_ && product.b_column_stride == 1 ? kStripsAtOnce * strip_
                                                                              : strip_),
-        a_by_rows_(pairs_ && inner_.a_stride == 1 && !inner_.places && panels_at_once_ == 1),
+        a_by_rows_(reads_by_rows() ||
+                   (pairs_ && inner_.a_stride == 1 && !inner_.places && panels_at_once_ == 1)),
         blocks_(product.rows, product.columns, depth_, pairs_ != nullptr, inner_.b_stride == 1, a_in_place_,
-                in_place_ && product.b_column_stride == 1, kernels),
+                in_place_ && product.b_column_stride == 1, tile_rows_, strip_),
         packed_a_(scratch),
-        packed_b_(scratch + blocks_.elements_a(kernels)),
-        most_rows_(std::min<int64_t>(a_in_place_ && a_in_one_set_ ? kRowsOfOneSet : kernels.tile_rows,
-                                     kernels.tile_rows)) {}
+        packed_b_(scratch + blocks_.elements_a(panels_at_once_ * tile_rows_)),
+        most_rows_(std::min(a_in_place_ && a_in_one_set_ ? kRowsOfOneSet : tile_rows_, tile_rows_)) {}
 
   void run() const {
     for (int64_t row = 0; row < product_.rows; row += blocks_.rows) {
@@ -114,6 +116,8 @@ class BlockedProduct {
       }
     }
   };
+
+  bool reads_by_rows() const { return pairs_ && pairs_->reads_by_rows; }
 
   /// True if rows that are `stride` elements apart fall into one set of L1.
   static bool is_in_one_set(int64_t stride) {
@@ -218,7 +222,8 @@ class BlockedProduct {
   }
 
   GemmKernels::Multiply multiply_of(int vectors, int64_t rows) const {
-    if (pairs_) return (a_by_rows_ ? pairs_->by_rows : pairs_->packed)[vectors - 1][rows - 1];
+    if (a_by_rows_) return pairs_->by_rows[vectors - 1][rows - 1];
+    if (pairs_) return pairs_->packed[vectors - 1][rows - 1];
     return (a_in_place_ ? kernels_.strided : kernels_.packed)[vectors - 1][rows - 1];
   }
 
@@ -366,7 +371,7 @@ class BlockedProduct {
   const SummedAxis inner_;
   const bool is_plain_;  ///< one axis with equal strides is summed
   const bool in_place_;  ///< operands can be read in place
-  const int64_t strip_, depth_;
+  const int64_t strip_, tile_rows_, depth_;
   const bool few_strips_, a_in_one_set_, a_in_place_;
   const int64_t panels_at_once_;
   const int64_t columns_at_once_;  ///< columns of B that are packed at a time past a resident A
@@ -391,6 +396,7 @@ void multiply_with(const Product<T>& product, float* scratch, const GemmKernels&
   if (!product.in_bfloat16) return multiply_factors(product, scratch, kernels);
   const DenormalsAreZero denormals_are_zero;
   multiply_factors(product, scratch, kernels);
+  if (kernels.pairs && kernels.pairs->release) kernels.pairs->release();
 }
 
 }  // namespace

@@ -91,7 +91,9 @@ void add_products(const Products<BFloat16>& products, float* sums, const GemmKer
 /// The scratch elements for products of at most these extents, with any instruction set.
 int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth);
 
-/// The length of a block of the depth; it depends only on the whole depth.
+/// The length of a block of the depth, at most kMaximalBlockDepth; it depends only on the whole depth.
 int64_t depth_block(int64_t depth);
+/// A strip of B of this depth (48 KiB for 32 columns) streams from L2 past a panel of A that stays in L1.
+inline constexpr int64_t kMaximalBlockDepth = 384;
 
 }  // namespace mtf

@@ -292,8 +292,8 @@ MTF_INLINE void add_word_depths(const ThinProduct<T>& product, int64_t k, int64_
     for (int i = 0; i < kPairs; ++i) {
       const T* even = b + 2 * i * stride + j;
       const __m512bh words = (__m512bh)load_words(even, kWhole ? even + stride : nullptr, 0xffff);
-      __builtin_prefetch(even + 2 * kPairs * stride);
-      __builtin_prefetch(even + (2 * kPairs + 1) * stride);
+      __builtin_prefetch(even + 2 * kPairs * stride, 0, 2);
+      __builtin_prefetch(even + (2 * kPairs + 1) * stride, 0, 2);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) sum[r] = _mm512_dpbf16_ps(sum[r], factors[r][i], words);
     }
@@ -305,7 +305,7 @@ MTF_INLINE void add_word_depths(const ThinProduct<T>& product, int64_t k, int64_
 /// As multiply_along_columns().
 template <int kRows, class T>
 void multiply_thin_pairs(const ThinProduct<T>& product) {
-  constexpr int kPairs = kRows == 1 ? 4 : kRows <= 4 ? 2 : 1;
+  constexpr int kPairs = 4;
   sum_along_columns<kLanes, kRows>(
       product, [&](int64_t k, int64_t end, int64_t column, int64_t columns, float* sums)
                    __attribute__((always_inline)) {
@@ -329,8 +329,11 @@ constexpr void fill_pairs(GemmKernels::Multiply* by_rows, std::index_sequence<kR
 }
 
 constexpr PairKernels make_pair_kernels() {
-  PairKernels kernels{{},
+  PairKernels kernels{kRowsOfTile,
+                      false,
                       {},
+                      {},
+                      nullptr,
                       pack_words<float>,
                       pack_words<BFloat16>,
                       pack_rows<float>,

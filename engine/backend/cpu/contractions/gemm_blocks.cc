@@ -11,9 +11,6 @@
 namespace mtf {
 namespace {
 
-/// The largest depth of a block. A strip of B of this depth (48 KiB for 32 columns) streams from L2 past a
-/// panel of A that stays in L1.
-constexpr int64_t kMostDepth = 384;
 constexpr int64_t kDepthUnit = 16;
 /// Rows of A or columns of B that are packed at a time: enough to hide the packing of the other operand, and
 /// more of them for a short depth.
@@ -46,7 +43,8 @@ int64_t packed_elements() {
 }  // namespace
 
 ProductBlocks::ProductBlocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool in_pairs,
-                             bool b_by_columns, bool a_in_place, bool b_in_place, const GemmKernels& kernels)
+                             bool b_by_columns, bool a_in_place, bool b_in_place, int64_t tile_rows,
+                             int64_t strip)
     : depths_of_element(in_pairs ? 2 : 1), depth(depth_block(all_depth)) {
   const int64_t packed = packed_elements() * depths_of_element;
   const int64_t usual = std::min(kUsualWidth, packed / depth);
@@ -58,18 +56,18 @@ ProductBlocks::ProductBlocks(int64_t all_rows, int64_t all_columns, int64_t all_
     a_resident |= packing_of_b * all_columns * (ceil_divide(all_rows, width) - 1) <=
                   kPackingCost * all_rows * (ceil_divide(all_columns, width) - 1);
   }
-  rows = a_resident ? balanced(all_rows, width, kernels.tile_rows) : all_rows;
-  columns = a_resident ? all_columns : balanced(all_columns, width, 2 * kernels.vector_width);
+  rows = a_resident ? balanced(all_rows, width, tile_rows) : all_rows;
+  columns = a_resident ? all_columns : balanced(all_columns, width, strip);
   group = balanced(all_depth, std::max(depth, packed / (a_resident ? rows : columns)), depth);
 }
 
-int64_t ProductBlocks::elements_a(const GemmKernels& kernels) const {
-  const int64_t elements = a_resident ? rows * group : kPanelsAtOnce * kernels.tile_rows * depth;
+int64_t ProductBlocks::elements_a(int64_t panel_rows) const {
+  const int64_t elements = a_resident ? rows * group : panel_rows * depth;
   return round_up(elements / depths_of_element, kLine) + kLine;
 }
 
 int64_t depth_block(int64_t depth) {
-  const int64_t blocks = std::max<int64_t>(1, ceil_divide(depth, kMostDepth));
+  const int64_t blocks = std::max<int64_t>(1, ceil_divide(depth, kMaximalBlockDepth));
   return std::max<int64_t>(1, round_up(ceil_divide(depth, blocks), kDepthUnit));
 }
 
@@ -83,7 +81,8 @@ int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth) {
   for (const InstructionSet set : available_instruction_sets()) {
     const GemmKernels& kernels = gemm_kernels(set);
     const int64_t strip = 2 * kernels.vector_width, strips = kernels.pairs ? kStripsAtOnce / 2 : 1;
-    most = std::max({most, resident(rows, kernels.tile_rows) + strips * strip * block,
+    const int64_t tile_rows = kernels.pairs ? kMaximalPairRows : kernels.tile_rows;
+    most = std::max({most, resident(rows, tile_rows) + strips * strip * block,
                      resident(columns, strip) + kPanelsAtOnce * kernels.tile_rows * block});
   }
   return most + 2 * kLine;

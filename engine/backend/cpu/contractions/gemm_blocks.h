@@ -33,9 +33,10 @@ struct ProductBlocks {
   /// `in_pairs`: factors are packed in pairs of depths; `b_by_columns`: the columns of B are contiguous; `b_in_place`: rows of
   /// B are, and are read where they are.
   ProductBlocks(int64_t all_rows, int64_t all_columns, int64_t all_depth, bool in_pairs, bool b_by_columns,
-                bool a_in_place, bool b_in_place, const GemmKernels& kernels);
-  /// The elements of packed A, including those by which the last vector exceeds a panel.
-  int64_t elements_a(const GemmKernels& kernels) const;
+                bool a_in_place, bool b_in_place, int64_t tile_rows, int64_t strip);
+  /// The elements of packed A, including those by which the last vector exceeds a panel. At most `panel_rows` rows are packed
+  /// at a time if A is not resident.
+  int64_t elements_a(int64_t panel_rows) const;
 };
 
 }  // namespace mtf

@@ -7,6 +7,8 @@ namespace mtf {
 
 const GemmKernels& gemm_kernels(InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAmx:
+      return *amx_gemm_kernels();
     case InstructionSet::kAvx512: {
       static const GemmKernels with_pairs = [] {
         GemmKernels kernels = *avx512_gemm_kernels();

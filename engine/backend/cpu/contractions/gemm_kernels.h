@@ -50,6 +50,11 @@ struct Products {
   int64_t a_stride = 0, b_stride = 0;
   int64_t depth = 0, size = 0;
   bool in_bfloat16 = false;
+  const int64_t *a_places = nullptr,
+                *b_places = nullptr;  ///< where each depth begins, in place of the strides
+
+  const T* a_at(int64_t k) const { return a + (a_places ? a_places[k] : k * a_stride); }
+  const T* b_at(int64_t k) const { return b + (b_places ? b_places[k] : k * b_stride); }
 };
 
 /// c [rows x columns] = (adds ? c : 0) + a [rows x depth] * b [depth x columns], with the sums over blocks of the depth of
@@ -124,13 +129,21 @@ struct GemmKernels {
   const PairKernels* pairs = nullptr;
 };
 
-/// Kernels with an instruction that adds the products of two depths to a sum. Factors are packed as words: the even depth in
-/// the lower half, the odd one, or zero, in the upper half. A sum s becomes
+inline constexpr int kMaximalPairRows = 32;
+
+/// Kernels with an instruction that multiplies factors in bfloat16. They are packed as words: the even depth in the lower half,
+/// the odd one, or zero, in the upper half. Denormal factors, and sums that become denormal, count as zero. Each addition is
+/// rounded once. For each word of AVX512-BF16 a sum s becomes
 ///   a[even] * b[even] + (a[odd] * b[odd] + s)
-/// with each addition rounded once. Denormal factors, and sums that become denormal, count as zero.
+/// and for each 16 words of AMX, or what is left of a block of the depth,
+///   s + ((a[0] * b[0] + a[2] * b[2] + ...) + (a[1] * b[1] + a[3] * b[3] + ...))
 struct PairKernels {
+  int tile_rows;       ///< at most kMaximalPairRows
+  bool reads_by_rows;  ///< there are no `packed` kernels
   /// Kernels by vectors - 1 and rows - 1, with pairs for the depth of a tile: a is [pair][rows] or [rows][a_row_stride].
-  GemmKernels::Multiply packed[2][kMaximalTileRows], by_rows[2][kMaximalTileRows];
+  GemmKernels::Multiply packed[2][kMaximalTileRows], by_rows[2][kMaximalPairRows];
+  /// Called by a thread that has multiplied tiles, if set.
+  void (*release)();
   /// to[k / 2 * to_stride + i] = the word of entry i of the strip at depths k and k + 1. Entries up to `to_stride` are
   /// written too.
   void (*pack)(const Strip<float>&, float* to, int64_t to_stride);
@@ -155,8 +168,11 @@ const GemmKernels& gemm_kernels(InstructionSet set);
 
 /// Null if the compiler does not build them.
 const GemmKernels* avx512_gemm_kernels();
-/// Null if the compiler does not build them or the machine cannot run them.
+/// Null if the compiler does not build them or the machine has no AVX512-BF16.
 const PairKernels* avx512_pair_kernels();
+/// Those of AVX-512 with the order of additions of AMX where factors are rounded to bfloat16. Null if avx512_pair_kernels() is;
+/// the machine must have AMX-BF16.
+const GemmKernels* amx_gemm_kernels();
 const GemmKernels* avx2_gemm_kernels();
 const GemmKernels* portable_gemm_kernels();
 

@@ -371,9 +371,9 @@ MTF_INLINE float factor(T x) {
 template <class T>
 void add_pairs(const Products<T>& products, float* __restrict__ sums) {
   for (int64_t k = 0; k < products.depth; k += 2) {
-    const T *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
+    const T *a = products.a_at(k), *b = products.b_at(k);
     if (k + 1 < products.depth) {
-      const T *odd_a = a + products.a_stride, *odd_b = b + products.b_stride;
+      const T *odd_a = products.a_at(k + 1), *odd_b = products.b_at(k + 1);
       for (int64_t j = 0; j < products.size; ++j) sums[j] += factor(odd_a[j]) * factor(odd_b[j]);
     }
     for (int64_t j = 0; j < products.size; ++j) sums[j] += factor(a[j]) * factor(b[j]);
@@ -383,7 +383,7 @@ void add_pairs(const Products<T>& products, float* __restrict__ sums) {
 template <class T>
 void add_products(const Products<T>& products, float* __restrict__ sums) {
   for (int64_t k = 0; k < products.depth; ++k) {
-    const T *a = products.a + k * products.a_stride, *b = products.b + k * products.b_stride;
+    const T *a = products.a_at(k), *b = products.b_at(k);
     for (int64_t j = 0; j < products.size; ++j) sums[j] += widen(a[j]) * widen(b[j]);
   }
 }

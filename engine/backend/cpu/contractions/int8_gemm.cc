@@ -168,7 +168,7 @@ const Int8Kernels& int8_kernels(InstructionSet set) {
 #if MTF_HAS_INSTRUCTION_SETS
   static const bool has_avx512_vnni = __builtin_cpu_supports("avx512vnni"),
                     has_avx_vnni = __builtin_cpu_supports("avxvnni");
-  if (set == InstructionSet::kAvx512 && has_avx512_vnni) return *avx512_vnni_int8_kernels();
+  if (set >= InstructionSet::kAvx512 && has_avx512_vnni) return *avx512_vnni_int8_kernels();
   if (set != InstructionSet::kPortable) return has_avx_vnni ? *avx_vnni_int8_kernels() : *avx2_int8_kernels();
 #endif
   return *portable_int8_kernels();
