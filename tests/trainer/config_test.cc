@@ -133,9 +133,10 @@ TEST_F(ConfigTest, TheInstructionSetIsOneOfTheMachine) {
   const std::vector<InstructionSet> all{kAmx, kAvx512, kAvx2, kPortable};
   EXPECT_EQ(chosen_instruction_set(load(kToy), all), kAvx512);
   EXPECT_EQ(chosen_instruction_set(load(kToy, {"run.instruction_set=amx"}), all), kAmx);
-  for (const char* precision : {"precision.matmul=bfloat16", "precision.infer=bfloat16"}) {
-    EXPECT_EQ(chosen_instruction_set(load(kToy, {precision}), all), kAmx) << precision;
-    EXPECT_EQ(chosen_instruction_set(load(kToy, {precision}), {kAvx512, kAvx2, kPortable}), kAvx512);
+  for (const char* in_bfloat16 :
+       {"precision.matmul=bfloat16", "precision.infer=bfloat16", "run.mode=calibrate"}) {
+    EXPECT_EQ(chosen_instruction_set(load(kToy, {in_bfloat16}), all), kAmx) << in_bfloat16;
+    EXPECT_EQ(chosen_instruction_set(load(kToy, {in_bfloat16}), {kAvx512, kAvx2, kPortable}), kAvx512);
   }
   try {
     chosen_instruction_set(config, {kAvx2, kPortable});

@@ -209,7 +209,8 @@ Devices resolve_devices(const Config& config) {
 
 InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available) {
   const bool in_bfloat16 = config.precision.matmul == MatmulPrecision::kBFloat16 ||
-                           config.precision.infer == InferPrecision::kBFloat16;
+                           config.precision.infer == InferPrecision::kBFloat16 ||
+                           config.run.mode == RunMode::kCalibrate;  // which measures them, too
   const auto chosen = [&] {
     switch (config.run.instruction_set) {
       case InstructionSetChoice::kAuto:

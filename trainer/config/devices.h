@@ -30,7 +30,7 @@ Devices resolve_devices(const Config& config);
 bool names_gpus(const Config& config);
 
 /// The set that `run.instruction_set` chooses among those of this machine, the best one first: `auto` is AMX only where products
-/// are in bfloat16. Throws Error (kConfig) with the place of the key when the machine lacks it.
+/// are in bfloat16, or calibrated. Throws Error (kConfig) with the place of the key when the machine lacks it.
 InstructionSet chosen_instruction_set(const Config& config, const std::vector<InstructionSet>& available);
 
 /// The backend that this process computes on: a parameter server on the processor. In run.mode=explain it is a
