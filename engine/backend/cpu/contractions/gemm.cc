@@ -5,6 +5,7 @@
 
 #include "engine/backend/cpu/contractions/denormals_are_zero.h"
 #include "engine/backend/cpu/contractions/gemm_blocks.h"
+#include "engine/backend/cpu/contractions/kernels_of_element.h"
 #include "engine/backend/cpu/contractions/thin_product.h"
 #include "engine/base/check.h"
 #include "engine/base/integer_division.h"
@@ -21,41 +22,6 @@ constexpr int64_t kPanelsToPackB = 3;
 constexpr int64_t kRowsOfOneSet = 8, kSetStride = 4096;
 /// Rows of B are prefetched this many steps ahead: from L2 if packed, from memory if not.
 constexpr int64_t kPrefetchedRows = 8, kPrefetchedRowsInPlace = 10;
-
-/// The functions of GemmKernels or PairKernels that pack elements of type T.
-template <class T, class Kernels>
-auto pack_of(const Kernels& kernels) {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels.pack;
-  } else {
-    return kernels.pack_bf16;
-  }
-}
-template <class T, class Kernels>
-auto pack_panels_of(const Kernels& kernels) {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels.pack_panels;
-  } else {
-    return kernels.pack_panels_bf16;
-  }
-}
-template <class T>
-auto pack_rows_of(const PairKernels& kernels) {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels.pack_rows;
-  } else {
-    return kernels.pack_rows_bf16;
-  }
-}
-
-template <class T>
-auto pack_columns_of(const PairKernels& kernels) {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels.pack_columns;
-  } else {
-    return kernels.pack_columns_bf16;
-  }
-}
 
 template <class T>
 class BlockedProduct {

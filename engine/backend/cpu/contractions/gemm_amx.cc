@@ -8,9 +8,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
+#include "engine/backend/cpu/contractions/kernels_of_element.h"
 #include "engine/backend/element.h"
 #include "engine/base/dispatch.h"
 
@@ -174,15 +174,6 @@ void multiply_tile(const Tile& tile) {
 /// The kernels of AVX512-BF16, which pack for these.
 const PairKernels& packing() { return *avx512_pair_kernels(); }
 
-template <class T, class Kernels>
-auto pack_of(const Kernels& kernels) {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels.pack;
-  } else {
-    return kernels.pack_bf16;
-  }
-}
-
 /// Packs up to kLanes rows whose depths are not neighbours: as [pair][row] first, then squares are transposed.
 template <class T>
 void pack_transposed(const Strip<T>& strip, float* to, int64_t to_stride) {
@@ -215,11 +206,7 @@ void pack_transposed(const Strip<T>& strip, float* to, int64_t to_stride) {
 template <class T>
 void pack_rows(const Strip<T>& strip, float* to, int64_t to_stride) {
   if (strip.depth_stride == 1 && !strip.places) {
-    if constexpr (std::is_same_v<T, float>) {
-      packing().pack_rows(strip, to, to_stride);
-    } else {
-      packing().pack_rows_bf16(strip, to, to_stride);
-    }
+    pack_rows_of<T>(packing())(strip, to, to_stride);
     return;
   }
   for (int64_t first = 0; first < strip.width; first += kLanes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/backend/cpu/contractions/kernels_of_element.h"
 #include "engine/backend/element.h"
 #include "engine/base/integer_division.h"
 
@@ -19,16 +20,6 @@ bool is_thin(const Product<T>& product, const GemmKernels& kernels) {
   if (axis.places || (product.b_column_stride != 1 && axis.b_stride != 1)) return false;
   return product.rows > 0 && product.rows <= kMostThinRows && product.rows * axis.size <= kMostCopied &&
          product.columns >= kernels.vector_width;
-}
-
-/// The functions of GemmKernels or PairKernels that multiply elements of type T.
-template <class T, class Kernels>
-const auto& thin_of(const Kernels& kernels) {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels.thin;
-  } else {
-    return kernels.thin_bf16;
-  }
 }
 
 template <class T, class Kernels>
@@ -80,11 +71,7 @@ int64_t multiply_pairs(const Product<T>& product, float* scratch, const GemmKern
                       .stride = product.a_row_stride,
                       .depth = axis.size,
                       .depth_stride = axis.a_stride};
-  if constexpr (std::is_same_v<T, float>) {
-    kernels.pairs->pack_rows(rows, scratch, words);
-  } else {
-    kernels.pairs->pack_rows_bf16(rows, scratch, words);
-  }
+  pack_rows_of<T> (*kernels.pairs)(rows, scratch, words);
   const ThinProduct<T> thin = thin_product_of(product, scratch, words, kernels);
   multiply_rows(thin, product.rows, *kernels.pairs);
   return thin.columns;
