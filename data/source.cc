@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include <cstring>
+#include <optional>
 
 #include "data/permutation.h"
 #include "engine/base/check.h"
@@ -23,7 +24,11 @@ std::byte* copy_box(const Feature& feature, const Box* box, const std::byte* val
 
 int64_t Source::stream_example(int64_t row, std::optional<uint64_t> seed) const {
   const int64_t offset = row % examples(), epoch = row / examples();
-  return seed ? Permutation(examples(), *seed, epoch)(offset) : offset;
+  if (!seed) return offset;
+  thread_local std::optional<Permutation>
+      order;  // rows that are read one after the other are mostly of one epoch
+  if (!order || !order->is_of(examples(), *seed, epoch)) order.emplace(examples(), *seed, epoch);
+  return (*order)(offset);
 }
 
 void Source::read_training(std::span<const int64_t> examples, std::span<const int64_t>,

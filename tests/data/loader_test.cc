@@ -50,7 +50,7 @@ TEST(TrainingBatches, EveryEpochHasEveryRowOnce) {
   for (int64_t i = 0; i < 10; ++i)
     for (const int64_t id : read(stream, i)) rows.push_back(id);
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
-    const Permutation permutation(n, 5, epoch);
+    Permutation permutation(n, 5, epoch);
     std::set<int64_t> seen;
     for (int64_t i = 0; i < n; ++i) {
       EXPECT_EQ(rows[epoch * n + i], permutation(i));

@@ -11,7 +11,7 @@ namespace mtf {
 namespace {
 
 std::vector<int64_t> order(int64_t rows, uint64_t seed, int64_t epoch) {
-  const Permutation permutation(rows, seed, epoch);
+  Permutation permutation(rows, seed, epoch);
   std::vector<int64_t> result(rows);
   for (int64_t i = 0; i < rows; ++i) result[i] = permutation(i);
   return result;
@@ -40,7 +40,7 @@ TEST(Permutation, IsAPureFunctionOfSeedAndEpoch) {
 
 // The values determine the order of the examples of every run, so they must never change.
 TEST(Permutation, ValuesThatNeverChange) {
-  const Permutation permutation(60000, 1, 2);
+  Permutation permutation(60000, 1, 2);
   const std::vector<int64_t> expected = {18349, 30684, 10216, 17581, 36038, 31439, 33261, 41387};
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(permutation(i), expected[i]);
 }
@@ -69,7 +69,7 @@ TEST(Permutation, MovesRowsWithoutTrend) {
 
 TEST(Permutation, NeedsNoMemoryForManyRows) {
   const int64_t n = (int64_t{1} << 62) - 57;
-  const Permutation permutation(n, 1, 0);
+  Permutation permutation(n, 1, 0);
   std::set<int64_t> seen;
   for (int64_t i = 0; i < 1000; ++i) {
     const int64_t row = permutation(n - 1 - i);

@@ -11,6 +11,12 @@
 #include "trainer/train/trainer.h"
 
 namespace mtf {
+namespace {
+
+/// Seconds between two looks at the memory in use, which take some of the time of short steps.
+constexpr double kMemoryInterval = 0.1;
+
+}  // namespace
 
 void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
@@ -64,7 +70,10 @@ void Trainer::log(bool force) {
     line.insert(line.end(), reports.numbers.begin(), reports.numbers.end());
     line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
     if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
-    memory_bytes_ = memory_in_use(*session_.backend);
+    if (force || memory_bytes_ == 0 || seconds >= memory_seconds_ + kMemoryInterval) {
+      memory_bytes_ = memory_in_use(*session_.backend);
+      memory_seconds_ = seconds;
+    }
     line.emplace_back("memory_bytes", memory_bytes_);
     const Metrics more = runner_->metrics();
     line.insert(line.end(), more.begin(), more.end());
