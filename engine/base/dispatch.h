@@ -20,6 +20,14 @@
 #define MTF_SEPARATE [[gnu::noinline]]
 #endif
 
+/// Keeps the rounding of a variable, a vector or a number in a register: the compiler may change the order of additions and
+/// multiplications that it sees.
+#if defined(__x86_64__)
+#define MTF_KEEP_ROUNDED(variable) asm("" : "+x"(variable))
+#else
+#define MTF_KEEP_ROUNDED(variable) asm("" : "+m"(variable))
+#endif
+
 namespace mtf {
 
 /// The versions of a loop. The compiler knows nothing about the callers of each, so its bits depend on the

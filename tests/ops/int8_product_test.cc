@@ -7,6 +7,7 @@
 #include <random>
 
 #include "engine/backend/cpu/contractions/int8_gemm.h"
+#include "tests/support/amx_emulator.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
 
@@ -17,6 +18,13 @@ std::mt19937 int8_generator(1);
 
 int64_t random_between(int64_t least, int64_t most) {
   return std::uniform_int_distribution<int64_t>(least, most)(int8_generator);
+}
+
+/// Those of this machine, and AMX's where it can be emulated.
+std::vector<const Int8Kernels*> all_int8_kernels() {
+  std::vector<const Int8Kernels*> kernels = available_int8_kernels();
+  if (emulate_amx()) kernels.push_back(amx_int8_kernels());
+  return kernels;
 }
 
 /// The places of the codes of B.
@@ -74,7 +82,7 @@ TEST(Int8Gemm, EveryInstructionSetGivesTheExactSums) {
                   depth = in_panels ? 4 * random_between(1, 80) : random_between(1, 300);
     const CodeMatrices product(rows, columns, depth, in_panels);
     const std::vector<int32_t> expected = product.expected();
-    for (const Int8Kernels* kernels : available_int8_kernels()) {
+    for (const Int8Kernels* kernels : all_int8_kernels()) {
       std::vector<int32_t> sums(expected.size(), -1);
       product.multiply({.sums = sums.data()}, *kernels);
       ASSERT_EQ(sums, expected) << kernels->name << " " << rows << "x" << columns << "x" << depth;
@@ -96,7 +104,7 @@ TEST(Int8Gemm, TheLargestSumsAreExact) {
   for (int8_t& code : product.a) code = -127;
   for (size_t i = 0; i < product.b.size(); ++i) product.b[i] = i / 4 % 2 == 0 ? 255 : 1;
   const std::vector<int32_t> expected = product.expected();
-  for (const Int8Kernels* kernels : available_int8_kernels()) {
+  for (const Int8Kernels* kernels : all_int8_kernels()) {
     std::vector<int32_t> sums(expected.size());
     product.multiply({.sums = sums.data()}, *kernels);
     EXPECT_EQ(sums, expected) << kernels->name;

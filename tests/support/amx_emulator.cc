@@ -115,17 +115,23 @@ struct Factors {
   return {(__m512)((__v16su)words << 16), (__m512)((__v16su)words & 0xffff0000u)};
 }
 
-[[gnu::target("avx512f")]] void add_register_products(int to, int first, int second) {
+/// Checks the shapes of a product's registers.
+void expect_product_shapes(int to, int first, int second) {
   const int rows = amx_registers.rows[to], columns = amx_registers.words[to],
             depth = amx_registers.rows[second];
-  expect_legal(to != first && to != second && first != second && rows > 0 &&
-               amx_registers.rows[first] == rows && amx_registers.words[first] == depth &&
-               amx_registers.words[second] == columns && depth > 0);
+  expect_legal(to != first && to != second && first != second && rows > 0 && depth > 0);
+  expect_legal(amx_registers.rows[first] == rows && amx_registers.words[first] == depth &&
+               amx_registers.words[second] == columns);
+}
+
+/// TDPBF16PS
+[[gnu::target("avx512f")]] void add_bfloat16_products(int to, int first, int second) {
+  expect_product_shapes(to, first, second);
   const unsigned before = _mm_getcsr();
   _mm_setcsr(0x1f80 | _MM_FLUSH_ZERO_ON | 0x40);  // no exceptions, to nearest even, denormals are zero
-  for (int m = 0; m < rows; ++m) {
+  for (int m = 0; m < amx_registers.rows[to]; ++m) {
     __m512 even = {}, odd = {};
-    for (int k = 0; k < depth; ++k) {
+    for (int k = 0; k < amx_registers.rows[second]; ++k) {
       const Factors a = factors_of(_mm512_set1_epi32(static_cast<int>(amx_registers.data[first][m][k])));
       const Factors b = factors_of(_mm512_loadu_si512(amx_registers.data[second][k]));
       even = _mm512_fmadd_ps(a.even, b.even, even);
@@ -135,6 +141,23 @@ struct Factors {
     _mm512_storeu_ps(sums, _mm512_loadu_ps(sums) + (even + odd));
   }
   _mm_setcsr(before);
+}
+
+/// TDPBSUD: signed bytes of the first times unsigned ones of the second.
+void add_byte_products(int to, int first, int second) {
+  expect_product_shapes(to, first, second);
+  for (int m = 0; m < amx_registers.rows[to]; ++m) {
+    for (int k = 0; k < amx_registers.rows[second]; ++k) {
+      const uint32_t a = amx_registers.data[first][m][k];
+      for (int n = 0; n < amx_registers.words[to]; ++n) {
+        const uint32_t b = amx_registers.data[second][k][n];
+        int32_t sum = 0;
+        for (int byte = 0; byte < 32; byte += 8)
+          sum += static_cast<int8_t>(a >> byte) * static_cast<uint8_t>(b >> byte);
+        amx_registers.data[to][m][n] += static_cast<uint32_t>(sum);
+      }
+    }
+  }
 }
 
 /// Runs an instruction and returns where the next one begins.
@@ -157,8 +180,9 @@ const uint8_t* run_instruction(const ucontext_t& context, const uint8_t* code) {
     clear_register(number);
     return instruction.end;
   }
-  if (operation == 0x5c2) {  // TDPBF16PS
-    add_register_products(number, instruction.operand, instruction.second);
+  if (operation == 0x5c2 || operation == 0x5e2) {
+    (operation == 0x5c2 ? add_bfloat16_products : add_byte_products)(number, instruction.operand,
+                                                                     instruction.second);
     return instruction.end;
   }
   expect_legal(operation == 0x4b3 || operation == 0x4b2);

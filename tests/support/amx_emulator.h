@@ -1,4 +1,4 @@
-// AMX on machines without it: the instructions that engine/backend/cpu/contractions/gemm_amx.cc uses are computed by a handler of
+// AMX on machines without it: the instructions of engine/backend/cpu/contractions/amx_registers.h are computed by a handler of
 // SIGILL, as Intel's manual describes them.
 #pragma once
 

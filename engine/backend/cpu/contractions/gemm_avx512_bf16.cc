@@ -15,21 +15,16 @@
 
 #pragma GCC target("arch=x86-64-v4,avx512bf16")
 
+#include "engine/backend/cpu/contractions/avx512_lanes.h"
 #include "engine/backend/cpu/contractions/gemm_thin.h"
 #include "engine/backend/cpu/contractions/gemm_tiles.h"
 
 namespace mtf {
 namespace {
 
-constexpr int kLanes = 16, kRowsOfTile = 14;
+constexpr int kRowsOfTile = 14;
 /// The entries of a vector of words.
 constexpr int64_t kPairedLanes = 2 * kLanes;
-
-/// The first `count` lanes: all of them if there are fewer, none if `count` is negative.
-MTF_INLINE __mmask16 first_lanes(int64_t count) {
-  if (count <= 0) return 0;
-  return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1 << count) - 1);
-}
 
 /// The words of 32 neighbours, of which the first `count` exist and the others are zero.
 MTF_INLINE __m512i load_neighbours(const float* from, int64_t count) {

@@ -135,10 +135,7 @@ Int8Matrices padded(const Int8Matrices& product, const Scratch& scratch) {
   return result;
 }
 
-}  // namespace
-
-void multiply(const Int8Matrices& product, std::byte* memory, const Int8Kernels& kernels) {
-  if (product.rows == 0) return;
+void multiply_matrices(const Int8Matrices& product, std::byte* memory, const Int8Kernels& kernels) {
   const Scratch scratch = ScratchBytes(product.rows, product.depth, product.in_panels).at(memory);
   if (product.in_panels) {
     dispatched<begin_sums>(product.a, product.rows, product.depth, scratch.begin);
@@ -160,6 +157,14 @@ void multiply(const Int8Matrices& product, std::byte* memory, const Int8Kernels&
   }
 }
 
+}  // namespace
+
+void multiply(const Int8Matrices& product, std::byte* memory, const Int8Kernels& kernels) {
+  if (product.rows == 0) return;
+  multiply_matrices(product, memory, kernels);
+  if (kernels.release) kernels.release();
+}
+
 size_t int8_scratch_bytes(int64_t rows, int64_t depth, bool in_panels) {
   return static_cast<size_t>(ScratchBytes(rows, depth, in_panels).total());
 }
@@ -167,8 +172,10 @@ size_t int8_scratch_bytes(int64_t rows, int64_t depth, bool in_panels) {
 const Int8Kernels& int8_kernels(InstructionSet set) {
 #if MTF_HAS_INSTRUCTION_SETS
   static const bool has_avx512_vnni = __builtin_cpu_supports("avx512vnni"),
-                    has_avx_vnni = __builtin_cpu_supports("avxvnni");
-  if (set >= InstructionSet::kAvx512 && has_avx512_vnni) return *avx512_vnni_int8_kernels();
+                    has_avx_vnni = __builtin_cpu_supports("avxvnni"),
+                    has_amx = is_available(InstructionSet::kAmx);
+  if (set == InstructionSet::kAmx || (set == InstructionSet::kAvx512 && has_amx)) return *amx_int8_kernels();
+  if (set == InstructionSet::kAvx512 && has_avx512_vnni) return *avx512_vnni_int8_kernels();
   if (set != InstructionSet::kPortable) return has_avx_vnni ? *avx_vnni_int8_kernels() : *avx2_int8_kernels();
 #endif
   return *portable_int8_kernels();

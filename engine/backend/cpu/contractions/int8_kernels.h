@@ -34,7 +34,7 @@ struct Int8Tile {
 };
 
 struct Int8Kernels {
-  static constexpr int kMostRows = 12, kMostPanels = 8;
+  static constexpr int kMostRows = 32, kMostPanels = 8;
   using Multiply = void (*)(const Int8Tile&);
 
   std::string_view name;
@@ -42,6 +42,8 @@ struct Int8Kernels {
   /// The most panels of a tile, a power of two, and kernels by the logarithm of its panels; by its rows - 1.
   std::array<int, kMostRows> panels;
   std::array<std::array<Multiply, 4>, kMostRows> multiply;
+  /// Called by a thread that has multiplied tiles, if set.
+  void (*release)() = nullptr;
 };
 
 /// The fastest kernels for an instruction set, which must be available, on this machine.
@@ -49,6 +51,8 @@ const Int8Kernels& int8_kernels(InstructionSet set);
 /// All kernels that this machine can run.
 std::vector<const Int8Kernels*> available_int8_kernels();
 
+/// Those of AVX-512 VNNI for few rows, and AMX for more. Null if the compiler does not build them; the machine must have AMX.
+const Int8Kernels* amx_int8_kernels();
 /// Null if the compiler does not build them.
 const Int8Kernels* avx512_vnni_int8_kernels();
 const Int8Kernels* avx_vnni_int8_kernels();

@@ -76,7 +76,9 @@ MTF_INLINE void put(const Int32s<kLanes>& sums, const Int8Output& to, int64_t ro
     return;
   }
   const auto scales = loaded<Floats<kLanes>>(to.column_scales + column);
-  const Floats<kLanes> values = __builtin_convertvector(sums, Floats<kLanes>) * to.row_scales[row] * scales;
+  Floats<kLanes> scaled = __builtin_convertvector(sums, Floats<kLanes>) * to.row_scales[row];
+  MTF_KEEP_ROUNDED(scaled);
+  const Floats<kLanes> values = scaled * scales;
   std::memcpy(to.values + at, &values, sizeof values);
 }
 
@@ -133,7 +135,7 @@ constexpr int most_panels(int rows, int vectors, int sums) {
 /// Kernels whose tiles have at most kMostRows rows and kSums vectors of sums.
 template <class Set, int kMostRows, int kSums>
 constexpr Int8Kernels make_int8_kernels(std::string_view name) {
-  Int8Kernels kernels{name, kMostRows, {}, {}};
+  Int8Kernels kernels{name, kMostRows, {}, {}, nullptr};
   constexpr int kVectors = static_cast<int>(kInt8Columns) / Set::kLanes;
   const auto add_rows = [&]<int kRow>(std::integral_constant<int, kRow>) {
     constexpr int kRows = kRow + 1, kPanels = most_panels(kRows, kVectors, kSums);
