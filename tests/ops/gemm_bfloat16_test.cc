@@ -128,6 +128,27 @@ TEST(GemmInBFloat16, TheInstructionsAreEmulatedBitByBit) {
   }
 }
 
+// Products of few rows are made without tiles: by AMX, with other instructions.
+TEST(GemmInBFloat16, FewRowsOfExtremeNumbersHaveTheBitsOfMany) {
+  for (const ProductWay& way : ways_in_bfloat16()) {
+    for (int trial = 0; trial < 60; ++trial) {
+      const int64_t rows = random_size(9, 40), columns = random_size(16, 70), depth = random_size(1, 80);
+      const bool special = trial % 2;
+      const Matrix<float> a = extreme_matrix(rows, depth, random_size(0, 1), special),
+                          b = extreme_matrix(depth, columns, false, special);
+      const std::vector<float> all = product_block(a, b, 0, rows, 0, columns, way);
+      const int64_t few = random_size(1, 8), first = random_size(0, rows - few);
+      const std::vector<float> block = product_block(a, b, first, few, 0, columns, way);
+      for (size_t i = 0; i < block.size(); ++i) {
+        const float expected = all[first * columns + i];
+        if (std::isnan(expected) && std::isnan(block[i])) continue;
+        ASSERT_EQ(std::bit_cast<uint32_t>(block[i]), std::bit_cast<uint32_t>(expected))
+            << way.name << " " << trial << " at " << i;
+      }
+    }
+  }
+}
+
 TEST(GemmInBFloat16, FactorsAreRoundedToTheNearest) {
   for (const ProductWay& way : ways_in_bfloat16()) {
     for (const auto& [x, expected] : {std::pair(1 + 0x1p-8f, 1.0f),
