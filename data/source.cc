@@ -25,8 +25,8 @@ std::byte* copy_box(const Feature& feature, const Box* box, const std::byte* val
 int64_t Source::stream_example(int64_t row, std::optional<uint64_t> seed) const {
   const int64_t offset = row % examples(), epoch = row / examples();
   if (!seed) return offset;
-  thread_local std::optional<Permutation>
-      order;  // rows that are read one after the other are mostly of one epoch
+  // Rows that are read one after the other are mostly of one epoch.
+  thread_local std::optional<Permutation> order;
   if (!order || !order->is_of(examples(), *seed, epoch)) order.emplace(examples(), *seed, epoch);
   return (*order)(offset);
 }

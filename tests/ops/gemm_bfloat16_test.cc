@@ -131,7 +131,7 @@ TEST(GemmInBFloat16, TheInstructionsAreEmulatedBitByBit) {
 // Products of few rows are made without tiles: by AMX, with other instructions.
 TEST(GemmInBFloat16, FewRowsOfExtremeNumbersHaveTheBitsOfMany) {
   for (const ProductWay& way : ways_in_bfloat16()) {
-    for (int trial = 0; trial < 60; ++trial) {
+    for (int trial = 0; trial < 400; ++trial) {
       const int64_t rows = random_size(9, 40), columns = random_size(16, 70), depth = random_size(1, 80);
       const bool special = trial % 2;
       const Matrix<float> a = extreme_matrix(rows, depth, random_size(0, 1), special),

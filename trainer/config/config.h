@@ -47,7 +47,7 @@ enum class RunMode {
   kBench
 };
 enum class OnExisting { kResume, kFail };
-/// kAuto: the best one of the machine.
+/// kAuto: the best one of the machine (chosen_instruction_set()).
 enum class InstructionSetChoice { kAuto, kAmx, kAvx512, kAvx2, kPortable };
 
 /// What computes attention on GPUs: cuDNN where it is faster, kernels of mtf-train, or cuDNN where it can.

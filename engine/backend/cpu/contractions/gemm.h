@@ -8,9 +8,9 @@
 // consecutive blocks of the depth, of depth_block() elements each. Each block is a sequence of fused
 // multiply-adds (multiplications and additions where the machine has no such instruction).
 //
-// With `in_bfloat16` the factors are rounded to bfloat16, and a block adds them in pairs of depths, the odd one first
-// (PairKernels). Machines without instructions for that compute the same bits (the portable kernels only where no product
-// leaves the range of float32).
+// With `in_bfloat16` the factors are rounded to bfloat16, and a block adds them in pairs of depths, the odd one first;
+// InstructionSet::kAmx has an order of its own (PairKernels). Machines without instructions for pairs compute the same bits (the
+// portable kernels only where no product leaves the range of float32).
 #pragma once
 
 #include <cstddef>

@@ -136,6 +136,14 @@ MTF_INLINE __m512 add_parts(__m512 sum, __m512 even, __m512 odd) {
   return sum;
 }
 
+/// Adds to the sums of a group what registers add for depths that it lacks: zero times zero, which makes a zero positive.
+MTF_INLINE void add_missing_depths(int64_t depths, __m512& even, __m512& odd) {
+  __m512 zero = _mm512_setzero_ps();
+  MTF_KEEP_ROUNDED(zero);
+  if (depths < kGroupDepth - 1) even = _mm512_fmadd_ps(zero, zero, even);
+  if (depths < kGroupDepth) odd = _mm512_fmadd_ps(zero, zero, odd);
+}
+
 /// Sums of the products of even and of odd depths of a group, for one row.
 struct GroupSums {
   float even[kSumsStride], odd[kSumsStride];
@@ -186,11 +194,12 @@ MTF_INLINE void add_to_group(const ThinProduct<T>& product, int64_t k, int64_t c
   }
 }
 
-/// Adds the sums of a group, which become zero.
-MTF_INLINE void finish_group(GroupSums& group, int64_t columns, float* sums) {
+/// Adds the sums of a group of so many depths, which become zero.
+MTF_INLINE void finish_group(GroupSums& group, int64_t depths, int64_t columns, float* sums) {
   for (int64_t j = 0; j < columns; j += kLanes) {
-    _mm512_storeu_ps(sums + j, add_parts(_mm512_loadu_ps(sums + j), _mm512_loadu_ps(group.even + j),
-                                         _mm512_loadu_ps(group.odd + j)));
+    __m512 even = _mm512_loadu_ps(group.even + j), odd = _mm512_loadu_ps(group.odd + j);
+    add_missing_depths(depths, even, odd);
+    _mm512_storeu_ps(sums + j, add_parts(_mm512_loadu_ps(sums + j), even, odd));
     _mm512_storeu_ps(group.even + j, _mm512_setzero_ps());
     _mm512_storeu_ps(group.odd + j, _mm512_setzero_ps());
   }
@@ -205,7 +214,8 @@ void multiply_thin_groups(const ThinProduct<T>& product) {
       product, [&](int64_t k, int64_t block_end, int64_t column, int64_t columns, float* sums)
                    __attribute__((always_inline)) {
                      while (k < block_end) {
-                       const int64_t end = block_end - k < kGroupDepth ? block_end : k + kGroupDepth;
+                       const int64_t depths = block_end - k < kGroupDepth ? block_end - k : kGroupDepth;
+                       const int64_t end = k + depths;
                        for (; k + 2 * kPairs <= end; k += 2 * kPairs)
                          add_to_group<kRows, kPairs, true>(product, k, column, columns, group);
                        for (; k + 2 <= end; k += 2)
@@ -213,7 +223,7 @@ void multiply_thin_groups(const ThinProduct<T>& product) {
                        if (k < end) add_to_group<kRows, 1, false>(product, k, column, columns, group);
                        k = end;
                        for (int r = 0; r < kRows; ++r)
-                         finish_group(group[r], columns, sums + r * kSumsStride);
+                         finish_group(group[r], depths, columns, sums + r * kSumsStride);
                      }
                    });
 }
@@ -231,6 +241,7 @@ void add_groups(const Products<T>& products, float* sums) {
         part = _mm512_fmadd_ps(factors_at(products.a_at(i) + j, lanes),
                                factors_at(products.b_at(i) + j, lanes), part);
       }
+      add_missing_depths(end - k, parts[0], parts[1]);
       sum = add_parts(sum, parts[0], parts[1]);
     }
     _mm512_mask_storeu_ps(sums + j, lanes, sum);
