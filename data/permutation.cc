@@ -8,8 +8,8 @@ namespace mtf {
 namespace {
 
 constexpr int feistel_rounds = 8;
-/// A permutation remembers words once it was asked so often, if there are at most 2^kRememberedBits right halves: an epoch of 4^8
-/// rows asks for each word many times, one of 4^11 for fewer.
+/// A permutation remembers words once it was asked so often, if there are at most 2^kRememberedBits right halves: the words of
+/// larger ones fill more than 32 KiB, and each is asked for rarely.
 constexpr int kAskedOften = 16, kRememberedBits = 10;
 /// Stands for a word that is not known; no word has so many bits.
 constexpr uint32_t kUnknown = ~uint32_t{0};

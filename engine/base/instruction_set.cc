@@ -20,12 +20,13 @@ namespace {
 
 #if MTF_HAS_INSTRUCTION_SETS
 /// Asks the system for the registers of AMX, for all threads of this process: they are saved only for those who ask. Returns
-/// false if the machine or the system lacks them.
+/// false if the system does not give them, or the machine lacks what InstructionSet::kAmx has.
 bool may_use_amx() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA
-  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
-         __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("avx512vnni") &&
+  return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("amx-tile") &&
+         __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8") &&
          syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
@@ -54,8 +55,7 @@ const std::vector<InstructionSet>& available_instruction_sets() {
     std::vector<InstructionSet> sets;
 #if MTF_HAS_INSTRUCTION_SETS
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") && may_use_amx())
-      sets.push_back(InstructionSet::kAmx);
+    if (may_use_amx()) sets.push_back(InstructionSet::kAmx);
     if (__builtin_cpu_supports("x86-64-v4")) sets.push_back(InstructionSet::kAvx512);
     if (__builtin_cpu_supports("x86-64-v3")) sets.push_back(InstructionSet::kAvx2);
 #endif

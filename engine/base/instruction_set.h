@@ -17,7 +17,8 @@
 
 namespace mtf {
 
-/// Levels x86-64, x86-64-v3 and x86-64-v4, and the last one with AMX (BF16 and INT8). A machine that has one of them has those before it.
+/// Levels x86-64, x86-64-v3 and x86-64-v4, and the last one with AMX (BF16 and INT8). A machine that has one of them has those
+/// before it.
 enum class InstructionSet { kPortable, kAvx2, kAvx512, kAmx };
 
 /// "portable", "avx2", "avx512" or "amx".

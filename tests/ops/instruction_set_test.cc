@@ -16,21 +16,10 @@
 #include "tests/support/random_convolution.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
+#include "tests/support/with_instruction_set.h"
 
 namespace mtf::testing {
 namespace {
-
-/// Uses an instruction set until the end of the scope.
-class WithInstructionSet {
- public:
-  explicit WithInstructionSet(InstructionSet set) : before_(instruction_set()) { set_instruction_set(set); }
-  ~WithInstructionSet() { set_instruction_set(before_); }
-  WithInstructionSet(const WithInstructionSet&) = delete;
-  WithInstructionSet& operator=(const WithInstructionSet&) = delete;
-
- private:
-  const InstructionSet before_;
-};
 
 /// Returns the outputs, and the gradients of the floating-point inputs.
 Tensors with_all_gradients(CaseBuilder& builder, const Tensors& outputs) {

@@ -15,6 +15,7 @@
 #include "engine/ops/einsum.h"
 #include "tests/support/budget.h"
 #include "tests/support/random_products.h"
+#include "tests/support/with_instruction_set.h"
 
 namespace mtf::testing {
 namespace {
@@ -102,12 +103,10 @@ class JointEinsum {
 /// Calls `test` with each instruction set of the machine.
 template <class Test>
 void with_instruction_sets(const Test& test) {
-  const InstructionSet before = instruction_set();
   for (const InstructionSet set : available_instruction_sets()) {
-    set_instruction_set(set);
+    const WithInstructionSet used(set);
     test();
   }
-  set_instruction_set(before);
 }
 
 bool same_bits(const Elements& x, const Elements& y) {

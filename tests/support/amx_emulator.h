@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/base/instruction_set.h"
+#include "tests/support/with_instruction_set.h"
 
 namespace mtf::testing {
 
@@ -13,18 +14,11 @@ bool emulate_amx();
 /// Uses the kernels of AMX until the end of the scope, or those from before where emulate_amx() returns false.
 class WithAmx {
  public:
-  WithAmx() : before_(instruction_set()), works_(emulate_amx()) {
-    if (works_) internal::current_instruction_set = InstructionSet::kAmx;  // also where it is not available
-  }
-  ~WithAmx() { set_instruction_set(before_); }
-  WithAmx(const WithAmx&) = delete;
-  WithAmx& operator=(const WithAmx&) = delete;
-
   bool works() const { return works_; }
 
  private:
-  const InstructionSet before_;
-  const bool works_;
+  const bool works_ = emulate_amx();
+  const WithInstructionSet used_{works_ ? InstructionSet::kAmx : instruction_set()};
 };
 
 }  // namespace mtf::testing

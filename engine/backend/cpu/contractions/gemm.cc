@@ -83,7 +83,7 @@ class BlockedProduct {
     }
   };
 
-  bool reads_by_rows() const { return pairs_ && pairs_->reads_by_rows; }
+  bool reads_by_rows() const { return pairs_ && pairs_->reads_by_rows(); }
 
   /// True if rows that are `stride` elements apart fall into one set of L1.
   static bool is_in_one_set(int64_t stride) {

@@ -74,13 +74,7 @@ void pack_transposed(const Strip<T>& strip, float* to, int64_t to_stride) {
   constexpr int64_t kSquares = 8, kDepths = kSquares * kGroupDepth;
   alignas(64) float words[kSquares * amx::kRows * kLanes] = {};
   for (int64_t k = 0; k < strip.depth; k += kDepths) {
-    Strip<T> part = strip;
-    part.depth = strip.depth - k < kDepths ? strip.depth - k : kDepths;
-    if (strip.places) {
-      part.places += k;
-    } else {
-      part.data += k * strip.depth_stride;
-    }
+    const Strip<T> part = strip.depths_from(k, kDepths);
     pack_of<T>(packing())(part, words, kLanes);
     for (int64_t first = 0; first < part.depth; first += kGroupDepth) {
       Vector<kLanes> rows[kLanes];
@@ -103,16 +97,8 @@ void pack_rows(const Strip<T>& strip, float* to, int64_t to_stride) {
     pack_rows_of<T>(packing())(strip, to, to_stride);
     return;
   }
-  for (int64_t first = 0; first < strip.width; first += kLanes) {
-    Strip<T> part = strip;
-    part.width = strip.width - first < kLanes ? strip.width - first : kLanes;
-    if (strip.offsets) {
-      part.offsets += first;
-    } else {
-      part.data += first * strip.stride;
-    }
-    pack_transposed(part, to + first * to_stride, to_stride);
-  }
+  for (int64_t first = 0; first < strip.width; first += kLanes)
+    pack_transposed(strip.entries_from(first, kLanes), to + first * to_stride, to_stride);
 }
 
 /// The factors of one depth of B, rounded to bfloat16, as float32.
@@ -260,12 +246,20 @@ constexpr void fill_thin_groups(PairKernels& kernels, std::index_sequence<kRows.
 }
 
 PairKernels make_pair_kernels() {
-  PairKernels kernels = packing();
-  kernels.tile_rows = kMaximalPairRows;
-  kernels.reads_by_rows = true;
-  kernels.release = amx::release_registers;
-  kernels.pack_rows = pack_rows<float>;
-  kernels.pack_rows_bf16 = pack_rows<BFloat16>;
+  PairKernels kernels{.tile_rows = kMaximalPairRows,
+                      .packed = {},
+                      .by_rows = {},
+                      .release = amx::release_registers,
+                      .pack = packing().pack,
+                      .pack_bf16 = packing().pack_bf16,
+                      .pack_rows = pack_rows<float>,
+                      .pack_rows_bf16 = pack_rows<BFloat16>,
+                      .pack_panels = nullptr,
+                      .pack_panels_bf16 = nullptr,
+                      .pack_columns = packing().pack_columns,
+                      .pack_columns_bf16 = packing().pack_columns_bf16,
+                      .thin = {},
+                      .thin_bf16 = {}};
   const auto rows = std::make_index_sequence<kMaximalPairRows>();
   fill_registers<1>(kernels.by_rows[0], rows);
   fill_registers<2>(kernels.by_rows[1], rows);

@@ -325,7 +325,6 @@ constexpr void fill_pairs(GemmKernels::Multiply* by_rows, std::index_sequence<kR
 
 constexpr PairKernels make_pair_kernels() {
   PairKernels kernels{kRowsOfTile,
-                      false,
                       {},
                       {},
                       nullptr,

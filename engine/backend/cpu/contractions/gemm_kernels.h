@@ -39,6 +39,28 @@ struct Strip {
   const int64_t* offsets = nullptr;  ///< where each row or column begins, in place of `stride`
   const int64_t* places = nullptr;   ///< depth k stands at places[k] depth strides, which increases with k
 
+  /// The rows or columns from `first` on, at most `most` of them.
+  Strip entries_from(int64_t first, int64_t most) const {
+    Strip part = *this;
+    part.width = width - first < most ? width - first : most;
+    if (offsets) {
+      part.offsets += first;
+    } else {
+      part.data += first * stride;
+    }
+    return part;
+  }
+  /// The depths from `first` on, at most `most` of them.
+  Strip depths_from(int64_t first, int64_t most) const {
+    Strip part = *this;
+    part.depth = depth - first < most ? depth - first : most;
+    if (places) {
+      part.places += first;
+    } else {
+      part.data += first * depth_stride;
+    }
+    return part;
+  }
   int64_t offset(int64_t i) const { return offsets ? offsets[i] : i * stride; }
   int64_t depth_offset(int64_t k) const { return (places ? places[k] : k) * depth_stride; }
 };
@@ -138,9 +160,9 @@ inline constexpr int kMaximalPairRows = 32;
 /// and for each 16 words of AMX, or what is left of a block of the depth,
 ///   s + ((a[0] * b[0] + a[2] * b[2] + ...) + (a[1] * b[1] + a[3] * b[3] + ...))
 struct PairKernels {
-  int tile_rows;       ///< at most kMaximalPairRows
-  bool reads_by_rows;  ///< there are no `packed` kernels
-  /// Kernels by vectors - 1 and rows - 1, with pairs for the depth of a tile: a is [pair][rows] or [rows][a_row_stride].
+  int tile_rows;  ///< at most kMaximalPairRows
+  /// Kernels by vectors - 1 and rows - 1, with pairs for the depth of a tile: a is [pair][rows] or [rows][a_row_stride]. Without
+  /// `packed` ones there is no pack_panels either.
   GemmKernels::Multiply packed[2][kMaximalTileRows], by_rows[2][kMaximalPairRows];
   /// Called by a thread that has multiplied tiles, if set.
   void (*release)();
@@ -161,6 +183,9 @@ struct PairKernels {
   /// Thin products whose B has contiguous columns, by rows - 1. The rows of a are words, also those of a_row_stride.
   void (*thin[kMostThinRows])(const ThinProduct<float>&);
   void (*thin_bf16[kMostThinRows])(const ThinProduct<BFloat16>&);
+
+  /// True if A is always packed by rows.
+  bool reads_by_rows() const { return packed[0][0] == nullptr; }
 };
 
 /// `set` must be available.

@@ -184,6 +184,8 @@ const Int8Kernels& int8_kernels(InstructionSet set) {
 std::vector<const Int8Kernels*> available_int8_kernels() {
   std::vector<const Int8Kernels*> kernels;
   for (const InstructionSet set : available_instruction_sets()) kernels.push_back(&int8_kernels(set));
+  // Those in whose place the machine has better ones.
+  if (is_available(InstructionSet::kAmx)) kernels.push_back(avx512_vnni_int8_kernels());
   if (is_available(InstructionSet::kAvx2)) kernels.push_back(avx2_int8_kernels());
   return kernels;
 }
