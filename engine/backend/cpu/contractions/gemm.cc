@@ -15,6 +15,9 @@ namespace {
 
 /// With fewer strips of B, A is read in place.
 constexpr int64_t kStripsToPackA = 5;
+/// Where vectors are short and A has few rows, it is packed for many strips also if its rows are contiguous: narrow strips read
+/// a panel more often, and it leaves more of L1 to them if it is packed.
+constexpr int64_t kShortVector = 8, kFewRowsToPack = 384, kManyStrips = 32;
 /// With fewer panels of A, B is read in place.
 constexpr int64_t kPanelsToPackB = 3;
 /// The number of rows of A that are read in place at a time if they are a multiple of kSetStride bytes apart,
@@ -38,9 +41,11 @@ class BlockedProduct {
         tile_rows_(pairs_ ? pairs_->tile_rows : kernels.tile_rows),
         depth_(depth_of(product.summed)),
         few_strips_(ceil_divide(product.columns, strip_) < kStripsToPackA),
+        packs_rows_(kernels.vector_width <= kShortVector && product.rows <= kFewRowsToPack &&
+                    ceil_divide(product.columns, strip_) >= kManyStrips),
         a_in_one_set_(inner_.a_stride == 1 && is_in_one_set(product.a_row_stride)),
         a_in_place_(in_place_ && !product.a_rows &&
-                    (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_))),
+                    (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_ && !packs_rows_))),
         panels_at_once_(!a_in_place_ && is_plain_ && !rounds_ && !reads_by_rows() && !product.a_rows &&
                                 product.a_row_stride == 1
                             ? kPanelsAtOnce
@@ -338,7 +343,7 @@ class BlockedProduct {
   const bool is_plain_;  ///< one axis with equal strides is summed
   const bool in_place_;  ///< operands can be read in place
   const int64_t strip_, tile_rows_, depth_;
-  const bool few_strips_, a_in_one_set_, a_in_place_;
+  const bool few_strips_, packs_rows_, a_in_one_set_, a_in_place_;
   const int64_t panels_at_once_;
   const int64_t columns_at_once_;  ///< columns of B that are packed at a time past a resident A
   const bool a_by_rows_;           ///< the pairs of A are packed row by row

@@ -16,7 +16,10 @@
 namespace mtf {
 namespace {
 
-/// Columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1, with eight rows in L2.
+constexpr int kLineBytes = 64;
+
+/// The most columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1, with eight rows
+/// in L2.
 constexpr int64_t kThinColumns = 1024;
 /// The distance between rows of sums, which fall into different sets of L1.
 constexpr int64_t kSumsStride = kThinColumns + 32;
@@ -48,9 +51,11 @@ MTF_INLINE void add_depths(const ThinProduct<T>& product, int64_t k, int64_t col
   }
 }
 
-/// The same for kVectors vectors of columns, whose sums stay in registers.
-template <int kWidth, int kRows, int kVectors, class T>
-MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
+/// c (+)= the products of kVectors vectors of columns, whose sums stay in registers. Prefetches kAhead elements for each depth
+/// from `next` on.
+template <int kWidth, int kRows, int kVectors, int kAhead, class T>
+MTF_INLINE void multiply_narrow(const ThinProduct<T>& product, const T* next) {
+  constexpr int kLine = kLineBytes / sizeof(T);
   for (int64_t block = 0; block < product.depth; block += product.block) {
     const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
     Vector<kWidth> sums[kRows][kVectors] = {};
@@ -67,6 +72,9 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
       Vector<kWidth> row[kVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) load<kWidth>(b + v * kWidth, row[v]);
+#pragma GCC unroll 4
+      for (int i = 0; i < kAhead; i += kLine) __builtin_prefetch(next + i, 0, 2);
+      next += kAhead;
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const float factor = product.a[r * product.a_row_stride + k];
@@ -84,13 +92,45 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product) {
   }
 }
 
+/// The most sums that stay in registers beside factors.
+template <int kWidth>
+constexpr int kMostSums = kWidth >= 16 ? 32 : 12;
+/// The rows that are summed at a time: all, or as many as leave registers to two vectors of columns.
+template <int kWidth, int kRows>
+constexpr int kRowsAtOnce = 2 * kRows <= kMostSums<kWidth> ? kRows : kMostSums<kWidth> / 3;
+
+/// The same in parts whose sums stay in registers. If that takes several passes over B, each prefetches a part of what follows B
+/// in memory, which is the next strip: the first pass over it would wait for most of its lines.
+template <int kWidth, int kRows, int kVectors, class T>
+MTF_INLINE void multiply_strip(ThinProduct<T> product) {
+  constexpr int kNow = kRowsAtOnce<kWidth, kRows>, kGroups = kNow < kRows ? 2 : 1;
+  constexpr int kPart = kNow * kVectors <= kMostSums<kWidth> ? kVectors : 2;
+  constexpr int kAhead = kGroups > 1 || kPart < kVectors ? kPart * kWidth / kGroups : 0;
+  const T* next = product.b + product.depth * product.b_depth_stride;
+  for (int v = 0; v < kVectors; v += kPart) {
+    multiply_narrow<kWidth, kNow, kPart, kAhead>(product, next);
+    next += product.depth * kAhead;
+    if constexpr (kGroups == 2) {
+      ThinProduct<T> rest = product;
+      rest.a += kNow * product.a_row_stride;
+      rest.c += kNow * product.c_row_stride;
+      multiply_narrow<kWidth, kRows - kNow, kPart, kAhead>(rest, next);
+      next += product.depth * kAhead;
+    }
+    product.b += kPart * kWidth;
+    product.c += kPart * kWidth;
+  }
+}
+
 /// Calls add(k, end, column, columns, sums) for each block of depths and some columns, which adds the products at depths
 /// k ... end - 1 to the sums.
 template <int kWidth, int kRows, class T, class Add>
 MTF_INLINE void sum_along_columns(const ThinProduct<T>& product, const Add& add) {
   float sums[kRows * kSumsStride];
-  for (int64_t column = 0; column < product.columns; column += kThinColumns) {
-    const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
+  // Short vectors load sums more often.
+  constexpr int64_t kColumns = kRows > kRowsAtOnce<kWidth, kRows> ? kThinColumns / 2 : kThinColumns;
+  for (int64_t column = 0; column < product.columns; column += kColumns) {
+    const int64_t columns = product.columns - column < kColumns ? product.columns - column : kColumns;
     for (int64_t block = 0; block < product.depth; block += product.block) {
       const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
       for (int r = 0; r < kRows; ++r) {
@@ -114,10 +154,11 @@ MTF_INLINE void sum_along_columns(const ThinProduct<T>& product, const Add& add)
   }
 }
 
-/// The columns of each depth of B are contiguous: several depths are read side by side.
+/// The columns of each depth of B are contiguous: several depths are read side by side, fewer where a line has several vectors,
+/// between which it must stay in L1, also if the lines of all depths fall into one set.
 template <int kWidth, int kRows, class T>
 MTF_INLINE void multiply_along_columns(const ThinProduct<T>& product) {
-  constexpr int kDepths = kRows == 1 ? 8 : 4;
+  constexpr int kDepths = kRows == 1 && kWidth >= kLineElements ? 8 : 4;
   sum_along_columns<kWidth, kRows>(
       product, [&](int64_t k, int64_t end, int64_t column, int64_t columns, float* sums)
                    __attribute__((always_inline)) {
@@ -248,9 +289,9 @@ MTF_INLINE void multiply_along_depth(const ThinProduct<T>& product) {
 template <int kWidth, int kRows, class T>
 void multiply_thin(const ThinProduct<T>& product) {
   if (product.b_column_stride == 1 && product.columns == 2 * kWidth) {
-    multiply_narrow<kWidth, kRows, 2, T>(product);
+    multiply_strip<kWidth, kRows, 2, T>(product);
   } else if (product.b_column_stride == 1 && product.columns == 4 * kWidth) {
-    multiply_narrow<kWidth, kRows, 4, T>(product);
+    multiply_strip<kWidth, kRows, 4, T>(product);
   } else if (product.b_column_stride == 1) {
     multiply_along_columns<kWidth, kRows, T>(product);
   } else {
