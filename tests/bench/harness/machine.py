@@ -11,9 +11,11 @@ SOURCE = os.path.abspath(os.path.join(HERE, "../../.."))
 def processor():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         text = file.read()
-    found = {key: re.search(rf"^{key}\s*:\s*(.*)$", text, re.MULTILINE) for key in ("model name", "cpu family")}
-    name, family = (match[1] if match else "unknown" for match in found.values())
-    return f"{name} (family {family})"
+    keys = ("model name", "cpu family", "model", "flags")
+    found = {key: re.search(rf"^{key}\s*:\s*(.*)$", text, re.MULTILINE) for key in keys}
+    name, family, model, flags = (match[1] if match else "unknown" for match in found.values())
+    vectors = [label for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags.split()]
+    return f"{name} (family {family}, model {model}{', ' + vectors[0] if vectors else ''})"
 
 
 def commit():
