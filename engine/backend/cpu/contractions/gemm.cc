@@ -40,12 +40,10 @@ class BlockedProduct {
         strip_(2 * kernels.vector_width),
         tile_rows_(pairs_ ? pairs_->tile_rows : kernels.tile_rows),
         depth_(depth_of(product.summed)),
-        few_strips_(ceil_divide(product.columns, strip_) < kStripsToPackA),
-        packs_rows_(kernels.vector_width <= kShortVector && product.rows <= kFewRowsToPack &&
-                    ceil_divide(product.columns, strip_) >= kManyStrips),
+        few_strips_(strips() < kStripsToPackA),
         a_in_one_set_(inner_.a_stride == 1 && is_in_one_set(product.a_row_stride)),
         a_in_place_(in_place_ && !product.a_rows &&
-                    (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_ && !packs_rows_))),
+                    (few_strips_ || (inner_.a_stride == 1 && !a_in_one_set_ && !packs_rows()))),
         panels_at_once_(!a_in_place_ && is_plain_ && !rounds_ && !reads_by_rows() && !product.a_rows &&
                                 product.a_row_stride == 1
                             ? kPanelsAtOnce
@@ -89,6 +87,14 @@ class BlockedProduct {
   };
 
   bool reads_by_rows() const { return pairs_ && pairs_->reads_by_rows(); }
+
+  int64_t strips() const { return ceil_divide(product_.columns, strip_); }
+
+  /// True if A is packed also where its rows are contiguous.
+  bool packs_rows() const {
+    return kernels_.vector_width <= kShortVector && product_.rows <= kFewRowsToPack &&
+           strips() >= kManyStrips;
+  }
 
   /// True if rows that are `stride` elements apart fall into one set of L1.
   static bool is_in_one_set(int64_t stride) {
@@ -343,7 +349,7 @@ class BlockedProduct {
   const bool is_plain_;  ///< one axis with equal strides is summed
   const bool in_place_;  ///< operands can be read in place
   const int64_t strip_, tile_rows_, depth_;
-  const bool few_strips_, packs_rows_, a_in_one_set_, a_in_place_;
+  const bool few_strips_, a_in_one_set_, a_in_place_;
   const int64_t panels_at_once_;
   const int64_t columns_at_once_;  ///< columns of B that are packed at a time past a resident A
   const bool a_by_rows_;           ///< the pairs of A are packed row by row

@@ -94,6 +94,13 @@ struct ThinProduct {
   /// The sums of the first block begin with c: as if c were the sums at the depths before. Not with `adds`, and
   /// not for PairKernels.
   bool continues = false;
+
+  ThinProduct rows_from(int64_t first) const {
+    ThinProduct rest = *this;
+    rest.a += first * a_row_stride;
+    rest.c += first * c_row_stride;
+    return rest;
+  }
 };
 
 inline constexpr int kMaximalTileRows = 16;

@@ -16,10 +16,7 @@
 namespace mtf {
 namespace {
 
-constexpr int kLineBytes = 64;
-
-/// The most columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1, with eight rows
-/// in L2.
+/// Columns that are summed at a time: the sums and the runs of B that are read side by side stay in L1, with eight rows in L2.
 constexpr int64_t kThinColumns = 1024;
 /// The distance between rows of sums, which fall into different sets of L1.
 constexpr int64_t kSumsStride = kThinColumns + 32;
@@ -55,7 +52,6 @@ MTF_INLINE void add_depths(const ThinProduct<T>& product, int64_t k, int64_t col
 /// from `next` on.
 template <int kWidth, int kRows, int kVectors, int kAhead, class T>
 MTF_INLINE void multiply_narrow(const ThinProduct<T>& product, const T* next) {
-  constexpr int kLine = kLineBytes / sizeof(T);
   for (int64_t block = 0; block < product.depth; block += product.block) {
     const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
     Vector<kWidth> sums[kRows][kVectors] = {};
@@ -73,7 +69,7 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product, const T* next) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) load<kWidth>(b + v * kWidth, row[v]);
 #pragma GCC unroll 4
-      for (int i = 0; i < kAhead; i += kLine) __builtin_prefetch(next + i, 0, 2);
+      for (int i = 0; i < kAhead; i += kElementsOfLine<T>) __builtin_prefetch(next + i, 0, 2);
       next += kAhead;
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -95,26 +91,22 @@ MTF_INLINE void multiply_narrow(const ThinProduct<T>& product, const T* next) {
 /// The most sums that stay in registers beside factors.
 template <int kWidth>
 constexpr int kMostSums = kWidth >= 16 ? 32 : 12;
-/// The rows that are summed at a time: all, or as many as leave registers to two vectors of columns.
-template <int kWidth, int kRows>
-constexpr int kRowsAtOnce = 2 * kRows <= kMostSums<kWidth> ? kRows : kMostSums<kWidth> / 3;
 
-/// The same in parts whose sums stay in registers. If that takes several passes over B, each prefetches a part of what follows B
-/// in memory, which is the next strip: the first pass over it would wait for most of its lines.
+/// The same in parts whose sums stay in registers: half of the rows at a time if two vectors of all have too many sums, and two
+/// vectors at a time if all have. If that takes several passes over B, each prefetches a part of what follows B in memory, which
+/// is the next strip: the first pass over it would wait for most of its lines.
 template <int kWidth, int kRows, int kVectors, class T>
 MTF_INLINE void multiply_strip(ThinProduct<T> product) {
-  constexpr int kNow = kRowsAtOnce<kWidth, kRows>, kGroups = kNow < kRows ? 2 : 1;
-  constexpr int kPart = kNow * kVectors <= kMostSums<kWidth> ? kVectors : 2;
-  constexpr int kAhead = kGroups > 1 || kPart < kVectors ? kPart * kWidth / kGroups : 0;
+  constexpr int kGroups = 2 * kRows <= kMostSums<kWidth> ? 1 : 2, kGroup = (kRows + kGroups - 1) / kGroups;
+  constexpr int kPart = kGroup * kVectors <= kMostSums<kWidth> ? kVectors : 2;
+  constexpr int kPasses = kGroups * (kVectors / kPart);
+  constexpr int kAhead = kPasses > 1 ? kVectors * kWidth / kPasses : 0;
   const T* next = product.b + product.depth * product.b_depth_stride;
   for (int v = 0; v < kVectors; v += kPart) {
-    multiply_narrow<kWidth, kNow, kPart, kAhead>(product, next);
+    multiply_narrow<kWidth, kGroup, kPart, kAhead>(product, next);
     next += product.depth * kAhead;
     if constexpr (kGroups == 2) {
-      ThinProduct<T> rest = product;
-      rest.a += kNow * product.a_row_stride;
-      rest.c += kNow * product.c_row_stride;
-      multiply_narrow<kWidth, kRows - kNow, kPart, kAhead>(rest, next);
+      multiply_narrow<kWidth, kRows - kGroup, kPart, kAhead>(product.rows_from(kGroup), next);
       next += product.depth * kAhead;
     }
     product.b += kPart * kWidth;
@@ -127,10 +119,8 @@ MTF_INLINE void multiply_strip(ThinProduct<T> product) {
 template <int kWidth, int kRows, class T, class Add>
 MTF_INLINE void sum_along_columns(const ThinProduct<T>& product, const Add& add) {
   float sums[kRows * kSumsStride];
-  // Short vectors load sums more often.
-  constexpr int64_t kColumns = kRows > kRowsAtOnce<kWidth, kRows> ? kThinColumns / 2 : kThinColumns;
-  for (int64_t column = 0; column < product.columns; column += kColumns) {
-    const int64_t columns = product.columns - column < kColumns ? product.columns - column : kColumns;
+  for (int64_t column = 0; column < product.columns; column += kThinColumns) {
+    const int64_t columns = product.columns - column < kThinColumns ? product.columns - column : kThinColumns;
     for (int64_t block = 0; block < product.depth; block += product.block) {
       const int64_t end = block + product.block < product.depth ? block + product.block : product.depth;
       for (int r = 0; r < kRows; ++r) {

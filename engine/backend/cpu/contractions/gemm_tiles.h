@@ -69,8 +69,10 @@ MTF_INLINE void save_sums(Vector<kWidth> sums, float* c, bool adds) {
 /// From this depth on, the tile of C is prefetched while the sums are computed.
 constexpr int64_t kLongDepth = 128;
 
-/// Elements of a cache line.
+/// Elements of a cache line: floats, and those of any type.
 constexpr int kLineElements = 16;
+template <class T>
+constexpr int kElementsOfLine = kLineElements * sizeof(float) / sizeof(T);
 
 /// Adds the products of a tile to sums that stay in registers. The rows of a strided A are addressed relative to
 /// every third one, which needs fewer address registers. The tile is a copy: its fields stay in registers, too.
@@ -325,12 +327,11 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
 /// memory.
 template <int kWidth, class T>
 void pack_panels(const Strip<T>& strip, const Panels& panels, float* to) {
-  const int64_t line = kLineElements * static_cast<int64_t>(sizeof(float) / sizeof(T));
   const int64_t last = (kWidth + panels.size - 1) / panels.size - 1;  // depths that the surplus reaches
   const int64_t whole = strip.depth_stride >= kWidth ? strip.depth - (last > 0 ? last : 1) : 0;
   for (int64_t k = 0; k < strip.depth; ++k) {
     const T* from = strip.data + k * strip.depth_stride;
-    for (int64_t i = 0; i < strip.width; i += line)
+    for (int64_t i = 0; i < strip.width; i += kElementsOfLine<T>)
       __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride + i);
     float* panel = to;
     for (int64_t p = 0; p < panels.count; ++p) {

@@ -27,8 +27,7 @@ void multiply_rows(ThinProduct<T> product, int64_t rows, const Kernels& kernels)
   for (; rows > 0; rows -= kMostThinRows) {
     const int64_t now = std::min<int64_t>(kMostThinRows, rows);
     thin_of<T>(kernels)[now - 1](product);
-    product.a += now * product.a_row_stride;
-    product.c += now * product.c_row_stride;
+    product = product.rows_from(now);
   }
 }
 
