@@ -10,6 +10,8 @@
 // the first token of each line but the first one of each text.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <span>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -38,6 +39,9 @@ void copy_value(void* to, const void* from, size_t bytes) {
     case 8:
       std::memcpy(to, from, 8);
       break;
+    case 16:
+      std::memcpy(to, from, 16);
+      break;
     default:
       std::memcpy(to, from, bytes);
   }
@@ -47,18 +51,18 @@ void copy_value(void* to, const void* from, size_t bytes) {
 class Grid {
  public:
   void run(const LaunchShape& shape, const Body& body, uint64_t order);
-  bool running() const { return body_ != nullptr; }
 
-  // The following functions are called on fibers.
+  // The following functions are called on fibers. A processor predicts wrongly each return that follows a switch: what leads
+  // to one is inlined.
   /// Stops the calling thread. Returns when the others have reached the same point.
-  void stop(Stop why);
+  [[gnu::always_inline]] inline void stop(Stop why);
   struct Slot {
     std::array<std::byte, 32> bytes;
     size_t size = 0;
   };
   using Slots = std::array<Slot, kWarp>;
   /// The values passed by all lanes of the warp.
-  const Slots& exchange(const void* mine, size_t bytes);
+  [[gnu::always_inline]] inline const Slots& exchange(const void* mine, size_t bytes);
 
  private:
   struct Thread {
@@ -71,9 +75,11 @@ class Grid {
   void run_warp(int warp);
   static void run_threads(void* grid) noexcept;  ///< main function of a fiber
   /// The fiber of the next lane of this round, or the host's after the last lane.
-  Fiber& next();
+  [[gnu::always_inline]] inline Fiber& next();
   Fiber& free_fiber();
-  void switch_to(Fiber& fiber);
+  [[gnu::always_inline]] inline void switch_to(Fiber& fiber);
+  /// Records why the calling thread has stopped.
+  [[gnu::always_inline]] inline void record(Fiber* fiber, Stop why);
   /// False if all threads have ended.
   bool all_at_sync() const;
   /// False if all lanes have reached the end or a barrier of the block.
@@ -92,7 +98,8 @@ class Grid {
   int thread_ = 0;  ///< thread that is running
   /// In each round every lane of a warp runs once, from one stop to the next.
   uint64_t round_ = 0;
-  int lanes_run_ = 0;  ///< lanes that have run in this round
+  int lanes_run_ = 0;     ///< lanes that have run in this round
+  unsigned reasons_ = 0;  ///< why they have stopped: a bit for each Stop
   /// Slots of this round, and of the one before, which some lanes have not read yet.
   std::array<Slots, 2> slots_;
 
@@ -103,9 +110,15 @@ class Grid {
 };
 
 Grid& this_grid() {
-  thread_local Grid grid;
-  return grid;
+  thread_local const auto grid = std::make_unique<Grid>();
+  return *grid;
 }
+
+/// The grid that the calling thread of the host runs, or null. A library that is loaded later has room for few bytes that are
+/// this fast to reach: the grid itself is on the heap.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Grid* running_grid = nullptr;
+
+constexpr unsigned bit_of(Stop stop) { return 1u << static_cast<int>(stop); }
 
 void Grid::choose_order(uint64_t order) {
   warps_.resize(static_cast<size_t>(shape_.threads / kWarp));
@@ -126,7 +139,8 @@ void Grid::choose_order(uint64_t order) {
 }
 
 void Grid::run(const LaunchShape& shape, const Body& body, uint64_t order) {
-  MTF_CHECK(!running(), "{} is launched by {}", kernel_name(body), kernel_name(*body_));
+  MTF_CHECK(running_grid == nullptr, "{} is launched by {}", kernel_name(body), kernel_name(*body_));
+  running_grid = this;
   body_ = &body;
   shape_ = shape;
   choose_order(order);
@@ -139,7 +153,7 @@ void Grid::run(const LaunchShape& shape, const Body& body, uint64_t order) {
     MTF_CHECK(shared.intact(), "{} wrote behind its {} bytes of shared memory", kernel_name(body),
               shape.shared_bytes);
   }
-  body_ = nullptr;
+  running_grid = nullptr;
 }
 
 void Grid::run_block() {
@@ -154,6 +168,7 @@ void Grid::run_warp(int warp) {
   do {
     ++round_;
     lanes_run_ = 0;
+    reasons_ = 0;
     switch_to(next());
   } while (all_at_exchange());
 }
@@ -161,9 +176,8 @@ void Grid::run_warp(int warp) {
 void Grid::run_threads(void* grid) noexcept {
   Grid& self = *static_cast<Grid*>(grid);
   for (;;) {
-    const int thread = self.thread_;
-    (*self.body_)(Block(self.block_, self.shape_.blocks, thread, self.shape_.threads, self.shared_));
-    self.threads_[thread] = {nullptr, Stop::kEnd};
+    (*self.body_)(Block(self.block_, self.shape_.blocks, self.thread_, self.shape_.threads, self.shared_));
+    self.record(nullptr, Stop::kEnd);
     self.free_fibers_.push_back(self.fiber_);
     self.switch_to(self.next());  // to itself if the next lane starts on this fiber
   }
@@ -191,8 +205,13 @@ void Grid::switch_to(Fiber& fiber) {
   std::exchange(fiber_, &fiber)->switch_to(fiber);
 }
 
+void Grid::record(Fiber* fiber, Stop why) {
+  threads_[thread_] = {fiber, why};
+  reasons_ |= bit_of(why);
+}
+
 void Grid::stop(Stop why) {
-  threads_[thread_] = {fiber_, why};
+  record(fiber_, why);
   switch_to(next());
 }
 
@@ -212,9 +231,11 @@ bool Grid::all_at_sync() const {
 }
 
 bool Grid::all_at_exchange() const {
-  const int first = warp_ * kWarp;
-  for (int lane = 1; lane < kWarp; ++lane) check_same_stop(first, first + lane);
-  return threads_[first].stop == Stop::kExchange || threads_[first].stop == Stop::kSyncWarp;
+  if (!std::has_single_bit(reasons_)) {
+    const int first = warp_ * kWarp;
+    for (int lane = 1; lane < kWarp; ++lane) check_same_stop(first, first + lane);
+  }
+  return (reasons_ & (bit_of(Stop::kExchange) | bit_of(Stop::kSyncWarp))) != 0;
 }
 
 void Grid::check_same_stop(int a, int b) const {
@@ -223,9 +244,8 @@ void Grid::check_same_stop(int a, int b) const {
 }
 
 Grid& of_this_kernel() {
-  Grid& grid = this_grid();
-  MTF_CHECK(grid.running(), "a barrier outside of a kernel");
-  return grid;
+  MTF_CHECK(running_grid != nullptr, "a barrier outside of a kernel");
+  return *running_grid;
 }
 
 }  // namespace

@@ -25,6 +25,13 @@ std::map<const std::byte*, const Memory*>& all_memory() {
 
 int accesses = 0;  ///< number of live MemoryAccess objects
 
+/// The protection key of device memory, with which a thread opens and closes all of it without a call of the system; -1
+/// where the processor has none.
+int protection_key() {
+  static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  return key;
+}
+
 }  // namespace
 
 std::recursive_mutex& emulator_mutex() {
@@ -46,7 +53,12 @@ Memory::Memory(Kind kind, int64_t bytes) : kind_(kind), bytes_(bytes) {
   __asan_poison_memory_region(data_ + bytes, static_cast<size_t>(used - bytes));
 #endif
   const std::lock_guard lock(emulator_mutex());
-  if (kind == Kind::kPinned) open();
+  if (kind == Kind::kPinned) {
+    open();
+  } else if (protection_key() >= 0) {
+    MTF_CHECK(pkey_mprotect(pages_, pages_bytes_, PROT_READ | PROT_WRITE, protection_key()) == 0,
+              "pkey_mprotect");
+  }
   all_memory()[data_] = this;
 }
 
@@ -61,6 +73,10 @@ Memory::~Memory() {
 
 void Memory::open() const {
   if (is_open_) return;
+  if (kind_ == Kind::kDevice && protection_key() >= 0) {
+    pkey_set(protection_key(), 0);
+    return;
+  }
   MTF_CHECK(mprotect(pages_, pages_bytes_, PROT_READ | PROT_WRITE) == 0, "mprotect");
   is_open_ = true;
 }
@@ -82,6 +98,7 @@ MemoryAccess::MemoryAccess() { ++accesses; }
 
 MemoryAccess::~MemoryAccess() {
   if (--accesses > 0) return;
+  if (protection_key() >= 0) pkey_set(protection_key(), PKEY_DISABLE_ACCESS);
   for (const auto& [begin, memory] : all_memory()) memory->close();
 }
 

@@ -17,12 +17,10 @@ open_page() {
   ! grep -qE '(src|href)="?(https?:)?//|@import|url\([^#]' "$page" || fail "$page refers to something outside"
   local run=("$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr --v=0
     --user-data-dir="$work/browser" --window-size=1000,700 --virtual-time-budget=5000)
-  timeout 120 "${run[@]}" --dump-dom "file://$(realpath "$page")" > "$name.dom" 2> "$name.log" ||
+  timeout 120 "${run[@]}" --dump-dom --screenshot="$work/$name.png" "file://$(realpath "$page")" > "$name.dom" 2> "$name.log" ||
     { cat "$name.log" >&2; fail "chromium cannot open $page"; }
   ! grep CONSOLE "$name.log" || fail "$page writes to the console"
   grep -q '<html[^>]*data-state="ready"' "$name.dom" || fail "$page did not draw itself: $(grep -o 'data-state="[a-z]*"' "$name.dom")"
-  timeout 120 "${run[@]}" --screenshot="$work/$name.png" "file://$(realpath "$page")" > /dev/null 2>&1 ||
-    fail "chromium cannot draw $page"
   python3 - "$name.png" << 'END' || fail "the picture of $page is blank"
 # Counts the colours of a PNG with 8 bits a channel and without interlacing, which Chromium writes.
 import struct, sys, zlib

@@ -22,10 +22,13 @@ double now(const Backend& backend) {
 }
 
 /// Numbers between 0.25 and 1 for floats, 1 for others.
-std::vector<std::byte> values(int64_t count, DType dtype) {
-  std::vector<std::byte> bytes(static_cast<size_t>(count) * size_of(dtype));
-  for (int64_t i = 0; i < count; ++i) {
-    const float number = 0.25f + static_cast<float>((i * 7919) % 1024) * 0.75f / 1024;
+std::vector<std::byte> values(const LocalTensor& tensor) {
+  constexpr int64_t kDifferent = 1024;  // the others repeat them
+  const DType dtype = tensor.dtype;
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.local.size()) * size_of(dtype));
+  const int64_t written = std::min(tensor.local.size(), kDifferent);
+  for (int64_t i = 0; i < written; ++i) {
+    const float number = 0.25f + static_cast<float>((i * 7919) % kDifferent) * 0.75f / kDifferent;
     if (dtype == DType::kFloat32) {
       std::memcpy(&bytes[static_cast<size_t>(i) * sizeof number], &number, sizeof number);
     } else if (dtype == DType::kBFloat16) {
@@ -37,6 +40,8 @@ std::vector<std::byte> values(int64_t count, DType dtype) {
       bytes[static_cast<size_t>(i)] = std::byte{1};
     }
   }
+  for (size_t done = static_cast<size_t>(written) * size_of(dtype); done < bytes.size(); done *= 2)
+    std::memcpy(&bytes[done], bytes.data(), std::min(done, bytes.size() - done));
   return bytes;
 }
 
@@ -76,16 +81,18 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, dou
   for (const Tensor& tensor : operation.inputs()) add(tensor.shape(), tensor.dtype(), context.inputs, inputs);
   for (const OutputInfo& output : operation.outputs())
     add(output.shape, output.dtype, context.outputs, outputs);
+  std::vector<std::vector<std::byte>> contents;
+  for (const auto* tensors : {&context.inputs, &context.outputs})
+    for (const LocalTensor& tensor : *tensors) contents.push_back(values(tensor));
   for (double bytes = 0; sets_.empty() || (bytes < bytes_between && sets_.size() < kMostSets);
        bytes += bytes_) {
     Operands& set = sets_.emplace_back();
-    for (const LocalTensor& tensor : context.inputs) set.inputs.push_back(slice(tensor.local, tensor.dtype));
+    for (size_t i = 0; i < context.inputs.size(); ++i) set.inputs.push_back(slice(contents[i]));
     for (size_t i = 0; i < context.outputs.size(); ++i) {
       const std::optional<int> input =
           in_place ? operation.in_place(static_cast<int>(i)) : std::optional<int>();
-      const LocalTensor& tensor = context.outputs[i];
       set.outputs.push_back(input ? set.inputs[static_cast<size_t>(*input)]
-                                  : slice(tensor.local, tensor.dtype));
+                                  : slice(contents[context.inputs.size() + i]));
     }
   }
   work_ = work_of(operation, inputs, outputs, inputs.empty() ? DType::kFloat32 : context.inputs[0].dtype);
@@ -95,8 +102,7 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, dou
   step_ = backend.allocate(64);
 }
 
-Slice MeasuredKernel::slice(const Shape& shape, DType dtype) {
-  const std::vector<std::byte> data = values(shape.size(), dtype);
+Slice MeasuredKernel::slice(const std::vector<std::byte>& data) {
   memory_.push_back(backend_.allocate(std::max<int64_t>(64, std::ssize(data))));
   backend_.write(memory_.back()->data(), data.data(), std::ssize(data));
   return {memory_.back()->data(), begin_};

@@ -6,6 +6,7 @@
 //   kernel.seconds(5);      // of one execution with all tasks
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,7 +39,8 @@ class MeasuredKernel {
   struct Operands {
     std::vector<Slice> inputs, outputs;
   };
-  Slice slice(const Shape& shape, DType dtype);
+  /// Memory of its own with these bytes.
+  Slice slice(const std::vector<std::byte>& data);
 
   Backend& backend_;
   int64_t begin_[16] = {};

@@ -15,8 +15,6 @@
 namespace mtf::cuda {
 namespace {
 
-using View = AttentionView;
-
 constexpr int kMostColumns = 128, kColumnPack = 8;
 /// Up to as many queries another kernel is faster (attention_few_rows.h).
 constexpr int kFewQueries = 8;
@@ -33,15 +31,16 @@ bool is_whole(const LocalTensor& tensor, const std::string& dimension) {
 bool has_columns(int count) { return count <= kMostColumns && count % kColumnPack == 0; }
 
 /// Why the library does not compute the operation; empty if it may.
-std::string obstacle(const KernelContext& context, const View& view, bool has_segments) {
+std::string obstacle(const KernelContext& context, const AttentionView& view, bool has_segments) {
   const auto& operation = static_cast<const AttentionOperation&>(context.operation);
   const LocalTensor& q = context.inputs[0];
   if (q.dtype != DType::kBFloat16) return fmt::format("in {}", name_of(q.dtype));
-  if (view.has(View::kBiasTable)) return "with a bias";
-  if (view.has(View::kNoise)) return "with dropout";
+  if (view.has(AttentionView::kBiasTable)) return "with a bias";
+  if (view.has(AttentionView::kNoise)) return "with dropout";
   if (view.has_extra_logit()) return "with an extra logit";
   if (view.has_soft_cap()) return "with a soft cap";
-  if (view.has(View::kQueryPriority) || view.has(View::kMemoryPriority)) return "with priorities";
+  if (view.has(AttentionView::kQueryPriority) || view.has(AttentionView::kMemoryPriority))
+    return "with priorities";
   if (view.by_lower || view.by_upper) return "within a window";
   if (has_segments && !operation.own_segments) return "to segments of another sequence";
   if (!is_whole(q, operation.options.query_length)) return "of a part of the queries";
@@ -49,8 +48,8 @@ std::string obstacle(const KernelContext& context, const View& view, bool has_se
   if (view.rows <= kFewQueries) return "of few queries";
   if (!has_columns(view.key) || !has_columns(view.value) || !view.aligned)
     return fmt::format("with heads of {} columns", view.key);
-  if (view.groups.rank() > 2 ||
-      (has_segments && view.groups.rank() == 2 && view.groups.inner_stride(View::kQuerySegment) != 0))
+  if (view.groups.rank() > 2 || (has_segments && view.groups.rank() == 2 &&
+                                 view.groups.inner_stride(AttentionView::kQuerySegment) != 0))
     return "in an unusual memory order";
   if (context.guarded) return "on a condition";
   return "";
@@ -58,7 +57,7 @@ std::string obstacle(const KernelContext& context, const View& view, bool has_se
 
 class ProblemOfView {
  public:
-  ProblemOfView(const View& view, bool has_segments)
+  ProblemOfView(const AttentionView& view, bool has_segments)
       : view_(view),
         has_segments_(has_segments),
         heads_(view.groups.rank() == 2 ? view.groups.inner_size() : 1),
@@ -74,18 +73,18 @@ class ProblemOfView {
             .causal = causal,
             .bias = has_segments_,
             .gradient = is_gradient,
-            .q = strides(View::kQ, view_.length_strides[View::kQ]),
-            .k = strides(View::kK, view_.key_stride),
-            .v = strides(View::kV, view_.value_stride),
-            .result = strides(View::kResult, view_.length_strides[View::kResult])};
+            .q = strides(AttentionView::kQ, view_.length_strides[AttentionView::kQ]),
+            .k = strides(AttentionView::kK, view_.key_stride),
+            .v = strides(AttentionView::kV, view_.value_stride),
+            .result = strides(AttentionView::kResult, view_.length_strides[AttentionView::kResult])};
   }
   bool has_segments() const { return has_segments_; }
   int64_t batch() const { return batch_; }
   /// Entries between the segments of adjacent batches.
-  int64_t segment_stride() const { return strides(View::kQuerySegment, 1).batch; }
+  int64_t segment_stride() const { return strides(AttentionView::kQuerySegment, 1).batch; }
   /// The axes of log-sums from dense memory, row-major, to their own. Nothing if they are dense themselves.
   StridedAxes<2> log_sum_axes() const {
-    const MatrixStrides own = strides(View::kLogSum, view_.length_strides[View::kLogSum]);
+    const MatrixStrides own = strides(AttentionView::kLogSum, view_.length_strides[AttentionView::kLogSum]);
     const int64_t rows = view_.rows;
     StridedAxes<2> axes{
         {batch_, {heads_ * rows, own.batch}}, {heads_, {rows, own.head}}, {rows, {1, own.row}}};
@@ -102,7 +101,7 @@ class ProblemOfView {
         .batch = batch_ > 1 ? view_.groups.offset(heads_, operand) : head * heads_, .head = head, .row = row};
   }
 
-  const View& view_;
+  const AttentionView& view_;
   bool has_segments_;
   int64_t heads_, batch_;
 };
@@ -112,7 +111,7 @@ class LibraryAttentionLaunches {
   LibraryAttentionLaunches(AttentionPlan plan, std::shared_ptr<const LibraryAttention> attention,
                            const ProblemOfView& of_view, bool is_gradient)
       : plan_(std::move(plan)), attention_(std::move(attention)), is_gradient_(is_gradient) {
-    const View& view = plan_.view();
+    const AttentionView& view = plan_.view();
     if (of_view.has_segments()) {
       segment_stride_ = of_view.segment_stride();
       batch_ = of_view.batch();
@@ -129,14 +128,14 @@ class LibraryAttentionLaunches {
   }
 
   void operator()(const Launcher& launch, const KernelCall& call) const {
-    const View view = plan_.view(call);
-    auto* own = static_cast<std::byte*>(const_cast<void*>(view.data[View::kLogSum]));
+    const AttentionView view = plan_.view(call);
+    auto* own = static_cast<std::byte*>(const_cast<void*>(view.data[AttentionView::kLogSum]));
     std::byte* dense = reorder_ ? call.scratch : own;
     if (reorder_ && is_gradient_) reorder_(launch, own, dense);
     auto* bias = reinterpret_cast<BFloat16*>(call.scratch + dense_bytes_);
     if (bias_bytes_ > 0) {
-      write_segment_bias(launch, static_cast<const int32_t*>(view.data[View::kQuerySegment]), segment_stride_,
-                         batch_, view.rows, bias);
+      write_segment_bias(launch, static_cast<const int32_t*>(view.data[AttentionView::kQuerySegment]),
+                         segment_stride_, batch_, view.rows, bias);
     }
     LibraryAttentionOperands operands = operands_of(view, call, reinterpret_cast<float*>(dense));
     operands.bias = bias;
@@ -153,17 +152,18 @@ class LibraryAttentionLaunches {
     return make_transposition(axes, sizeof(float));
   }
 
-  LibraryAttentionOperands operands_of(const View& view, const KernelCall& call, float* log_sums) const {
-    LibraryAttentionOperands operands{.q = view.data[View::kQ],
-                                      .k = view.data[View::kK],
-                                      .v = view.data[View::kV],
-                                      .result = const_cast<void*>(view.data[View::kResult]),
+  LibraryAttentionOperands operands_of(const AttentionView& view, const KernelCall& call,
+                                       float* log_sums) const {
+    LibraryAttentionOperands operands{.q = view.data[AttentionView::kQ],
+                                      .k = view.data[AttentionView::kK],
+                                      .v = view.data[AttentionView::kV],
+                                      .result = const_cast<void*>(view.data[AttentionView::kResult]),
                                       .log_sums = log_sums};
     if (is_gradient_) {
       operands.d_result = call.inputs.back().data;
-      operands.d_q = call.outputs[View::kQ].data;
-      operands.d_k = call.outputs[View::kK].data;
-      operands.d_v = call.outputs[View::kV].data;
+      operands.d_q = call.outputs[AttentionView::kQ].data;
+      operands.d_k = call.outputs[AttentionView::kK].data;
+      operands.d_v = call.outputs[AttentionView::kV].data;
     }
     return operands;
   }
@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> make_library_attention(const KernelContext& context, Dev
     return nullptr;
   };
   AttentionPlan plan(context, device);
-  const View& view = plan.view();
+  const AttentionView& view = plan.view();
   const bool has_segments =
       view.by_segment && !static_cast<const AttentionOperation&>(context.operation).options.one_text;
   if (const std::string reason = obstacle(context, view, has_segments); !reason.empty())
