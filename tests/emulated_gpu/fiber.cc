@@ -18,8 +18,8 @@ constexpr size_t kGuardBytes = 4096;  ///< size of the page below the stack, at 
 /// the same few sets of the cache.
 size_t bytes_left_free() {
   static std::atomic<size_t> stacks;
-  constexpr size_t kLines = 2 * 64, kStacks = 32;
-  return stacks++ % kStacks * kLines;
+  constexpr size_t kTwoLines = 128, kStacks = 32;
+  return stacks++ % kStacks * kTwoLines;
 }
 
 }  // namespace

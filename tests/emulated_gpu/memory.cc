@@ -32,6 +32,13 @@ int protection_key() {
   return key;
 }
 
+/// Sets the rights of the calling thread to all device memory. False if there are no protection keys.
+bool set_rights(unsigned rights) {
+  if (protection_key() < 0) return false;
+  pkey_set(protection_key(), rights);
+  return true;
+}
+
 }  // namespace
 
 std::recursive_mutex& emulator_mutex() {
@@ -72,11 +79,7 @@ Memory::~Memory() {
 }
 
 void Memory::open() const {
-  if (is_open_) return;
-  if (kind_ == Kind::kDevice && protection_key() >= 0) {
-    pkey_set(protection_key(), 0);
-    return;
-  }
+  if (is_open_ || (kind_ == Kind::kDevice && set_rights(0))) return;
   MTF_CHECK(mprotect(pages_, pages_bytes_, PROT_READ | PROT_WRITE) == 0, "mprotect");
   is_open_ = true;
 }
@@ -97,8 +100,7 @@ const Memory* Memory::find(const std::byte* begin, int64_t bytes) {
 MemoryAccess::MemoryAccess() { ++accesses; }
 
 MemoryAccess::~MemoryAccess() {
-  if (--accesses > 0) return;
-  if (protection_key() >= 0) pkey_set(protection_key(), PKEY_DISABLE_ACCESS);
+  if (--accesses > 0 || set_rights(PKEY_DISABLE_ACCESS)) return;
   for (const auto& [begin, memory] : all_memory()) memory->close();
 }
 
@@ -109,6 +111,7 @@ void MemoryAccess::open(const std::byte* address) {
 }
 
 void MemoryAccess::open_all() {
+  if (set_rights(0)) return;
   for (const auto& [begin, memory] : all_memory()) memory->open();
 }
 

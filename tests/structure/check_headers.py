@@ -56,8 +56,10 @@ def missing_includes(text):
     """The headers of libraries whose names are used but that are not included."""
     included = {name[1:-1] for name in LIBRARY_INCLUDE.findall(text)}
     code = COMMENT.sub("", text)
-    result = {declared[0] for name in NAMES.findall(code) if not included.intersection(declared := DECLARED[name])}
-    result |= {declared[0] for name in OTHER_NAMES.findall(code) if not included.intersection(declared := OTHERS[name])}
+    result = set()
+    for names, headers_of in ((NAMES, DECLARED), (OTHER_NAMES, OTHERS)):
+        used = [headers_of[name] for name in names.findall(code)]
+        result |= {declared[0] for declared in used if not included.intersection(declared)}
     if ANY_INT.search(code) and not included.intersection(("cstdint", "stdint.h")):
         result.add("cstdint")
     return sorted(result)
