@@ -243,6 +243,7 @@ TEST(CrossEntropy, OnASliceOfTheVocabulary) {
         comparison.tolerance = 1e-5;
         comparison.inputs[0].take({{"a", 6}, {"n", 16}}, {0, 32});
         comparison.inputs[1].values = {31, 32, 40, 47, 48, 0};
+        comparison.inputs[2].values = {5, 4, 4.5, 6, 5, 4};  // the largest logit, or z: not below any logit
         if (output == gradient) comparison.outputs[0].take({{"a", 6}, {"n", 16}}, {0, 32});
         comparison.expect_same();
       }

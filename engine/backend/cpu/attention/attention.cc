@@ -246,7 +246,9 @@ class AttentionKernel final : public Kernel {
         set_bias(terms_of(call, buffers, ids, i), table);
     }
     if (!in_place_) std::fill(buffers.packed, buffers.packed + plan_.memory / sizes_.panel + 1, false);
+    EntryAhead next = entry_ahead(call, index + 1, ceil_divide(end - begin, tile_rows_));
     for (int64_t row = begin; row < end; row += tile_rows_) {
+      next.fetch();
       const int64_t rows = std::min(tile_rows_, end - row);
       bool see_the_same = true;
       std::pair<int64_t, int64_t> seen;
@@ -266,6 +268,19 @@ class AttentionKernel final : public Kernel {
         run_tile(tile, ids);
       }
     }
+  }
+
+  /// Without operands where nothing is fetched ahead.
+  EntryAhead entry_ahead(const KernelCall& call, int64_t index, int64_t steps) const {
+    if (in_place_ || parts_ > 1 || plan_.copies() > 1 || index >= plan_.entries ||
+        !plan_.fetches_ahead(4, sizeof(T)))
+      return {plan_, {}, steps};
+    EntryAhead next(plan_, plan_.entry(index), steps);
+    next.add_memory(Operand::kK, plan_.input<T>(call, Operand::kK));
+    next.add_memory(Operand::kV, plan_.input<T>(call, Operand::kV));
+    next.add_queries(Operand::kQ, plan_.input<T>(call, Operand::kQ), plan_.key);
+    next.add_queries(AttentionPlan::kResult, call.output<T>(0), plan_.value);
+    return next;
   }
 
   /// Returns the end of the entries that the copies share, if there are several.

@@ -13,6 +13,7 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/scratch_parts.h"
 #include "engine/base/dispatch.h"
+#include "engine/base/integer_division.h"
 #include "engine/ops/attention.h"
 
 namespace mtf {
@@ -147,25 +148,44 @@ class AttentionGradientKernel final : public Kernel {
       *d_values = call.output<T>(Operand::kV) + entry[Operand::kV];
     const Gradients gradients{memory_rows(d_keys, plan_.key_stride, plan_.key, buffers.d_keys),
                               memory_rows(d_values, plan_.value_stride, plan_.value, buffers.d_values)};
+    EntryAhead next = entry_ahead(call, index + 1);
     AttentionRow rows_of_block[kMostRows];
     for (int64_t row = 0; row < plan_.rows(); row += block_rows_) {
       const std::span<AttentionRow> rows(rows_of_block,
                                          static_cast<size_t>(std::min(block_rows_, plan_.rows() - row)));
       ids.find(entry, row, rows, buffers.counts, buffers.addends);
       const Block block = load(call, buffers, entry, rows);
-      make_weights(terms, buffers, block);
-      multiply_by_keys(buffers, block);
+      make_weights(terms, buffers, block, next);
+      multiply_by_keys(buffers, block, next);
       if (block.d_queries.data == buffers.row) {
         save_rows(plan_, entry, rows, Operand::kQ, buffers.row, static_cast<const C*>(nullptr), plan_.key,
                   call.output<T>(Operand::kQ));
       }
-      add_to_memory(buffers, block, gradients);
+      add_to_memory(buffers, block, gradients, next);
     }
     clear_untouched(buffers, gradients);
     if (!in_place(plan_.key)) store_rows(buffers.d_keys, plan_.memory, plan_.key, d_keys, plan_.key_stride);
     if (!in_place(plan_.value))
       store_rows(buffers.d_values, plan_.memory, plan_.value, d_values, plan_.value_stride);
     if (has_bias_) sum_buckets(terms, buffers.d_bias, call.output<C>(3));
+  }
+
+  /// Without operands where nothing is fetched ahead.
+  EntryAhead entry_ahead(const KernelCall& call, int64_t index) const {
+    // Each tile of rows and, for each block, of the memory.
+    const int64_t steps = 2 * ceil_divide(plan_.rows(), tile_rows_) +
+                          ceil_divide(plan_.rows(), block_rows_) * ceil_divide(plan_.memory, tile_memory_);
+    if (index >= plan_.entries || !plan_.fetches_ahead(8, sizeof(T))) return {plan_, {}, steps};
+    EntryAhead next(plan_, plan_.entry(index), steps);
+    next.add_memory(Operand::kK, plan_.input<T>(call, Operand::kK));
+    next.add_memory(Operand::kV, plan_.input<T>(call, Operand::kV));
+    next.add_memory(Operand::kK, call.output<T>(Operand::kK));
+    next.add_memory(Operand::kV, call.output<T>(Operand::kV));
+    next.add_queries(Operand::kQ, plan_.input<T>(call, Operand::kQ), plan_.key);
+    next.add_queries(Operand::kQ, call.output<T>(Operand::kQ), plan_.key);
+    next.add_queries(AttentionPlan::kResult, call.input<T>(further_), plan_.value);
+    next.add_queries(AttentionPlan::kResult, call.input<T>(further_ + 2), plan_.value);
+    return next;
   }
 
   void pack(const KernelCall& call, const Buffers& buffers, const AttentionPlan::Entry& entry) const {
@@ -228,10 +248,12 @@ class AttentionGradientKernel final : public Kernel {
 
   /// Computes weights and gradients of the logits. Entries of [block.first, block.last) that a row does not
   /// see become 0.
-  void make_weights(const AttentionTerms<C>& terms, const Buffers& buffers, const Block& block) const {
+  void make_weights(const AttentionTerms<C>& terms, const Buffers& buffers, const Block& block,
+                    EntryAhead& next) const {
     const int64_t stride = logits_stride();
     for_each_tile(block.rows, [&](int64_t row, std::span<const AttentionRow> tile, int64_t begin,
                                   int64_t end) {
+      next.fetch();
       const auto count = static_cast<int64_t>(tile.size());
       C *weights = buffers.weights + row * stride, *d_logits = buffers.d_logits + row * stride;
       const auto multiply = [&](const BlockRows<C>& a, const C* panels, int64_t depth, C* to) {
@@ -251,10 +273,11 @@ class AttentionGradientKernel final : public Kernel {
     });
   }
 
-  void multiply_by_keys(const Buffers& buffers, const Block& block) const {
+  void multiply_by_keys(const Buffers& buffers, const Block& block, EntryAhead& next) const {
     const int64_t stride = logits_stride(), key = padded(plan_.key);
     for_each_tile(block.rows,
                   [&](int64_t row, std::span<const AttentionRow> tile, int64_t begin, int64_t end) {
+                    next.fetch();
                     multiply_block(BlockProduct<C>{.rows = static_cast<int64_t>(tile.size()),
                                                    .columns = key,
                                                    .depth = end - begin,
@@ -269,7 +292,8 @@ class AttentionGradientKernel final : public Kernel {
   }
 
   /// Adds to d k and d v of the entries that the block sees, tile by tile, from the rows that see each tile.
-  void add_to_memory(const Buffers& buffers, const Block& block, const Gradients& gradients) const {
+  void add_to_memory(const Buffers& buffers, const Block& block, const Gradients& gradients,
+                     EntryAhead& next) const {
     const int64_t stride = logits_stride();
     for (int64_t m = block.first / tile_memory_ * tile_memory_; m < block.last; m += tile_memory_) {
       const int64_t end = std::min(block.last, m + tile_memory_);
@@ -280,6 +304,7 @@ class AttentionGradientKernel final : public Kernel {
       const int64_t row = std::find_if(rows.begin(), rows.end(), sees) - rows.begin();
       const int64_t depth = rows.rend() - std::find_if(rows.rbegin(), rows.rend(), sees) - row;
       if (depth <= 0) continue;
+      next.fetch();
       bool& touched = buffers.touched[m / tile_memory_];
       const int64_t count = std::min(tile_memory_, plan_.memory - m);
       const auto multiply = [&](const C* a, const BlockRows<C>& from, int64_t columns,

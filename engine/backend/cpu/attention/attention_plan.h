@@ -4,6 +4,7 @@
 // heads in multi-query attention). Entries whose memories have a shared prefix are the *copies* of one entry.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -12,9 +13,11 @@
 
 #include "engine/backend/cpu/attention/attention_blocks.h"
 #include "engine/backend/cpu/attention/attention_masks.h"
+#include "engine/backend/cpu/contractions/prefetched_rows.h"
 #include "engine/backend/element.h"
 #include "engine/backend/kernel.h"
 #include "engine/backend/strided.h"
+#include "engine/base/integer_division.h"
 #include "engine/ops/attention.h"
 
 namespace mtf {
@@ -75,6 +78,13 @@ class AttentionPlan {
   int64_t first_query(const KernelCall& call) const {
     return length_axis_ < 0 ? 0 : call.inputs[0].begin[length_axis_];
   }
+  /// True if the operands of an entry are fetched while the one before is computed. If they are larger than L2, they would push
+  /// each other out of it. `operands`: the number of those with rows of keys, values, queries or results.
+  bool fetches_ahead(int64_t operands, int64_t element_bytes) const {
+    constexpr int64_t kMostBytes = 512 << 10;
+    return heads == 1 &&
+           operands * std::max(memory, queries) * std::max(key, value) * element_bytes <= kMostBytes;
+  }
   /// The FLOPs of `rows` rows with so many contractions over `key` and over `value`.
   int64_t flops(int64_t rows, int over_key, int over_value) const {
     return 2 * rows * memory * (over_key * key + over_value * value);
@@ -109,6 +119,46 @@ class AttentionIds {
   bool any_ids_ = false;
   QueryMasks common_;       ///< the part that is the same for all rows
   SegmentEntries segment_;  ///< the segment of the row that was found last
+};
+
+/// The operands of an entry, fetched into L2 step by step while the one before is computed. Rows of small heads are single cache
+/// lines far apart, which processors do not fetch ahead themselves.
+class EntryAhead {
+ public:
+  /// `steps`: how often fetch() is called.
+  EntryAhead(const AttentionPlan& plan, const AttentionPlan::Entry& entry, int64_t steps)
+      : plan_(plan), entry_(entry), steps_(std::max<int64_t>(1, steps)) {}
+
+  /// Adds the rows of keys or values, of an operand that has their layout.
+  template <class T>
+  void add_memory(AttentionOperation::Operand operand, const T* data) {
+    const bool is_key = operand == AttentionOperation::kK;
+    add(data + entry_[operand], plan_.memory, is_key ? plan_.key_stride : plan_.value_stride,
+        is_key ? plan_.key : plan_.value);
+  }
+  /// Adds the rows of the queries, or of results, of an operand with that layout.
+  template <class T>
+  void add_queries(int operand, const T* data, int64_t columns) {
+    add(data + entry_[operand], plan_.queries, plan_.length_stride(operand), columns);
+  }
+  /// Fetches a part of each operand.
+  void fetch() {
+    for (PrefetchedRows& rows : std::span(operands_).first(count_))
+      rows.fetch(ceil_divide(rows.rows(), steps_));
+    steps_ = std::max<int64_t>(1, steps_ - 1);
+  }
+
+ private:
+  template <class T>
+  void add(const T* data, int64_t rows, int64_t stride, int64_t columns) {
+    operands_[count_++] = PrefetchedRows(data, rows, stride, columns);
+  }
+
+  const AttentionPlan& plan_;
+  const AttentionPlan::Entry entry_;
+  int64_t steps_;
+  std::array<PrefetchedRows, 8> operands_;
+  size_t count_ = 0;
 };
 
 /// The smallest interval of the memory that contains all that these rows see, its begin rounded down to a

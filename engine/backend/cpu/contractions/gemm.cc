@@ -6,6 +6,7 @@
 #include "engine/backend/cpu/contractions/denormals_are_zero.h"
 #include "engine/backend/cpu/contractions/gemm_blocks.h"
 #include "engine/backend/cpu/contractions/kernels_of_element.h"
+#include "engine/backend/cpu/contractions/prefetched_rows.h"
 #include "engine/backend/cpu/contractions/thin_product.h"
 #include "engine/base/check.h"
 #include "engine/base/integer_division.h"
@@ -74,18 +75,6 @@ class BlockedProduct {
     int64_t row, end_row, column, end_column, k, end_k;
   };
 
-  /// Cache lines of the next panels of A or strip of B, which are prefetched into L2 while the current one is multiplied.
-  struct Lines {
-    const T* data = nullptr;
-    int64_t count = 0, stride = 0, length = 0;
-
-    void fetch(int64_t n) {
-      for (n = std::min(n, count), count -= n; n > 0; --n, data += stride) {
-        for (int64_t i = 0; i < length; i += kLine) __builtin_prefetch(data + i, 0, 2);
-      }
-    }
-  };
-
   bool reads_by_rows() const { return pairs_ && pairs_->reads_by_rows(); }
 
   int64_t strips() const { return ceil_divide(product_.columns, strip_); }
@@ -115,22 +104,23 @@ class BlockedProduct {
     for (int64_t first = 0; first < panels.count; first += panels_at_once_) {
       for (int64_t k = range.k; k < range.end_k; k += blocks_.depth) {
         const bool last = k + blocks_.depth >= range.end_k;
-        const Lines next = lines_of_a(range, panels, last ? first + panels_at_once_ : first,
-                                      last ? range.k : k + blocks_.depth);
+        const PrefetchedRows next = lines_of_a(range, panels, last ? first + panels_at_once_ : first,
+                                               last ? range.k : k + blocks_.depth);
         multiply_panels(range, panels, first, k, next);
       }
     }
   }
 
-  /// Multiplies the panels from `first` on that are packed at once, at a block of the depth, with all columns. Lines `next`
-  /// are prefetched meanwhile.
-  void multiply_panels(const Range& range, const Panels& panels, int64_t first, int64_t k, Lines next) const {
+  /// Multiplies the panels from `first` on that are packed at once, at a block of the depth, with all columns. Rows `next`
+  /// are fetched meanwhile.
+  void multiply_panels(const Range& range, const Panels& panels, int64_t first, int64_t k,
+                       PrefetchedRows next) const {
     Tile tile;
     tile.c_row_stride = product_.c_row_stride;
     set_depth(tile, k);
     const Panels some = panels.some(first, panels_at_once_);
     const int64_t columns = range.end_column - range.column;
-    const int64_t lines = ceil_divide(next.count * strip_, columns * some.count);
+    const int64_t lines = ceil_divide(next.rows() * strip_, columns * some.count);
     float* packed_b = packed_b_ + packed_depth(k - range.k) * round_up(columns, kernels_.vector_width);
     float* packed_a = packed_a_;
     if (first == 0) pack_columns(range.column, range.end_column, k, packed_b);
@@ -157,7 +147,7 @@ class BlockedProduct {
       for (int64_t k = range.k; k < range.end_k; k += blocks_.depth) {
         set_depth(tile, k);
         pack_columns(first, end, k, packed_b_);
-        Lines next = next_lines_of_b(range, first, k);
+        PrefetchedRows next = next_lines_of_b(range, first, k);
         int64_t tiles = panels.count * ceil_divide(end - first, strip_);
         float* packed_b = packed_b_;
         for (int64_t column = first; column < end; column += strip_) {
@@ -167,7 +157,7 @@ class BlockedProduct {
             const bool packs = column == range.column && panel % panels_at_once_ == 0;
             set_a(tile, row, packs ? panels.some(panel, panels_at_once_) : Panels{}, k, packed);
             set_b(tile, range, column, k, packed_b, panel == 0, panels.count);
-            next.fetch(ceil_divide(next.count, tiles--));
+            next.fetch(ceil_divide(next.rows(), tiles--));
             multiply_tile(tile, row, rows, column);
             packed += rows * tile.depth;
           }
@@ -205,7 +195,7 @@ class BlockedProduct {
   }
 
   /// Those of the panels from `first` on that are packed at once, at depth k.
-  Lines lines_of_a(const Range& range, const Panels& panels, int64_t first, int64_t k) const {
+  PrefetchedRows lines_of_a(const Range& range, const Panels& panels, int64_t first, int64_t k) const {
     if (!is_plain_ || few_strips_ || product_.a_rows || first >= panels.count) return {};
     const int64_t row = range.row + panels.begin(first);
     const T* data = product_.a + row * product_.a_row_stride + k * inner_.a_stride;
@@ -215,7 +205,7 @@ class BlockedProduct {
   }
 
   /// Those of the columns of B that are read after the ones from `column` on at k. Strips need none: they are read in order.
-  Lines next_lines_of_b(const Range& range, int64_t column, int64_t k) const {
+  PrefetchedRows next_lines_of_b(const Range& range, int64_t column, int64_t k) const {
     k += blocks_.depth;
     if (k >= range.end_k) {
       k = range.k;

@@ -1,6 +1,6 @@
 // Softmax cross-entropy, one row of logits at a time. The forward pass reads the row for its maximum and
-// then, from cache, for the exponentials; the gradient recomputes the probabilities from log_z. Ids are
-// compared with the begin of the slice, so a split vocabulary needs no one-hot tensors.
+// then, from cache, for the exponentials; the gradient recomputes the probabilities from log_z, which no logit
+// exceeds. Ids are compared with the begin of the slice, so a split vocabulary needs no one-hot tensors.
 #include "engine/ops/cross_entropy.h"
 
 #include <cmath>
@@ -27,7 +27,7 @@ struct RowSums {
 template <class A>
 MTF_INLINE RowSums<A> sums_with_id(const A* x, int64_t n, A top, int64_t position, const Smoothing& smooth) {
   A exponentials = 0, total = 0;
-  for (int64_t i = 0; i < n; ++i) exponentials += CpuMath::exp(x[i] - top);
+  for (int64_t i = 0; i < n; ++i) exponentials += CpuMath::exp_of_nonpositive(x[i] - top);
   if (smooth.off != 0) {
     for (int64_t i = 0; i < n; ++i) total += x[i] - top;
   }
@@ -44,7 +44,7 @@ template <class A>
 MTF_INLINE RowSums<A> sums_with_values(const A* x, const A* t, int64_t n, A top) {
   A exponentials = 0, logits = 0, targets = 0;
   for (int64_t i = 0; i < n; ++i) {
-    exponentials += CpuMath::exp(x[i] - top);
+    exponentials += CpuMath::exp_of_nonpositive(x[i] - top);
     logits += t[i] * (x[i] - top);
     targets += t[i];
   }
@@ -117,13 +117,15 @@ MTF_INLINE void gradient_rows(const Rows& rows, const T* logits, const Targets<T
     if (targets.ids != nullptr) {
       const A shift = off * d_loss;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < rows.length; ++i) dx[i] = CpuMath::exp(x[i] - log_z) * scale - shift;
+      for (int64_t i = 0; i < rows.length; ++i)
+        dx[i] = CpuMath::exp_of_nonpositive(x[i] - log_z) * scale - shift;
       const int64_t position = targets.ids[r] - targets.begin;
       if (position >= 0 && position < rows.length) dx[position] -= on * d_loss;
     } else {
       const A* t = load_row(rows, targets.values, r, buffer + buffer_size(rows));
 #pragma GCC ivdep
-      for (int64_t i = 0; i < rows.length; ++i) dx[i] = CpuMath::exp(x[i] - log_z) * scale - t[i] * d_loss;
+      for (int64_t i = 0; i < rows.length; ++i)
+        dx[i] = CpuMath::exp_of_nonpositive(x[i] - log_z) * scale - t[i] * d_loss;
     }
     store_row(rows, dx, d_logits, r);
   }

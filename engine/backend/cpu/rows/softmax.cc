@@ -27,16 +27,16 @@ MTF_INLINE Exponentials<A> exponentials(const A* x, A* y, int64_t n, double extr
   const A extra = static_cast<A>(extra_logit);
   A top = std::max(maximum_of(x, n), extra);
   if (top == -std::numeric_limits<A>::infinity()) top = 0;
-  A sum = CpuMath::exp(extra - top);
+  A sum = CpuMath::exp_of_nonpositive(extra - top);
   if (y != nullptr) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      const A e = CpuMath::exp(x[i] - top);
+      const A e = CpuMath::exp_of_nonpositive(x[i] - top);
       y[i] = e;
       sum += e;
     }
   } else {
-    for (int64_t i = 0; i < n; ++i) sum += CpuMath::exp(x[i] - top);
+    for (int64_t i = 0; i < n; ++i) sum += CpuMath::exp_of_nonpositive(x[i] - top);
   }
   return {top, sum};
 }
