@@ -38,7 +38,7 @@ def lines(name): return open(name).read().splitlines()
 texts = lines("same.txt")
 scores = [float(x) for x in lines("same.scores")]
 wide = json.loads(lines("same.evaluation")[0])
-for type, most in ("bfloat16", 0.02), ("int8", 0.05):
+for type, most, most_of_one in ("bfloat16", 0.02, 0.1), ("int8", 0.04, 0.4):
     equal = sum(a == b for a, b in zip(lines(type + ".txt"), texts, strict=True))
     errors = [abs(float(a) - b) / max(1, abs(b)) for a, b in zip(lines(type + ".scores"), scores, strict=True)]
     mean, worst = sum(errors) / len(errors), max(errors)
@@ -46,7 +46,7 @@ for type, most in ("bfloat16", 0.02), ("int8", 0.05):
     loss = abs(narrow["loss"] / wide["loss"] - 1)
     print(f"{type}: {equal} of {len(texts)} texts, scores to {mean:.2g}, at worst {worst:.2g}, loss to {loss:.2g}")
     assert equal >= 0.8 * len(texts), (type, equal)
-    assert 0 < mean < most and worst < 8 * most and 0 < loss < most, (type, mean, worst, loss)
+    assert 0 < mean < most and worst < most_of_one and 0 < loss < most, (type, mean, worst, loss)
     assert abs(narrow["bleu"] - wide["bleu"]) < 10, (narrow["bleu"], wide["bleu"])
 END
 
