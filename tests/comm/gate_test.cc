@@ -209,7 +209,9 @@ TEST(Access, NothingListensBesideTheAddressThatWasGiven) {
     const Listening listening = listen_for_members({"127.0.0.2", 0}, access, "the store");
     ASSERT_EQ(listening.sockets.size(), 1u);
     const int port = port_of(listening.sockets.front());
-    EXPECT_TRUE(connect_to("127.0.0.2", port, in(seconds(5))).socket.open());
+    const Opened opened = connect_to("127.0.0.2", port, in(seconds(5)));
+    EXPECT_TRUE(opened.socket.open());
+    EXPECT_EQ(opened.host, "127.0.0.2");
     EXPECT_EQ(connect_to("127.0.0.1", port, in(seconds(5))).error, "Connection refused");
     EXPECT_EQ(connect_to("::1", port, in(seconds(5))).socket.open(), false);
   }

@@ -173,7 +173,7 @@ FramedSocket connect_framed(const FramedConnection& connection, milliseconds con
     Opened opened = connect_to(parsed->host, parsed->port, end);
     std::string reason = opened.error;
     if (opened.socket.open()) {
-      connection.access.require(peer_host(opened.socket), *parsed);
+      connection.access.require(opened.host, *parsed);
       const Authentication result = authenticate(opened.socket, connection.access.secret, connection.purpose,
                                                  static_cast<uint32_t>(connection.rank), end);
       if (result.outcome == Outcome::kDone) return {std::move(opened.socket), timeout};

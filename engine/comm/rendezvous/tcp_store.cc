@@ -47,7 +47,8 @@ class TcpStore::Connection {
     if (!opened.socket.open())
       throw ConnectionLost{.reason = opened.error, .is_unknown_host = opened.is_unknown_host};
     socket_ = std::move(opened.socket);
-    options.access.require(peer_host(socket_), {options.host, options.port});
+    server_address_ = std::move(opened.host);
+    options.access.require(server_address_, {options.host, options.port});
     try {
       options.authenticates ? prove(options, deadline) : greet(deadline);
     } catch (ConnectionLost& lost) {
@@ -57,6 +58,7 @@ class TcpStore::Connection {
   }
 
   const Socket& socket() const { return socket_; }
+  const std::string& server_address() const { return server_address_; }
 
   void set(const std::string& key, const std::string& value) {
     start(StoreRequest::kSet).text(key).text(value);
@@ -149,6 +151,7 @@ class TcpStore::Connection {
   void wait_for(const Wait& wait, StoreClock::time_point deadline) const;
 
   Socket socket_;
+  std::string server_address_;
   const std::atomic<int64_t>& reply_timeout_;
   std::string request_;
 };
@@ -242,7 +245,7 @@ TcpStore::TcpStore(TcpStoreOptions options)
   options_.access.require({options_.host, options_.port});
   std::unique_ptr<Connection> connection = first_connection();
   local_address_ = mtf::local_address(connection->socket());
-  server_address_ = peer_host(connection->socket());
+  server_address_ = connection->server_address();
   give_back(std::move(connection));
 }
 

@@ -3,7 +3,7 @@
 //
 //   const Access access = find_access(cluster_options, environment_of_process());
 //   Listening listening = listen_for_members({"10.0.0.1", 29500}, access, "the store");
-//   access.require(peer_host(socket), {"10.0.0.1", 29500});
+//   access.require(opened.host, {"10.0.0.1", 29500});   // opened: a connection to it
 #pragma once
 
 #include <string>

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -104,14 +103,19 @@ struct NumericAddress {
   std::string host, port;
 };
 
-NumericAddress in_numbers(const sockaddr_storage& address, socklen_t size) {
+NumericAddress in_numbers(const sockaddr* address, socklen_t size) {
   char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
-  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
+  ::getnameinfo(address, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
   const std::string name = host;
   const std::string mapped = "::ffff:";  // prefix of an IPv4 address in an IPv6 socket
   return {name.starts_with(mapped) ? name.substr(mapped.size()) : name, port};
 }
+
+NumericAddress in_numbers(const sockaddr_storage& address, socklen_t size) {
+  return in_numbers(reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+NumericAddress in_numbers(const addrinfo& address) { return in_numbers(address.ai_addr, address.ai_addrlen); }
 
 /// Returns the address of the other end, or nothing if the connection is lost.
 std::optional<NumericAddress> other_end(const Socket& socket) {
@@ -119,6 +123,10 @@ std::optional<NumericAddress> other_end(const Socket& socket) {
   socklen_t size = sizeof address;
   if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
   return in_numbers(address, size);
+}
+
+Opened opened(Socket socket, const NumericAddress& other_end) {
+  return {std::move(socket), {}, false, other_end.host, other_end.host + ":" + other_end.port};
 }
 
 }  // namespace
@@ -139,9 +147,7 @@ Resolved addresses_of(const std::string& host) {
   if (!found) found = resolve(host, 0, 0, error);
   if (!found) resolved.error = ::gai_strerror(error);
   for (const addrinfo* address = found.get(); address; address = address->ai_next) {
-    sockaddr_storage storage{};
-    std::memcpy(&storage, address->ai_addr, address->ai_addrlen);
-    std::string numbers = in_numbers(storage, address->ai_addrlen).host;
+    std::string numbers = in_numbers(*address).host;
     if (std::ranges::find(resolved.numbers, numbers) == resolved.numbers.end())
       resolved.numbers.push_back(std::move(numbers));
   }
@@ -183,8 +189,7 @@ Opened accept_at(const Socket& listener) {
     return {{}, none ? "" : system_message(errno), false};
   }
   set_socket_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  const NumericAddress from = in_numbers(peer, size);
-  return {std::move(socket), {}, false, from.host, from.host + ":" + from.port};
+  return opened(std::move(socket), in_numbers(peer, size));
 }
 
 Opened connect_to(const std::string& host, int port, std::chrono::steady_clock::time_point deadline) {
@@ -193,9 +198,13 @@ Opened connect_to(const std::string& host, int port, std::chrono::steady_clock::
   if (!addresses) return {{}, ::gai_strerror(unknown), true};
   std::string error;
   for (const addrinfo* address = addresses.get(); address; address = address->ai_next) {
-    Opened opened = connect_to_address(*address, deadline);
-    if (opened.socket.open() && !is_connected_to_itself(opened.socket)) return opened;
-    error = opened.socket.open() ? system_message(ECONNREFUSED) : opened.error;
+    Opened result = connect_to_address(*address, deadline);
+    if (result.socket.open() && !is_connected_to_itself(result.socket)) {
+      // The socket of a connection that is closed already does not know its other end.
+      const NumericAddress there = other_end(result.socket).value_or(in_numbers(*address));
+      return opened(std::move(result.socket), there);
+    }
+    error = result.socket.open() ? system_message(ECONNREFUSED) : result.error;
   }
   return {{}, error, false};
 }
@@ -221,11 +230,6 @@ std::string local_address(const Socket& socket) {
   socklen_t size = sizeof address;
   const bool known = ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0;
   return known ? in_numbers(address, size).host : "";
-}
-
-std::string peer_host(const Socket& socket) {
-  const std::optional<NumericAddress> peer = other_end(socket);
-  return peer ? peer->host : "";
 }
 
 std::string peer_address(const Socket& socket) {

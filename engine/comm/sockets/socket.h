@@ -35,8 +35,7 @@ struct Opened {
   Socket socket;
   std::string error;
   bool is_unknown_host = false;
-  std::string host = {},
-              address = {};  ///< by accept_at(): the IP address of the other end, the latter with its port
+  std::string host = {}, address = {};  ///< the IP address of the other end, the latter with its port
 };
 
 /// The IP addresses of a host.
@@ -71,8 +70,6 @@ inline constexpr uint64_t kSlowestRate = uint64_t{64} << 10;
 int port_of(const Socket& socket);
 /// Returns the IP address of this end of a connection.
 std::string local_address(const Socket& socket);
-/// Returns the IP address of the other end; empty if the connection is lost.
-std::string peer_host(const Socket& socket);
 /// Returns the IP address and port of the other end: "10.0.0.2:41712".
 std::string peer_address(const Socket& socket);
 
