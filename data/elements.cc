@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/base/dispatch.h"
+#include "engine/core/unit_interval.h"
 
 namespace mtf {
 namespace {
@@ -54,13 +54,11 @@ bool convert(const std::byte* from, int64_t stride, int64_t count, bool swapped,
   return fits;
 }
 
-/// to[i] = pixel / 255.
-MTF_INLINE void scale_bytes(const std::byte* from, int64_t stride, int64_t count, float* __restrict to) {
+void copy_bytes(const std::byte* from, int64_t stride, int64_t count, std::byte* output) {
   if (stride == 1) {
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<uint8_t>(from[i])) / 255.0f;
+    std::memcpy(output, from, static_cast<size_t>(count));
   } else {
-    for (int64_t i = 0; i < count; ++i)
-      to[i] = static_cast<float>(static_cast<uint8_t>(from[i * stride])) / 255.0f;
+    for (int64_t i = 0; i < count; ++i) output[i] = from[i * stride];
   }
 }
 
@@ -131,9 +129,13 @@ bool convert_elements(const StoredElements& elements, const std::byte* from, int
                       DType dtype, std::byte* output) {
   auto* const floats = reinterpret_cast<float*>(output);
   if (elements.scaled) {
-    MTF_CHECK(elements.type == StoredType::kUint8 && dtype == DType::kFloat32, "scaled {} as {}",
-              name_of(elements.type), name_of(dtype));
-    dispatched<scale_bytes>(from, stride, count, floats);
+    MTF_CHECK(elements.type == StoredType::kUint8 && (dtype == DType::kFloat32 || dtype == DType::kUInt8),
+              "scaled {} as {}", name_of(elements.type), name_of(dtype));
+    if (dtype == DType::kUInt8) {
+      copy_bytes(from, stride, count, output);
+    } else {
+      to_unit_interval(from, stride, count, floats);
+    }
     return true;
   }
   const bool swapped = elements.big_endian != (std::endian::native == std::endian::big);

@@ -39,8 +39,9 @@ struct StoredElements {
   bool scaled = false;  ///< uint8 as float32: 0..255 becomes 0..1
 };
 
-/// Writes `count` numbers, whose first bytes lie `stride` bytes apart, to `output` one after the other, as float32 or,
-/// whole numbers only, int32. Returns false when a number is not one of int32; the nearest one stands for it.
+/// Writes `count` numbers, whose first bytes lie `stride` bytes apart, to `output` one after the other, as float32;
+/// whole numbers also as int32, and scaled bytes as they are, as uint8. Returns false when a number is not one of int32; the
+/// nearest one stands for it.
 bool convert_elements(const StoredElements& elements, const std::byte* from, int64_t stride, int64_t count,
                       DType dtype, std::byte* output);
 

@@ -42,6 +42,7 @@ BatchStream::BatchStream(std::shared_ptr<const Source> source, int64_t batch_siz
   MTF_CHECK(local_begin_ >= 0 && local_rows_ >= 1 && local_begin_ + local_rows_ <= batch_size,
             "rows {}..{} of a batch of {}", local_begin_, local_begin_ + local_rows_, batch_size);
   for (const Feature& feature : source_->features()) {
+    in_bytes_.push_back(part.in_bytes && source_->has_bytes(boxes_.size()));
     const auto box = part.boxes.find(feature.name);
     boxes_.push_back(box == part.boxes.end() ? std::nullopt : box_of(feature, box->second));
   }
@@ -70,7 +71,7 @@ int64_t BatchStream::example(int64_t row) const {
 }
 
 int64_t BatchStream::buffer_bytes(size_t f) const {
-  const FeatureSlice slice{nullptr, boxes_[f] ? &*boxes_[f] : nullptr};
+  const FeatureSlice slice{nullptr, boxes_[f] ? &*boxes_[f] : nullptr, in_bytes_[f]};
   return local_rows_ * slice.bytes(source_->features()[f]);
 }
 
@@ -94,7 +95,7 @@ Batch BatchStream::make_batch() const {
   batch.boxes_.reserve(boxes_.size());  // the slices point into it
   for (size_t f = 0; f < boxes_.size(); ++f) {
     const Box* const box = boxes_[f] ? &batch.boxes_.emplace_back(*boxes_[f]) : nullptr;
-    batch.slices_.push_back({batch.buffers_[f], box});
+    batch.slices_.push_back({batch.buffers_[f], box, in_bytes_[f]});
   }
   batch.examples_.resize(local_rows_ + (batches_ ? 0 : 1));
   batch.epochs_.resize(batches_ ? 0 : local_rows_ + 1);
@@ -159,7 +160,9 @@ Prefetcher::~Prefetcher() {
 const Batch* Prefetcher::next() {
   std::unique_lock lock(mutex_);
   held_ = std::max(held_, taken_ + 1 - kept_);  // returns the oldest batch to the reader
+  lock.unlock();
   changed_.notify_all();
+  lock.lock();
   changed_.wait(lock, [this] { return filled_ > taken_ || finished_; });
   if (filled_ > taken_) return &slots_[taken_++ % slots_.size()];
   if (error_) std::rethrow_exception(error_);

@@ -49,6 +49,8 @@ struct BatchPart {
   std::optional<int64_t> count = {};  ///< nothing: all rows from there on
   /// By the name of the feature; of features that are not named, the whole value.
   std::map<std::string, Box, std::less<>> boxes = {};
+  /// Features that the source has in bytes are read so.
+  bool in_bytes = false;
 };
 
 /// The buffers of one batch. They are allocated once and reused for batch after batch.
@@ -61,6 +63,8 @@ class Batch {
 
   /// Returns the part of feature f of the source, [rows, shape of its box], row-major, aligned to 64 bytes.
   std::span<const std::byte> feature(int f) const { return {buffers_[f], sizes_[f]}; }
+  /// True if these are bytes of which 255 stands for 1.
+  bool in_bytes(int f) const { return slices_[f].in_bytes; }
   template <class T>
   std::span<const T> values(int f) const {
     return {reinterpret_cast<const T*>(buffers_[f]), sizes_[f] / sizeof(T)};
@@ -117,6 +121,7 @@ class BatchStream {
   int64_t local_begin_;
   int64_t local_rows_;
   std::vector<std::optional<Box>> boxes_;  ///< [features]: what is read of each; nothing: the whole value
+  std::vector<bool> in_bytes_;             ///< [features]
   int64_t examples_;
   uint64_t seed_ = 0;
   bool shuffle_ = false;

@@ -48,14 +48,16 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-/// Where one feature of the examples goes, and which part of it is read.
+/// Where one feature of the examples goes, which part of it is read, and in which form.
 struct FeatureSlice {
   std::byte* output;         ///< [rows, shape of the box], row-major
   const Box* box = nullptr;  ///< nullptr: the whole value
+  bool in_bytes = false;     ///< as uint8, of which 255 stands for 1: only if the source has it in bytes
 
+  DType dtype(const Feature& feature) const { return in_bytes ? DType::kUInt8 : feature.dtype; }
   /// The number of bytes of one example's part.
   int64_t bytes(const Feature& feature) const {
-    return box ? box->shape.size() * static_cast<int64_t>(size_of(feature.dtype)) : feature.bytes();
+    return (box ? box->shape : feature.shape).size() * static_cast<int64_t>(size_of(dtype(feature)));
   }
 };
 
@@ -76,6 +78,9 @@ class Source {
   virtual int64_t examples() const = 0;
 
   virtual const std::vector<Feature>& features() const = 0;
+
+  /// True if feature f, of float32, is made of bytes, 0..255 for 0..1, and read() can give these: a fourth of the memory.
+  virtual bool has_bytes(size_t /*f*/) const { return false; }
 
   /// Reads the examples `rows`, in this order; an index may occur several times. slices[f] says which part of
   /// feature f is read, and where it goes. It is safe to call from several threads. Sources that hold their

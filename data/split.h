@@ -43,6 +43,7 @@ class SourceSubset final : public Source {
 
   int64_t examples() const override { return static_cast<int64_t>(examples_.size()); }
   const std::vector<Feature>& features() const override { return source_->features(); }
+  bool has_bytes(size_t f) const override { return source_->has_bytes(f); }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   uint64_t example_hash(int64_t example) const override { return source_->example_hash(examples_[example]); }

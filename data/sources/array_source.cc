@@ -23,11 +23,13 @@ bool is_row_major(const Shape& shape, const ExampleArray& array) {
 }
 
 /// Converts a box of an array whose dimensions lie in any order; false when a number does not fit.
-bool read_strided(const Feature& feature, const Box* box, const ExampleArray& array, const std::byte* value,
-                  std::byte* output) {
+bool read_strided(const Feature& feature, const FeatureSlice& slice, const ExampleArray& array,
+                  const std::byte* value) {
   bool fits = true;
-  const auto width = static_cast<int64_t>(size_of(feature.dtype));
-  for_each_run(feature.shape, box, [&](int64_t first, int64_t count) {
+  const DType dtype = slice.dtype(feature);
+  std::byte* output = slice.output;
+  const auto width = static_cast<int64_t>(size_of(dtype));
+  for_each_run(feature.shape, slice.box, [&](int64_t first, int64_t count) {
     const int last = feature.shape.rank() - 1;
     const int64_t row = feature.shape[last].size;
     for (int64_t done = 0; done < count;) {
@@ -38,7 +40,7 @@ bool read_strided(const Feature& feature, const Box* box, const ExampleArray& ar
         from += rest % feature.shape[axis].size * array.strides[axis];
         rest /= feature.shape[axis].size;
       }
-      fits &= convert_elements(array.elements, from, array.strides[last], part, feature.dtype, output);
+      fits &= convert_elements(array.elements, from, array.strides[last], part, dtype, output);
       output += part * width;
       done += part;
     }
@@ -46,12 +48,14 @@ bool read_strided(const Feature& feature, const Box* box, const ExampleArray& ar
   return fits;
 }
 
-bool read_row_major(const Feature& feature, const Box* box, const ExampleArray& array, const std::byte* value,
-                    std::byte* output) {
+bool read_row_major(const Feature& feature, const FeatureSlice& slice, const ExampleArray& array,
+                    const std::byte* value) {
   bool fits = true;
-  const auto width = static_cast<int64_t>(size_of(feature.dtype)), stored = size_of(array.elements.type);
-  for_each_run(feature.shape, box, [&](int64_t first, int64_t count) {
-    fits &= convert_elements(array.elements, value + first * stored, stored, count, feature.dtype, output);
+  const DType dtype = slice.dtype(feature);
+  std::byte* output = slice.output;
+  const auto width = static_cast<int64_t>(size_of(dtype)), stored = size_of(array.elements.type);
+  for_each_run(feature.shape, slice.box, [&](int64_t first, int64_t count) {
+    fits &= convert_elements(array.elements, value + first * stored, stored, count, dtype, output);
     output += count * width;
   });
   return fits;
@@ -93,25 +97,28 @@ const ArraySource::Part& ArraySource::part_of(size_t feature, int64_t example) c
   return *(after - 1);
 }
 
-std::byte* ArraySource::read_example(size_t f, int64_t example, const Box* box, std::byte* output) const {
+bool ArraySource::has_bytes(size_t f) const {
+  return std::ranges::all_of(parts_[f], [](const Part& part) { return part.array.elements.scaled; });
+}
+
+std::byte* ArraySource::read_example(size_t f, int64_t example, const FeatureSlice& slice) const {
   const Part& part = part_of(f, example);
   const std::byte* const value = part.array.data + (example - part.begin) * part.array.stride;
   const auto read_box = is_row_major(features_[f].shape, part.array) ? read_row_major : read_strided;
-  if (!read_box(features_[f], box, part.array, value, output))
+  if (!read_box(features_[f], slice, part.array, value))
     throw Error(ErrorKind::kData,
                 fmt::format("{}: feature `{}` of example {} has a number that int32 does not have",
                             part.array.path, features_[f].name, example - part.begin),
                 "whole numbers of 32 bits, or floating-point numbers");
-  const FeatureSlice slice{output, box};
-  return output + slice.bytes(features_[f]);
+  return slice.output + slice.bytes(features_[f]);
 }
 
 void ArraySource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   for (size_t f = 0; f < features_.size(); ++f) {
-    std::byte* output = slices[f].output;
+    FeatureSlice slice = slices[f];
     for (const int64_t row : rows) {
       MTF_CHECK(row >= 0 && row < examples_, "row {} of {}", row, examples_);
-      output = read_example(f, row, slices[f].box, output);
+      slice.output = read_example(f, row, slice);
     }
   }
 }
@@ -139,7 +146,7 @@ void ArraySource::check_labels(int64_t classes) const {
   int32_t most = std::numeric_limits<int32_t>::min();
   for (int64_t example = 0; example < examples_; ++example) {
     const Part& part = part_of(f, example);
-    read_example(f, example, nullptr, reinterpret_cast<std::byte*>(values.data()));
+    read_example(f, example, {reinterpret_cast<std::byte*>(values.data())});
     for (const int32_t label : values) {
       most = std::max(most, label);
       if (!wrong && (label < 0 || label >= classes)) wrong = {&part, example - part.begin, label};

@@ -45,6 +45,7 @@ class ArraySource final : public Source {
 
   int64_t examples() const override { return examples_; }
   const std::vector<Feature>& features() const override { return features_; }
+  bool has_bytes(size_t f) const override;
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t bytes_in_memory() const override;
   /// Checks the feature `labels`.
@@ -58,8 +59,8 @@ class ArraySource final : public Source {
     ExampleArray array;
   };
   const Part& part_of(size_t feature, int64_t example) const;
-  /// Returns the end of the output.
-  std::byte* read_example(size_t feature, int64_t example, const Box* box, std::byte* output) const;
+  /// Reads into `slice.output` and returns the end of what it wrote.
+  std::byte* read_example(size_t feature, int64_t example, const FeatureSlice& slice) const;
 
   std::vector<Feature> features_;
   std::vector<std::vector<Part>> parts_;  ///< [features][parts of the feature]

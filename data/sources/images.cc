@@ -241,10 +241,11 @@ ImageSource::ImageSource(ImageList list, const ImageFormat& format, std::optiona
 void ImageSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
   const Feature& feature = features_[0];
   const int64_t bytes = slices[0].bytes(feature);
+  const DType dtype = slices[0].dtype(feature);
   const auto convert = [&](const std::byte* pixels, std::byte* output) {
     for_each_run(feature.shape, slices[0].box, [&](int64_t first, int64_t count) {
-      convert_elements({StoredType::kUint8, false, true}, pixels + first, 1, count, DType::kFloat32, output);
-      output += count * static_cast<int64_t>(sizeof(float));
+      convert_elements({StoredType::kUint8, false, true}, pixels + first, 1, count, dtype, output);
+      output += count * static_cast<int64_t>(size_of(dtype));
     });
   };
   auto* label = list_.labelled ? reinterpret_cast<int32_t*>(slices[1].output) : nullptr;

@@ -55,6 +55,7 @@ class ImageSource final : public Source {
 
   int64_t examples() const override { return std::ssize(list_.images); }
   const std::vector<Feature>& features() const override { return features_; }
+  bool has_bytes(size_t f) const override { return f == 0; }
   /// Throws Error (kData) when a file cannot be decoded.
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   std::vector<std::string> class_names() const override { return list_.class_names; }

@@ -21,4 +21,8 @@ struct RectanglePlace {
 void copy_rectangle(const Shape& rectangle, size_t element_bytes, const std::byte* from,
                     const RectanglePlace& from_place, std::byte* to, const RectanglePlace& to_place);
 
+/// The same from bytes, of which 255 becomes 1 (unit_interval.h), to float32.
+void scale_rectangle(const Shape& rectangle, const std::byte* from, const RectanglePlace& from_place,
+                     float* to, const RectanglePlace& to_place);
+
 }  // namespace mtf

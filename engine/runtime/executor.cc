@@ -48,7 +48,7 @@ class Executor::Implementation {
       input_shapes_.push_back(this->program().local_shape(id));
   }
 
-  void feed(const std::string& name, const void* data, const Shape& part, std::span<const int64_t> begin);
+  void feed(const std::string& name, const FedPart& part);
   std::byte* input(const std::string& name, int64_t position) {
     MTF_CHECK(backend_.is_host(), "input `{}` is in the memory of a device", name);
     const ValueId id = program().input(name);
@@ -135,8 +135,7 @@ class Executor::Implementation {
   std::optional<NonFiniteSearch> search_;  ///< set while first_non_finite() runs
 };
 
-void Executor::Implementation::feed(const std::string& name, const void* data, const Shape& part,
-                                    std::span<const int64_t> begin) {
+void Executor::Implementation::feed(const std::string& name, const FedPart& part) {
   const ValueId id = program().input(name);
   if (id == kNoValue) return;  // the program does not depend on it
   const Value& value = program().values[id];
@@ -146,9 +145,15 @@ void Executor::Implementation::feed(const std::string& name, const void* data, c
   for (int64_t copy = 0; copy < copies.size(); ++copy) {
     const int64_t position = copies.position(copy);
     begin_ = prepared_.begin(id, position);
-    for (size_t axis = 0; axis < begin.size(); ++axis) begin_[axis] -= begin[axis];
-    copy_to_slice(part, local, begin_, size_of(value.dtype), static_cast<const std::byte*>(data),
-                  memory + prepared_.offset_in_input(id, position));
+    for (size_t axis = 0; axis < part.begin.size(); ++axis) begin_[axis] -= part.begin[axis];
+    const auto* const from = static_cast<const std::byte*>(part.data);
+    std::byte* const to = memory + prepared_.offset_in_input(id, position);
+    if (part.in_bytes) {
+      MTF_CHECK(value.dtype == DType::kFloat32, "bytes for input `{}` of {}", name, name_of(value.dtype));
+      scale_to_slice(part.shape, local, begin_, from, reinterpret_cast<float*>(to));
+    } else {
+      copy_to_slice(part.shape, local, begin_, size_of(value.dtype), from, to);
+    }
   }
 }
 
@@ -473,13 +478,10 @@ void Executor::feed(const std::string& name, const void* data, int64_t first) {
   const ValueId id = program().input(name);
   if (id == kNoValue) return;
   const Shape& shape = program().values[id].shape;
-  implementation_->feed(name, data, shape, std::span(&first, shape.rank() > 0 ? 1 : 0));
+  implementation_->feed(name, {data, shape, std::span(&first, shape.rank() > 0 ? 1 : 0)});
 }
 
-void Executor::feed(const std::string& name, const void* data, const Shape& part,
-                    std::span<const int64_t> begin) {
-  implementation_->feed(name, data, part, begin);
-}
+void Executor::feed(const std::string& name, const FedPart& part) { implementation_->feed(name, part); }
 
 std::byte* Executor::input(const std::string& name, int64_t position) {
   return implementation_->input(name, position);

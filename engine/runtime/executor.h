@@ -59,6 +59,14 @@ struct Counters {
   double bytes_to_processes = 0;  ///< bytes that this process sent to other processes
 };
 
+/// A part of an input, row-major, that contains the slices held by the positions of a process.
+struct FedPart {
+  const void* data;
+  const Shape& shape;
+  std::span<const int64_t> begin;  ///< the index of the first element; for the axes behind these it is 0
+  bool in_bytes = false;           ///< for an input of float32: uint8, of which 255 becomes 1
+};
+
 class Executor {
  public:
   Executor(Program program, Backend& backend, VariableStore& variables, const ExecutorOptions& options);
@@ -67,9 +75,8 @@ class Executor {
   /// Copies an input (row-major, declared order) into the slices of the positions that hold it. `data` begins
   /// at index `first` of the leading dimension and must extend to the end of the slices held here.
   void feed(const std::string& name, const void* data, int64_t first = 0);
-  /// The same where `data` has only a part of the input, `part` with its first element at the index `begin`. It
-  /// must contain the slices held here.
-  void feed(const std::string& name, const void* data, const Shape& part, std::span<const int64_t> begin);
+  /// The same from a part of the input.
+  void feed(const std::string& name, const FedPart& part);
   void feed_scalar(const std::string& name, double value);
   /// The memory of an input's slice at a position of this process, which the caller may fill instead of
   /// calling feed(). Null if the program does not depend on the input. Only for backends in host memory.

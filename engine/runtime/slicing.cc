@@ -10,6 +10,11 @@ void copy_to_slice(const Shape& whole, const Shape& slice, const std::vector<int
   copy_rectangle(slice, element_bytes, from, {whole, begin}, to, {slice});
 }
 
+void scale_to_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
+                    const std::byte* from, float* to) {
+  scale_rectangle(slice, from, {whole, begin}, to, {slice});
+}
+
 void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
                      size_t element_bytes, const std::byte* from, std::byte* to) {
   copy_rectangle(slice, element_bytes, from, {slice}, to, {whole, begin});

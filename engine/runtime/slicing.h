@@ -18,6 +18,9 @@ namespace mtf {
 /// axis. These functions do not allocate.
 void copy_to_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
                    size_t element_bytes, const std::byte* from, std::byte* to);
+/// The same from bytes, of which 255 becomes 1.
+void scale_to_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
+                    const std::byte* from, float* to);
 void copy_from_slice(const Shape& whole, const Shape& slice, const std::vector<int64_t>& begin,
                      size_t element_bytes, const std::byte* from, std::byte* to);
 

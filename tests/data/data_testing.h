@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,20 @@ std::vector<T> values_of(const Source& source, const std::string& name, int64_t 
   return {values, values + feature->shape.size()};
 }
 
-/// Checks that boxes of feature `f` of the first example have the values of the whole.
+/// Checks that a part of feature `f` of the first example, read in bytes, has these values of float32.
+inline void expect_bytes_of(const Source& source, size_t f, std::vector<FeatureSlice> slices,
+                            std::span<const std::byte> values) {
+  std::vector<std::byte> bytes(values.size() / sizeof(float));
+  slices[f].output = bytes.data();
+  slices[f].in_bytes = true;
+  const int64_t example = 0;
+  source.read({&example, 1}, slices);
+  const auto* floats = reinterpret_cast<const float*>(values.data());
+  for (size_t i = 0; i < bytes.size(); ++i)
+    ASSERT_EQ(static_cast<float>(std::to_integer<int>(bytes[i])) / 255.0f, floats[i]) << i;
+}
+
+/// Checks that boxes of feature `f` of the first example have the values of the whole, also in bytes if the source has these.
 inline void expect_boxes_of_the_whole(const Source& source, size_t f) {
   const Feature& feature = source.features()[f];
   const int64_t example = 0;
@@ -82,6 +96,7 @@ inline void expect_boxes_of_the_whole(const Source& source, size_t f) {
       slices[f] = {buffers[f].data(), &box};
       source.read({&example, 1}, slices);
       EXPECT_EQ(buffers[f], expected) << feature.shape[axis].name << " from " << begin;
+      if (source.has_bytes(f)) expect_bytes_of(source, f, slices, expected);
     }
   }
 }

@@ -321,7 +321,11 @@ TEST_F(Images, AreTheSameFromTheStoreAndDecodedAsTheyCome) {
       ASSERT_EQ(image[p], static_cast<float>(expected.pixels[p]) / 255.0f);
     EXPECT_EQ(values_of<int32_t>(*stored, "labels", i)[0], i / 2);
   }
-  for (const auto* source : {stored.get(), decoded.get()}) expect_boxes_of_the_whole(*source, 0);
+  for (const auto* source : {stored.get(), decoded.get()}) {
+    EXPECT_TRUE(source->has_bytes(0));
+    EXPECT_FALSE(source->has_bytes(1));
+    expect_boxes_of_the_whole(*source, 0);
+  }
 }
 
 TEST_F(Images, OfABatchAreInTheirOrderWithAnyNumberOfThreads) {

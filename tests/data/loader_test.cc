@@ -176,6 +176,46 @@ TEST(BatchPart, MemoryIsThatOfTheBoxes) {
             60 * 16 * 4);
 }
 
+/// Examples of four pixels and a number that is none: example r has the pixels 10 r .. 10 r + 3.
+class Pixels final : public Source {
+ public:
+  int64_t examples() const override { return 5; }
+  const std::vector<Feature>& features() const override { return features_; }
+  bool has_bytes(size_t f) const override { return f == 0; }
+  void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t p = 0; p < 4; ++p) {
+        const auto pixel = static_cast<uint8_t>(10 * rows[i] + static_cast<int64_t>(p));
+        if (slices[0].in_bytes) {
+          slices[0].output[4 * i + p] = std::byte{pixel};
+        } else {
+          reinterpret_cast<float*>(slices[0].output)[4 * i + p] = static_cast<float>(pixel) / 255.0f;
+        }
+      }
+      reinterpret_cast<float*>(slices[1].output)[i] = static_cast<float>(rows[i]);
+    }
+  }
+
+ private:
+  std::vector<Feature> features_{{"image", Shape{{"pixels", 4}}, DType::kFloat32},
+                                 {"size", Shape{}, DType::kFloat32}};
+};
+
+TEST(BatchPart, FeaturesStayBytesWhereTheSourceHasThem) {
+  const auto source = std::make_shared<Pixels>();
+  const BatchStream floats(source, EvaluationBatches{.batch_size = 2});
+  const BatchStream bytes(source, EvaluationBatches{.batch_size = 2}, {.in_bytes = true});
+  Batch expected = floats.make_batch(), batch = bytes.make_batch();
+  floats.read(1, expected);
+  bytes.read(1, batch);
+  EXPECT_FALSE(expected.in_bytes(0));
+  EXPECT_TRUE(batch.in_bytes(0));
+  EXPECT_FALSE(batch.in_bytes(1));
+  EXPECT_THAT(batch.values<uint8_t>(0), ElementsAre(20, 21, 22, 23, 30, 31, 32, 33));
+  EXPECT_EQ(expected.values<float>(0)[5], 31 / 255.0f);
+  EXPECT_THAT(batch.values<float>(1), ElementsAre(2, 3));
+}
+
 TEST(IdentitySource, ABoxHasTheValuesOfTheWhole) {
   const IdentitySource source(10, Dimension{"io", 6}, 3);
   const std::vector<int64_t> rows = {7, 2};

@@ -110,6 +110,18 @@ TEST_F(Npy, CAndFortranOrderAreTheSameExamples) {
     EXPECT_EQ(source->bytes_in_memory(), 0);
     EXPECT_THAT(values_of<int32_t>(*source, "x", 0), ElementsAre(0, 1, 2, 3, 4, 5));
     EXPECT_THAT(values_of<int32_t>(*source, "x", 1), ElementsAre(6, 7, 8, 9, 10, 11));
+    EXPECT_FALSE(source->has_bytes(0));
+    expect_boxes_of_the_whole(*source, 0);
+  }
+}
+
+TEST_F(Npy, BytesCanBeReadAsTheyAre) {
+  for (const bool fortran : {false, true}) {
+    const auto source = source_of(
+        "x",
+        read_npy(file("bytes.npy", npy("|u1", "(2, 2, 3)",
+                                       std::string_view("\0\1\2\3\4\377\6\7\10\11\12\13", 12), fortran))));
+    EXPECT_TRUE(source->has_bytes(0));
     expect_boxes_of_the_whole(*source, 0);
   }
 }

@@ -109,6 +109,27 @@ TEST(Executor, ThreadsAndTimingDoNotChangeABit) {
   }
 }
 
+TEST(Executor, BytesOfAnInputBecomeNumbersFrom0To1) {
+  Graph graph;
+  const Tensor x = graph.input("x", {{"a", 6}, {"b", 10}});
+  graph.set_output("y", x + x);
+  std::vector<uint8_t> bytes(60);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(255 - 4 * i);
+  for (const Layouts& layouts : {Layouts::single(), layouts("rows:2", "a:rows"), layouts("cols:2", "b:cols"),
+                                 layouts("rows:2;cols:2", "a:rows;b:cols"), layouts("all:8", "")}) {
+    const Program program = partition(graph, layouts);
+    const std::shared_ptr<Backend> backend = test_backend();
+    VariableStore variables(*backend, layouts.mesh, program.variables);
+    Executor executor(program, *backend, variables, {.threads = 2});
+    executor.feed("x", {bytes.data(), x.shape(), {}, true});
+    executor.run(0);
+    const HostTensor y = executor.fetch("y");
+    for (size_t i = 0; i < bytes.size(); ++i)
+      ASSERT_EQ(y.data<float>()[i], 2 * (static_cast<float>(bytes[i]) / 255.0f))
+          << layouts.mesh.to_string() << i;
+  }
+}
+
 TEST(Executor, ProgramsThatShareAWorkspaceRunInTurns) {
   const std::shared_ptr<Backend> backend = test_backend();
   Workspace workspace(*backend, 2);

@@ -33,7 +33,7 @@ Box box_around(const Program& program, ValueId id, const HostedMesh& mesh) {
 
 BatchPart part_of(const Program& program, Hosting hosting) {
   const HostedMesh mesh(program.mesh, hosting);
-  BatchPart part;
+  BatchPart part{.in_bytes = true};
   for (const auto& [name, id] : program.inputs) {
     const Value& value = program.values[id];
     if (value.shape.rank() == 0 || value.shape[0].name != kBatch) continue;
@@ -54,7 +54,7 @@ void feed_batch(Executor& executor, const Source& source, const Batch& batch) {
     if (executor.program().input(features[i].name) == kNoValue) continue;
     const auto f = static_cast<int>(i);
     const Box& place = batch.place(f);
-    executor.feed(features[i].name, batch.feature(f).data(), place.shape, place.begin);
+    executor.feed(features[i].name, {batch.feature(f).data(), place.shape, place.begin, batch.in_bytes(f)});
   }
 }
 

@@ -116,7 +116,7 @@ class Trainer {
   int64_t logged_tokens_ = 0;
   double logged_seconds_ = 0;
   int64_t memory_bytes_ = 0;   ///< memory at the last line of the log, or a moment before
-  double memory_seconds_ = 0;  ///< when it was that
+  double looked_seconds_ = 0;  ///< when it was that, and the directory was there
   int64_t restored_ = 0;       ///< number of restarts since diverged_at_ was first reached
   int64_t diverged_at_ = -1;
   std::string end_;  ///< the limit that ended the run; empty while it continues

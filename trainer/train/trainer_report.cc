@@ -13,8 +13,8 @@
 namespace mtf {
 namespace {
 
-/// Seconds between two looks at the memory in use, which take some of the time of short steps.
-constexpr double kMemoryInterval = 0.1;
+/// Seconds between two looks at the directory and at the memory in use, which take some of the time of short steps.
+constexpr double kLookInterval = 0.1;
 
 }  // namespace
 
@@ -48,7 +48,6 @@ void Trainer::report_start(const Diagnostics& diagnostics) {
 
 void Trainer::log(bool force) {
   if (log_clock_->due(position()) || force || state_.step == 1) {
-    check_directory();
     const double seconds = measured_seconds();
     const double step_seconds = (seconds - logged_seconds_) / static_cast<double>(state_.step - logged_step_);
     const double rate = state_.rate_scale * learning_rate_at(plan_.update, state_.step - 1);
@@ -70,9 +69,10 @@ void Trainer::log(bool force) {
     line.insert(line.end(), reports.numbers.begin(), reports.numbers.end());
     line.emplace_back("model_flops_per_second", plan_.model_flops / step_seconds);
     if (const auto mfu = utilization(step_seconds)) line.emplace_back("mfu", *mfu);
-    if (force || memory_bytes_ == 0 || seconds >= memory_seconds_ + kMemoryInterval) {
+    if (force || memory_bytes_ == 0 || seconds >= looked_seconds_ + kLookInterval) {
+      check_directory();
       memory_bytes_ = memory_in_use(*session_.backend);
-      memory_seconds_ = seconds;
+      looked_seconds_ = seconds;
     }
     line.emplace_back("memory_bytes", memory_bytes_);
     const Metrics more = runner_->metrics();
