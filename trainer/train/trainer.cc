@@ -88,6 +88,7 @@ void Trainer::start_clocks() {
   first_step_ = logged_step_ = state_.step;
   first_tokens_ = logged_tokens_ = state_.tokens;
   first_seconds_ = logged_seconds_ = training_seconds(state_);
+  looked_seconds_ = 0;
   begun_.clear();
 }
 

@@ -322,6 +322,9 @@ void pack(const Strip<T>& strip, float* to, int64_t to_stride) {
   }
 }
 
+/// Depths of a panel that are packed before those of the next one: their lines, which the panels share, stay in L1.
+constexpr int64_t kDepthsOfPanel = 8;
+
 /// A panel's rows are copied as one vector, whose surplus is overwritten by the panel's next depths; the last ones are copied
 /// row by row, so that it never reaches the next panel. Reading it is safe before the last depth, where the next one follows in
 /// memory.
@@ -329,22 +332,24 @@ template <int kWidth, class T>
 void pack_panels(const Strip<T>& strip, const Panels& panels, float* to) {
   const int64_t last = (kWidth + panels.size - 1) / panels.size - 1;  // depths that the surplus reaches
   const int64_t whole = strip.depth_stride >= kWidth ? strip.depth - (last > 0 ? last : 1) : 0;
-  for (int64_t k = 0; k < strip.depth; ++k) {
-    const T* from = strip.data + k * strip.depth_stride;
-    for (int64_t i = 0; i < strip.width; i += kElementsOfLine<T>)
-      __builtin_prefetch(from + kPrefetchedRows * strip.depth_stride + i);
+  for (int64_t begin = 0; begin < strip.depth; begin += kDepthsOfPanel) {
+    const int64_t end = begin + kDepthsOfPanel < strip.depth ? begin + kDepthsOfPanel : strip.depth;
+    const T* first = strip.data + begin * strip.depth_stride;
     float* panel = to;
     for (int64_t p = 0; p < panels.count; ++p) {
       const int64_t rows = panels.rows(p);
-      float* packed = panel + k * rows;
-      if (k < whole) {
-        Vector<kWidth> entries;
-        load<kWidth>(from, entries);
-        store<kWidth>(entries, packed);
-      } else {
-        for (int64_t i = 0; i < rows; ++i) packed[i] = widen(from[i]);
+      const T* from = first;
+      float* packed = panel + begin * rows;
+      for (int64_t k = begin; k < end; ++k, from += strip.depth_stride, packed += rows) {
+        if (k < whole) {
+          Vector<kWidth> entries;
+          load<kWidth>(from, entries);
+          store<kWidth>(entries, packed);
+        } else {
+          for (int64_t i = 0; i < rows; ++i) packed[i] = widen(from[i]);
+        }
       }
-      from += rows;
+      first += rows;
       panel += rows * strip.depth;
     }
   }
