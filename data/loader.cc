@@ -160,9 +160,7 @@ Prefetcher::~Prefetcher() {
 const Batch* Prefetcher::next() {
   std::unique_lock lock(mutex_);
   held_ = std::max(held_, taken_ + 1 - kept_);  // returns the oldest batch to the reader
-  lock.unlock();
   changed_.notify_all();
-  lock.lock();
   changed_.wait(lock, [this] { return filled_ > taken_ || finished_; });
   if (filled_ > taken_) return &slots_[taken_++ % slots_.size()];
   if (error_) std::rethrow_exception(error_);
