@@ -32,4 +32,11 @@ std::string build_of_program(std::string_view version) {
   return fmt::format("{}, program file {}", version, hash.hex());
 }
 
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 }  // namespace mtf

@@ -14,4 +14,7 @@ void prepare_process();
 /// Returns the version and a hash of the program's file; all processes of a run must have the same.
 std::string build_of_program(std::string_view version);
 
+/// Returns an identifier of this boot of the machine, which is the same in all containers; empty if it is unknown.
+std::string machine_id();
+
 }  // namespace mtf

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/core_waits.h"
 #include "engine/base/median.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/bench/step_costs.h"
@@ -101,6 +102,7 @@ void bench(Session& session, Diagnostics& diagnostics) {
   MeasuredRun run(session, std::move(plan));
   const Config& config = session.config;
   const int64_t steps = config.bench.steps, tokens = run.tokens();
+  const CoreWaits waits;
   MeasuredSteps measured{.steps = steps,
                          .seconds = median(run.run(steps)),
                          .examples = static_cast<double>(train_batch_size(config, session.layouts)),
@@ -109,10 +111,12 @@ void bench(Session& session, Diagnostics& diagnostics) {
   session.profile->start();
   run.run(steps);
   session.profile->stop();
+  const std::string disturbed = waits.description();
   if (!session.processes->is_first()) return;
   const StepCosts costs =
       step_costs(run.program(), *session.profile, measured, model, config.hardware.has_value());
   for (const Problem& warning : diagnostics.warnings()) fmt::print(stderr, "{}\n", warning.to_string());
+  if (!disturbed.empty()) fmt::print(stderr, "warning: {}\n", disturbed);
   if (config.bench.format == BenchFormat::kJson) {
     fmt::print("{}\n", to_json(costs).dump(2));
   } else {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "engine/backend/device_plugin.h"
+#include "engine/base/process.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -88,13 +88,6 @@ std::string obstacle_of(const std::vector<BackendFacts>& all) {
 }
 
 }  // namespace
-
-std::string machine_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 bool expects_nccl(const Session& session) {
   if (!session.collective_backend.description.empty())

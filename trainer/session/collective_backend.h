@@ -21,9 +21,6 @@ struct CollectiveBackend {
 /// cannot be used but `cluster.collectives` requires it.
 CollectiveBackend choose_collective_backend(const Session& session);
 
-/// Returns an identifier of this boot of the machine, which is the same in all containers.
-std::string machine_id();
-
 /// True if the collectives between processes use NCCL or, before the choice, if this process could use it.
 bool expects_nccl(const Session& session);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/base/process.h"
 #include "trainer/session/session.h"
 
 namespace mtf {

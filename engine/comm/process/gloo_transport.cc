@@ -357,7 +357,7 @@ void GlooTransport::report_closed(const GlooOptions& options) const {
   const std::vector<std::string>& machines = options.machines;
   const auto rank = static_cast<size_t>(rank_);
   for (size_t peer = 0; peer < machines.size(); ++peer) {
-    if (machines[peer] != machines[rank] || is_local_[peer]) continue;
+    if (machines[peer].empty() || machines[peer] != machines[rank] || is_local_[peer]) continue;
     if (peer < rank) return;  // it has said so
     if (peer == rank) continue;
     options.log(

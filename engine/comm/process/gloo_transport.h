@@ -32,7 +32,7 @@ struct GlooOptions {
   Milliseconds collective_timeout{600'000};  ///< for one wait for one message
   FlightRecord& record;                      ///< records what is waited for; must outlive the transport
   std::vector<std::string> peers;            ///< name of each rank: "rank 2 (node-b, process 812)"
-  std::vector<std::string> machines = {};    ///< name of the machine of each rank; none: unknown
+  std::vector<std::string> machines = {};    ///< machine_id() of each rank; none or empty: unknown
   /// Is told if the memory of a process of the same machine cannot be read.
   std::function<void(const std::string& line)> log = {};
 };

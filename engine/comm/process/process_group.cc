@@ -203,7 +203,7 @@ void SeveralProcesses::compare(const Fields& fields) {
 void SeveralProcesses::connect() {
   const std::vector<std::string> peers = this->peers();
   std::vector<std::string> machines;
-  for (const ProcessHello& member : rendezvous_.members()) machines.push_back(member.host);
+  for (const ProcessHello& member : rendezvous_.members()) machines.push_back(member.machine);
   has_peers_ = true;
   flight_directory_.emplace(directory_of(options_.flight_record));
   const auto await_address = [this](const std::string& key, int peer) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/process.h"
 #include "engine/comm/security/secret.h"
 
 namespace mtf {
@@ -52,6 +53,7 @@ ProcessHello hello_of_this_process(const Launch& launch, const std::string& buil
           .size = launch.size,
           .build = build,
           .host = host,
+          .machine = machine_id(),
           .process = ::getpid(),
           .address = address,
           .store_address = {},
@@ -64,6 +66,7 @@ std::string to_text(const ProcessHello& hello) {
                     {"size", hello.size},
                     {"build", hello.build},
                     {"host", hello.host},
+                    {"machine", hello.machine},
                     {"process", hello.process},
                     {"address", hello.address},
                     {"store_address", hello.store_address},
@@ -77,9 +80,10 @@ ProcessHello hello_from_text(const std::string& text) {
             .size = json.at("size"),
             .build = json.at("build"),
             .host = json.at("host"),
+            .machine = json.value("machine", ""),  // other builds may not have the field
             .process = json.at("process"),
             .address = json.at("address"),
-            .store_address = json.value("store_address", ""),  // other builds may not have the field
+            .store_address = json.value("store_address", ""),
             .nonce = json.value("nonce", "")};
   });
 }

@@ -21,10 +21,11 @@ struct ProcessHello {
   int protocol = kProcessProtocol;
   int rank = 0;
   int size = 1;
-  std::string build;          ///< version and hash of the executable
-  std::string host;           ///< name of the machine
-  int64_t process = 0;        ///< process id
-  std::string address;        ///< IP address at which the others reach it
+  std::string build;    ///< version and hash of the executable
+  std::string host;     ///< name of the machine
+  std::string machine;  ///< machine_id(): other machines may have the same name, and containers have others
+  int64_t process = 0;  ///< process id
+  std::string address;  ///< IP address at which the others reach it
   std::string store_address;  ///< its own IP address on the way to the store
   std::string nonce;          ///< unique among all processes of all runs
 
