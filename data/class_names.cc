@@ -112,11 +112,40 @@ std::optional<bool> prepared_flag(const std::string& preparation, const std::str
   return prepared_value<bool>(preparation, key);
 }
 
+std::vector<std::string> names_of_classes(const Source& source, const std::string& preparation) {
+  const std::vector<std::string> names =
+      prepared_names(preparation, "classes").value_or(std::vector<std::string>());
+  return names.empty() ? source.class_names() : names;
+}
+
+void throw_unprepared(const Mark& mark, std::string_view what, const std::string& hint) {
+  throw Error(ErrorKind::kConfig, mark,
+              fmt::format("{} of the training data are not known: no data.json of such a source belongs to "
+                          "the weights",
+                          what),
+              fmt::format("a checkpoint in the directory of its run, or a .safetensors file that mtf-convert "
+                          "makes of it{}{}",
+                          hint.empty() ? "" : "; or ", hint));
+}
+
+void check_class_names(const std::vector<std::string>& names, std::string_view key,
+                       const config::Report& report) {
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    const auto number = name - names.begin();
+    if (name->empty())
+      report.error(key, fmt::format("`{}`: class {} has no name", key, number), "a name for each class");
+    const auto before = std::find(names.begin(), name, *name);
+    if (before != name && !name->empty())
+      report.error(key,
+                   fmt::format("`{}`: classes {} and {} are both called `{}`", key, before - names.begin(),
+                               number, printable(*name)),
+                   "another name for each class");
+  }
+}
+
 std::string preparation_of(const std::vector<std::string>& class_names) {
   if (class_names.empty()) return {};
-  return nlohmann::json{{"classes", class_names}}.dump(1, ' ', false,
-                                                       nlohmann::json::error_handler_t::replace) +
-         "\n";
+  return nlohmann::json{{"classes", class_names}}.dump(1) + "\n";
 }
 
 }  // namespace mtf

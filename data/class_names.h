@@ -9,6 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/source.h"
+#include "engine/config/visitor.h"
+
 namespace mtf {
 
 class ClassNames {
@@ -45,6 +48,8 @@ class ClassLabels {
   std::vector<std::string> classes() const;
   /// The class of each label.
   std::vector<int32_t> numbers() const;
+  /// True if the classes are words of these examples, neither known nor given.
+  bool are_found() const { return !known_ && given_.empty() && !are_numbers_; }
 
  private:
   void check(const std::string& label,
@@ -67,7 +72,19 @@ std::optional<std::vector<std::string>> prepared_names(const std::string& prepar
                                                        const std::string& key);
 /// The same for true or false.
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key);
-/// The preparation that holds names of classes alone; empty without names.
+/// The names of the classes of a model that was trained on data with this preparation or, where it has none, those of the
+/// source.
+std::vector<std::string> names_of_classes(const Source& source, const std::string& preparation);
+
+/// Throws Error (kConfig, at `mark`): `what` of the training data are needed to evaluate examples, and not known. `hint`: what
+/// else would do; may be empty.
+[[noreturn]] void throw_unprepared(const Mark& mark, std::string_view what, const std::string& hint = {});
+
+/// Reports names of classes that occur twice or are empty, of the option `key`.
+void check_class_names(const std::vector<std::string>& names, std::string_view key,
+                       const config::Report& report);
+
+/// The preparation that holds names of classes alone, which must be UTF-8; empty without names.
 std::string preparation_of(const std::vector<std::string>& class_names);
 
 }  // namespace mtf

@@ -101,6 +101,9 @@ class Source {
   /// order of the source.
   virtual int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const;
 
+  /// False: the number of examples is not known, and none can be read.
+  virtual bool has_examples() const { return true; }
+
   /// The number of times that the stream has given all examples before row `row` (a source among several: all of its
   /// own).
   virtual int64_t stream_epoch(int64_t row) const { return row / examples(); }
@@ -154,6 +157,7 @@ class DeclaredSource final : public Source {
 
   /// Always 1; the true number is not known.
   int64_t examples() const override { return 1; }
+  bool has_examples() const override { return false; }
   const std::vector<Feature>& features() const override { return features_; }
   /// Must not be called.
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;

@@ -30,6 +30,8 @@ class Layer {
   /// True when the layer only groups others (repeat, block, transformer): they count as layers, not the group
   /// (Graph::layer, Graph::unit).
   virtual bool is_group() const { return false; }
+  /// True when x are ids that the layer looks up, whole numbers; all others compute with x.
+  virtual bool reads_ids() const { return false; }
 };
 
 /// layer(x); where the layer is to be computed again in the backward pass (Context::set_recompute), it is.

@@ -234,6 +234,7 @@ LayerList LayerParser::parse(const Node& list, const std::set<std::string>& take
     mark_ = entry.mark;
     const Node options = with_defaults(entry.name, kind->shorthand, entry.options);
     const ParsedLayer parsed = kind->parse(options.is_null() ? Node::map({}, entry.mark) : options, *this);
+    reads_ids_ = reads_ids_ || parsed.layer->reads_ids();
     std::string base;
     if (parsed.name.empty())
       base = parsed.layer->default_name().empty() ? kind->name : parsed.layer->default_name();

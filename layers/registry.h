@@ -60,6 +60,8 @@ class LayerParser {
 
   Diagnostics& diagnostics() { return diagnostics_; }
   const std::string& path() const { return path_; }
+  /// True when a layer that was parsed, in any list, reads ids (Layer::reads_ids).
+  bool reads_ids() const { return reads_ids_; }
   /// The place of the layer being parsed.
   const Mark& mark() const { return mark_; }
 
@@ -74,6 +76,7 @@ class LayerParser {
   Diagnostics& diagnostics_;
   std::string path_;
   Mark mark_;
+  bool reads_ids_ = false;
   std::vector<std::string> open_blocks_;
   int64_t block_values_ = 0;  ///< values of all blocks where they were used so far
 };

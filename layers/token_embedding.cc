@@ -33,6 +33,7 @@ class TokenEmbeddingLayer final : public Layer {
  public:
   using Options = TokenEmbeddingOptions;
   explicit TokenEmbeddingLayer(const Options& options) : options_(options) {}
+  bool reads_ids() const override { return true; }
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     if (is_floating(x.dtype())) {

@@ -96,7 +96,16 @@ Dimension Classifier::classes(const Context& context, const LayerTensor& logits)
 
 void Classifier::check_labels(const Tensor& labels, const LayerTensor& logits,
                               const Dimension& classes) const {
-  if (same_dimensions(logits.shape() - classes, labels.shape())) return;
+  const Shape examples = logits.shape() - classes;
+  if (is_floating(labels.dtype()))
+    throw Error(
+        ErrorKind::kConfig, options_.labels.mark.known() ? options_.labels.mark : layers_.mark(),
+        fmt::format("feature `{}` is {} {}, and labels are the numbers of classes", options_.labels.text,
+                    name_of(labels.dtype()), labels.shape().to_string()),
+        fmt::format("whole numbers from 0 to {} of the dimensions {}, such as labels.astype(\"int32\") of "
+                    "NumPy; numbers that are no classes are for `type: regression`",
+                    classes.size - 1, examples.to_string()));
+  if (same_dimensions(examples, labels.shape())) return;
   throw Error(
       ErrorKind::kConfig, layers_.mark(),
       fmt::format("logits are {}, but feature `{}` is {}", logits.shape().to_string(), options_.labels.text,

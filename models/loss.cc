@@ -61,7 +61,14 @@ void describe_loss(config::Visitor& visit, LossOptions& options, LossTarget targ
       report.error("loss", fmt::format("unknown loss `{}`", name), hint_at_loss(name, names));
     };
     if (const auto* name = std::get_if<std::string>(&options)) return check(*name);
-    for (const auto& [name, weight] : std::get<config::Named<double>>(options)) check(name);
+    const auto& weights = std::get<config::Named<double>>(options);
+    if (weights.empty())
+      report.error("loss", "`loss` names no loss", fmt::format("such as `{}`", names.front()));
+    for (const auto& [name, weight] : weights) {
+      check(name);
+      if (weight < 0)
+        report.error("loss." + name, fmt::format("the weight of `{}` is below 0", name), "a positive number");
+    }
   });
 }
 

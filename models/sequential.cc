@@ -14,7 +14,10 @@ namespace mtf {
 
 void describe_sequential(config::Visitor& visit, SequentialOptions& options) {
   visit("name", options.name, "scope of all variables", config::fixed_on_resume);
-  visit("input", options.input, "the feature that goes into the first layer", config::fixed_on_resume);
+  visit("input", options.input,
+        "the feature that goes into the first layer; whole numbers become floating-point numbers, unless an "
+        "`embedding` looks them up",
+        config::fixed_on_resume);
   visit("layers", options.layers, "list of layers from the input to the prediction (`--list-layers`)",
         config::required);
   visit("layer_defaults", options.layer_defaults, "options by layer, for each use of it");
@@ -30,6 +33,7 @@ Sequential::Sequential(const SequentialOptions& options, Diagnostics& diagnostic
   }
   LayerParser parser(options.layer_defaults, options.blocks, diagnostics);
   list_ = parser.parse(options.layers);
+  reads_ids_ = parser.reads_ids();
   if (!list_.empty()) mark_ = list_.last_mark();
 }
 
@@ -49,10 +53,19 @@ std::vector<std::string> Sequential::optional_features() const {
   return {input_.text + kSegmentation, input_.text + kType, input_.text + kPosition};
 }
 
+Tensor Sequential::prepared(const Context& context, const Tensor& input) const {
+  if (!is_floating(input.dtype()) && reads_ids_) return input;
+  if (context.vocabulary(input_.text) > 0 && !list_.empty())
+    throw Error(ErrorKind::kConfig, list_.items().front().mark,
+                fmt::format("feature `{}` has ids of a vocabulary, and no layer looks them up", input_.text),
+                "begin with `embedding: {output: {d_model: 256}}`");
+  return cast(input, context.precision().activation);
+}
+
 LayerTensor Sequential::operator()(Context& context, const Features& features) const {
   const Tensor& input = feature(features, input_);
   check_elements("`" + input_.text + "`", input.shape());
-  const Tensor x = is_floating(input.dtype()) ? cast(input, context.precision().activation) : input;
+  const Tensor x = prepared(context, input);
   context.set_input_vocabulary(context.vocabulary(input_.text));
   context.set_input_tokens({find_feature(features, input_.text + kSegmentation),
                             find_feature(features, input_.text + kType),

@@ -33,16 +33,21 @@ class Sequential {
   std::vector<std::string> optional_features() const;
   /// Where the last layer stands: what it makes must fit the loss.
   const Mark& mark() const { return mark_; }
-  /// Variables are called NAME/LAYER/... (LAYER/... without a name). Inputs are cast to the activation dtype.
+  /// Variables are called NAME/LAYER/... (LAYER/... without a name). Inputs are cast to the activation dtype, but for whole
+  /// numbers where a layer looks them up. Throws Error where none looks up the ids of a vocabulary.
   LayerTensor operator()(Context& context, const Features& features) const;
   /// Feature `name`; throws Error with the nearest name when the data has none.
   const Tensor& feature(const Features& features, const config::Name& name) const;
 
  private:
+  /// The input feature as the first layer takes it.
+  Tensor prepared(const Context& context, const Tensor& input) const;
+
   std::string name_;
   config::Name input_;
   Mark mark_;
   LayerList list_;
+  bool reads_ids_ = false;
 };
 
 /// x: [batch, ...] -> [batch], the mean of each example.

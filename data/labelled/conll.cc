@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "data/class_names.h"
 #include "data/labelled/word_encoder.h"
 #include "data/sources/array_source.h"
 #include "data/text/line_reader.h"
 #include "engine/base/counted.h"
+#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {
@@ -56,9 +59,31 @@ class ConllReader {
   bool labelled_;
 };
 
+/// Remembers the place of the first word with each tag.
+class FirstWords {
+ public:
+  /// Adds the next word.
+  void add(const std::string& tag, const std::string& place) {
+    if (seen_.insert(tag).second) firsts_.emplace_back(words_, place);
+    ++words_;
+  }
+  /// `tags`: those of all words.
+  ConllSource::TagPlaces places(const std::vector<int32_t>& tags) const {
+    ConllSource::TagPlaces places;
+    for (const auto& [word, place] : firsts_) places.emplace(tags[word], place);
+    return places;
+  }
+
+ private:
+  std::set<std::string> seen_;
+  size_t words_ = 0;
+  std::vector<std::pair<size_t, std::string>> firsts_;
+};
+
 struct Corpus {
   std::vector<ConllSource::Sentence> sentences;
   std::vector<std::string> classes;
+  ConllSource::TagPlaces places;
 };
 
 Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
@@ -69,6 +94,7 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
   ConllReader reader(options, context.text.limit, context.labelled);
   Corpus corpus;
   std::vector<std::string> words;
+  FirstWords first_words;
   for (const std::string& path : files_of(options.path)) {
     reader.read(
         path,
@@ -78,6 +104,7 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
           labels.add(tag, [&](const std::string& what, const std::string& hint) {
             throw Error(ErrorKind::kData, fmt::format("{}: {}", place, what), hint);
           });
+          first_words.add(tag, place);
         },
         [&] {
           if (!words.empty()) corpus.sentences.push_back({std::exchange(words, {}), {}});
@@ -85,8 +112,11 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
   }
   if (corpus.sentences.empty())
     throw Error(ErrorKind::kData, context.mark, "the files have no word", "a word and its tag in each line");
+  if (!context.prepares && labels.are_found())
+    throw_unprepared(context.mark, "the names of the tags", "`classes`, in their order");
   corpus.classes = labels.classes();
   const std::vector<int32_t> tags = labels.numbers();
+  corpus.places = first_words.places(tags);
   auto next = tags.begin();
   for (ConllSource::Sentence& sentence : corpus.sentences) {
     if (!context.labelled) break;
@@ -159,15 +189,18 @@ void describe(config::Visitor& visit, ConllOptions& options) {
   visit("tag", options.tag, "the column of the tag, from 1; null: the last one", config::positive);
   visit("classes", options.classes, "the tags in their order; none: those of the training data, sorted");
   describe_rows(visit, options);
+  visit.check(
+      [&options](const config::Report& report) { check_class_names(options.classes, "classes", report); });
 }
 
 ConllSource::ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
-                         std::vector<std::string> tags, bool labelled)
+                         std::vector<std::string> tags, TagPlaces places, bool labelled)
     : features_(features_with_tags(tokens.features(), labelled)),
       tokens_(std::move(tokens)),
       sentences_(std::move(sentences)),
       rows_(std::move(rows)),
-      tags_(std::move(tags)) {}
+      tags_(std::move(tags)),
+      places_(std::move(places)) {}
 
 int32_t ConllSource::label(int64_t row, int64_t position) const {
   const Row& at = rows_[static_cast<size_t>(row)];
@@ -186,12 +219,15 @@ void ConllSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
 std::string ConllSource::preparation() const { return preparation_of(tags_); }
 
 void ConllSource::check_labels(int64_t classes) const {
-  for (size_t i = 0; i < sentences_.size(); ++i) {
-    if (sentences_[i].tags.empty()) continue;
-    const int32_t most = std::ranges::max(sentences_[i].tags);
-    if (most >= classes)
-      throw_wrong_label("the file of tagged words", most, static_cast<int64_t>(i), classes, most);
-  }
+  const auto wrong = places_.lower_bound(classes);
+  if (wrong == places_.end()) return;
+  const auto& [number, place] = *wrong;
+  const std::string tag =
+      tags_.empty() ? "the tag" : fmt::format("the tag `{}`", printable(tags_[static_cast<size_t>(number)]));
+  throw Error(ErrorKind::kData,
+              fmt::format("{}: {} is label {}, but there are {} classes", place, tag, number, classes),
+              fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1,
+                          places_.rbegin()->first + 1));
 }
 
 namespace {
@@ -213,7 +249,7 @@ std::unique_ptr<Source> open_corpus(Corpus corpus, const SpecialTokenOptions& sp
   RowCutter cutter(tokens, rows, special);
   for (size_t i = 0; i < ids.size(); ++i) cutter.cut(static_cast<int64_t>(i), ids[i]);
   return std::make_unique<ConllSource>(std::move(tokens), std::move(corpus.sentences), std::move(rows),
-                                       std::move(corpus.classes), context.labelled);
+                                       std::move(corpus.classes), std::move(corpus.places), context.labelled);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,9 +56,12 @@ class ConllSource final : public Source {
     std::vector<TaggedToken> tokens;  ///< of the words that have a token
   };
 
+  /// The place in the files, FILE:LINE, of the first word with each tag.
+  using TagPlaces = std::map<int64_t, std::string>;
+
   /// `labelled`: the sentences have tags, and there is the feature `labels`.
   ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
-              std::vector<std::string> tags, bool labelled);
+              std::vector<std::string> tags, TagPlaces places, bool labelled);
 
   int64_t examples() const override { return tokens_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
@@ -78,6 +82,7 @@ class ConllSource final : public Source {
   std::vector<Sentence> sentences_;
   std::vector<Row> rows_;
   std::vector<std::string> tags_;
+  TagPlaces places_;
 };
 
 /// Returns the parts of a line between blanks, of which `blanks` are all kinds.

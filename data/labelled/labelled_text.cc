@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
 #include "data/class_names.h"
 #include "data/sources/array_source.h"
 #include "data/sources/table_reader.h"
-#include "data/text/line_reader.h"
 #include "engine/base/nearest.h"
 #include "engine/base/printable.h"
 
@@ -74,22 +72,15 @@ class LabelledTextFile {
   }
 
   /// A text, which may be empty.
-  std::string text_of(size_t column) const {
-    const std::string text = reader_->values()[column].value_or("");
-    TextProblems problems;
-    check_utf8(text, reader_->place(), "value", 1, problems);
-    problems.throw_if_any();
-    return text;
-  }
+  std::string text_of(size_t column) const { return reader_->values()[column].value_or(""); }
 
   float number_of(size_t column) const {
     const std::string& text = value_of(column);
-    float number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
+    const std::optional<float> number = table_number(text);
+    if (!number || !std::isfinite(*number))
       fail(column, fmt::format("`{}` is no number", printable(text)),
            "a number; the column of a class is `labels`");
-    return number;
+    return *number;
   }
 
   std::string path_;
@@ -172,6 +163,7 @@ void describe(config::Visitor& visit, LabelledTextOptions& options) {
   visit.check([&options](const config::Report& report) {
     if (!options.classes.empty() && options.labels.empty())
       report.error("classes", "`classes` without `labels`", "the column of the class, as `labels`");
+    check_class_names(options.classes, "classes", report);
   });
 }
 
@@ -253,6 +245,8 @@ std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) 
     LabelledTextFile(file, *this, context.mark, context.labelled).read(examples);
   if (examples.texts.empty())
     throw Error(ErrorKind::kData, fmt::format("{}: no example", files[0]), "a line for each example");
+  if (!context.prepares && examples.labels.are_found())
+    throw_unprepared(context.mark, "the names of the classes", "`classes`, in their order");
   TokenRows rows = rows_of(examples, special_tokens, context);
   std::vector<Feature> features =
       features_of(*this, rows.length(), row_vocabulary(context).size(), context.labelled);

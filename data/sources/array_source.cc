@@ -8,6 +8,7 @@
 
 #include "data/class_names.h"
 #include "engine/base/check.h"
+#include "engine/base/counted.h"
 #include "engine/base/error.h"
 
 namespace mtf {
@@ -73,8 +74,9 @@ std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes, int64_t e
   return strides;
 }
 
-ArraySource::ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names)
-    : class_names_(std::move(class_names)) {
+ArraySource::ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names,
+                         std::optional<Mark> place_of_names)
+    : class_names_(std::move(class_names)), place_of_names_(std::move(place_of_names)) {
   for (ArrayFeature& feature : features) {
     std::vector<Part>& parts = parts_.emplace_back();
     int64_t examples = 0;
@@ -133,6 +135,11 @@ int64_t ArraySource::bytes_in_memory() const {
 std::string ArraySource::preparation() const { return preparation_of(class_names_); }
 
 void ArraySource::check_labels(int64_t classes) const {
+  if (place_of_names_ && !class_names_.empty() && std::ssize(class_names_) != classes)
+    throw Error(ErrorKind::kConfig, *place_of_names_,
+                fmt::format("`class_names` has {}, and the model has {} classes",
+                            counted(std::ssize(class_names_), "name"), classes),
+                "a name for each class of the model");
   const auto labels = std::ranges::find(features_, kLabelsFeature, &Feature::name);
   if (labels == features_.end() || labels->dtype != DType::kInt32) return;
   const auto f = static_cast<size_t>(labels - features_.begin());

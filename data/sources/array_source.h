@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,15 +41,17 @@ inline constexpr std::string_view kImageFeature = "image", kLabelsFeature = "lab
 
 class ArraySource final : public Source {
  public:
-  /// All features must have the same number of examples, at least 1.
-  explicit ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names = {});
+  /// All features must have the same number of examples, at least 1. `place_of_names`: the configuration names the classes
+  /// there, all of the model.
+  explicit ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names = {},
+                       std::optional<Mark> place_of_names = std::nullopt);
 
   int64_t examples() const override { return examples_; }
   const std::vector<Feature>& features() const override { return features_; }
   bool has_bytes(size_t f) const override;
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t bytes_in_memory() const override;
-  /// Checks the feature `labels`.
+  /// Checks the feature `labels`. Throws Error (kConfig) when the configuration names another number of classes.
   void check_labels(int64_t classes) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string preparation() const override;
@@ -65,6 +68,7 @@ class ArraySource final : public Source {
   std::vector<Feature> features_;
   std::vector<std::vector<Part>> parts_;  ///< [features][parts of the feature]
   std::vector<std::string> class_names_;
+  std::optional<Mark> place_of_names_;
   int64_t examples_ = 0;
 };
 

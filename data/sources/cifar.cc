@@ -12,6 +12,7 @@
 #include "data/input_file.h"
 #include "data/paths.h"
 #include "data/source_options.h"
+#include "data/text/line_reader.h"
 #include "data/text/text_settings.h"
 #include "engine/base/error.h"
 
@@ -70,7 +71,11 @@ std::vector<std::string> names_beside(const std::string& path, const std::string
   std::vector<std::string> names;
   for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) names.push_back(line);
+    if (line.empty()) continue;
+    if (const std::optional<std::string> invalid = invalid_utf8(line))
+      throw Error(ErrorKind::kData, fmt::format("{}: {}", file.string(), *invalid),
+                  std::string(kConvertToUtf8));
+    names.push_back(line);
   }
   if (names.size() != classes) names.clear();
   return names;

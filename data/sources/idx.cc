@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "data/class_names.h"
 #include "data/input_file.h"
 #include "data/paths.h"
 #include "data/source_options.h"
@@ -40,12 +41,16 @@ std::optional<StoredType> type_of(uint32_t code) {
   }
 }
 
+std::string_view things_in(IdxContent content) {
+  return content == IdxContent::kImages ? "images" : "labels";
+}
+
 /// "2 images of 28 x 28 pixels"
 std::string description_of(const IdxArray& array, IdxContent content) {
   const std::vector<int64_t>& sizes = array.sizes;
   if (content == IdxContent::kLabels && sizes.size() == 1) return fmt::format("{} labels", sizes[0]);
   const std::string of_each = fmt::format("{}", fmt::join(sizes.begin() + 1, sizes.end(), " x "));
-  const std::string_view things = content == IdxContent::kImages ? "images" : "labels";
+  const std::string_view things = things_in(content);
   return array.type == StoredType::kUint8
              ? fmt::format("{} {} of {} pixels", sizes[0], things, of_each)
              : fmt::format("{} {} of {} numbers of {}", sizes[0], things, of_each, name_of(array.type));
@@ -154,16 +159,23 @@ std::string text_of(const std::vector<int64_t>& sizes) {
   return sizes.empty() ? "one number" : fmt::format("{}", fmt::join(sizes, " x "));
 }
 
+/// Whether numbers of both types mean the same in one feature: pixels of 8 bits are scaled, and no other numbers.
+bool are_alike(StoredType a, StoredType b, IdxContent content) {
+  if (is_integer(a) != is_integer(b)) return false;
+  return content == IdxContent::kLabels || (a == StoredType::kUint8) == (b == StoredType::kUint8);
+}
+
 /// Throws Error unless the files have examples of the same kind.
 void check_alike(const std::vector<IdxArray>& arrays, const std::vector<std::string>& paths,
-                 std::string_view things) {
+                 IdxContent content) {
+  const std::string_view things = things_in(content);
   for (size_t i = 1; i < arrays.size(); ++i) {
     if (sizes_of(arrays[i]) != sizes_of(arrays[0]))
       throw_bad_file(paths[i],
                      fmt::format("{} of {}, but {} has {}", things, text_of(sizes_of(arrays[i])), paths[0],
                                  text_of(sizes_of(arrays[0]))),
                      fmt::format("{} of one size", things));
-    if (is_integer(arrays[i].type) != is_integer(arrays[0].type))
+    if (!are_alike(arrays[i].type, arrays[0].type, content))
       throw_bad_file(paths[i],
                      fmt::format("{} of {}, but {} has {}", things, name_of(arrays[i].type), paths[0],
                                  name_of(arrays[0].type)),
@@ -198,13 +210,13 @@ std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_path
                                  image_paths[i]),
                      "one label for each image");
   }
-  check_alike(images, image_paths, "images");
-  check_alike(labels, label_paths, "labels");
+  check_alike(images, image_paths, IdxContent::kImages);
+  check_alike(labels, label_paths, IdxContent::kLabels);
   const Shape shape = named_shape(sizes_of(images[0]), dimensions, mark, "the images of " + image_paths[0]);
   std::vector<ArrayFeature> features;
   if (!labelled) {
     features.push_back(feature_of(std::string(kImageFeature), shape, std::move(images), image_paths));
-    return std::make_unique<ArraySource>(std::move(features), std::move(class_names));
+    return std::make_unique<ArraySource>(std::move(features), std::move(class_names), mark);
   }
   const std::vector<int64_t> of_labels = sizes_of(labels[0]), of_images = sizes_of(images[0]);
   if (of_labels.size() > of_images.size() ||
@@ -217,7 +229,7 @@ std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_path
   features.push_back(feature_of(std::string(kImageFeature), shape, std::move(images), image_paths));
   features.push_back(
       feature_of(std::string(kLabelsFeature), shape_of_labels, std::move(labels), label_paths));
-  return std::make_unique<ArraySource>(std::move(features), std::move(class_names));
+  return std::make_unique<ArraySource>(std::move(features), std::move(class_names), mark);
 }
 
 namespace {
@@ -264,7 +276,11 @@ void describe(config::Visitor& visit, IdxOptions& options) {
   visit("dimensions", options.dimensions,
         "names of the dimensions of an image; by default [inputs], [rows, cols], [rows, cols, channels] or "
         "[rows, cols, depth, channels], whichever it has");
-  visit("class_names", options.class_names, "names of the classes, in the order of the labels");
+  visit("class_names", options.class_names,
+        "names of all classes, in the order of the labels; of data.train those of later data, too");
+  visit.check([&options](const config::Report& report) {
+    check_class_names(options.class_names, "class_names", report);
+  });
 }
 
 const config::Registration<SourceOptions, IdxOptions> idx_registration;

@@ -33,8 +33,8 @@ std::vector<Feature> idx_features(int64_t rows, int64_t cols);
 /// Opens files of images and of their labels, or of images alone; several are joined in order. `image` is float32: uint8
 /// divided by 255, other types as they are. `labels` is int32, or float32 where the file has floating-point numbers.
 /// `dimensions` names the dimensions of an image; labels of more than one number have the first of them. `class_names`
-/// may be empty. Throws Error (kData) when a file cannot be read, or counts or sizes differ. Both lists have the same
-/// length >= 1, or there are no labels.
+/// are those of all classes of the model (`mark`: their place), or empty. Throws Error (kData) when a file cannot be read,
+/// counts or sizes differ, or only some images are uint8. Both lists have the same length >= 1, or there are no labels.
 std::unique_ptr<ArraySource> open_idx(const std::vector<std::string>& image_paths,
                                       const std::vector<std::string>& label_paths,
                                       const std::vector<config::Name>& dimensions = {}, const Mark& mark = {},

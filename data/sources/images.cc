@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 
 #include "data/class_names.h"
 #include "data/delimited.h"
 #include "data/elements.h"
 #include "data/paths.h"
 #include "data/source_options.h"
+#include "data/text/line_reader.h"
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
 #include "engine/base/hash.h"
@@ -77,13 +79,23 @@ std::vector<fs::path> images_below(const fs::path& directory) {
   return images;
 }
 
+/// Throws Error unless the name of a class, which stands at `place`, is UTF-8.
+void check_class_name(const std::string& name, const std::string& place, std::string_view hint) {
+  if (const std::optional<std::string> invalid = invalid_utf8(name))
+    throw Error(ErrorKind::kData, fmt::format("{}: class `{}`: {}", place, printable(name), *invalid),
+                std::string(hint));
+}
+
 /// The lines of classes.txt; nothing if there is no such file.
 std::vector<std::string> lines_of_classes(const fs::path& file) {
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return {};
   DelimitedReader reader(file.string(), Delimiter::kTab);
   std::vector<std::string> names;
-  while (reader.next()) names.push_back(reader.fields()[0]);
+  while (reader.next()) {
+    check_class_name(reader.fields()[0], reader.place(), kConvertToUtf8);
+    names.push_back(reader.fields()[0]);
+  }
   return names;
 }
 
@@ -134,6 +146,7 @@ std::vector<Record> records_in(const std::string& list, bool labelled) {
     const Record record{fields[columns.path], labelled ? fields[columns.label] : "", reader.place()};
     if (record.path.empty() || (labelled && record.label.empty()))
       throw Error(ErrorKind::kData, fmt::format("{}: a value is missing", reader.place()), hint);
+    check_class_name(record.label, record.place, kConvertToUtf8);
     records.push_back(record);
   }
   if (records.empty())
@@ -159,13 +172,16 @@ ImageList images_in_folder(const std::string& folder, const std::vector<std::str
   if (folders.empty())
     throw Error(ErrorKind::kData, fmt::format("{} has no subfolders", folder),
                 "a subfolder of images for each class, or a list of images as `path`");
+  for (const fs::path& each : folders)
+    check_class_name(each.filename().string(), folder, "rename the subfolder to a name in UTF-8");
   const std::string classes_file = (fs::path(folder) / kClassesFile).string();
   std::vector<std::string> names = known.empty() ? lines_of_classes(classes_file) : known;
-  if (names.empty()) {
+  const bool are_found = names.empty();
+  if (are_found) {
     for (const fs::path& each : folders) names.push_back(each.filename().string());
   }
   const ClassNames classes(names, known.empty() ? classes_file : "the training data");
-  ImageList list{{}, names};
+  ImageList list{.images = {}, .class_names = names, .names_are_found = are_found};
   for (const fs::path& each : folders) {
     const int32_t label = classes.number(each.filename().string(), each.string());
     const std::vector<fs::path> images = images_below(each);
@@ -190,7 +206,7 @@ ImageList images_in_list(const std::string& list, const std::vector<std::string>
     names.erase(std::ranges::unique(names).begin(), names.end());
   }
   const ClassNames classes(names, list);
-  ImageList result{{}, names};
+  ImageList result{.images = {}, .class_names = names, .names_are_found = known.empty() && !are_numbers};
   for (const Record& record : records) {
     const int32_t label =
         are_numbers ? *class_number(record.label) : classes.number(record.label, record.place);
@@ -316,6 +332,9 @@ struct ImagesOptions final : SourceOptions {
     const std::vector<std::string> known =
         prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
     ImageList list = context.labelled ? list_of(known) : images_without_labels(path);
+    if (!context.prepares && list.names_are_found)
+      throw_unprepared(context.mark, "the names of the classes",
+                       "a folder with their names in the lines of classes.txt");
     std::vector<std::string> paths;
     for (const LabelledImage& image : list.images) paths.push_back(image.path);
     auto pool = std::make_unique<WorkerPool>(static_cast<int>(workers.value.value_or(context.threads)));

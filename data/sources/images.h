@@ -27,6 +27,7 @@ struct ImageList {
   std::vector<LabelledImage> images;
   std::vector<std::string> class_names;  ///< empty: a list with numbers
   bool labelled = true;                  ///< false: the labels have no meaning
+  bool names_are_found = false;  ///< the names are those of these examples, neither known nor in classes.txt
 };
 
 /// Finds the images of a folder, sorted by name. The classes are its subfolders, sorted by name, or what the lines of its

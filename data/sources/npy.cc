@@ -267,18 +267,44 @@ NpyArray read_npy(const std::string& path, int64_t most_bytes) {
   return compressed ? read_compressed(path, most_bytes) : array_in(path, {file, bytes, false});
 }
 
-std::map<std::string, NpyArray> read_npz(const std::string& path, int64_t most_bytes) {
-  const ZipFile archive(path, "an NPZ file, as numpy.savez writes it");
-  std::map<std::string, NpyArray> arrays;
+namespace {
+
+/// The members of an NPZ file by the names of their arrays.
+std::map<std::string, const ZipMember*> arrays_in(const ZipFile& archive) {
+  std::map<std::string, const ZipMember*> members;
   constexpr std::string_view suffix = ".npy";
   for (const ZipMember& member : archive.members()) {
     std::string name = member.name;
     if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-    const std::string place = fmt::format("{}:{}", path, shown(name));
-    if (!arrays.emplace(name, array_in(place, archive.read(member, most_bytes))).second)
-      throw_bad_file(path, fmt::format("two arrays are called `{}`", shown(name)), "a name for each array");
+    if (!members.emplace(name, &member).second)
+      throw_bad_file(archive.path(), fmt::format("two arrays are called `{}`", shown(name)),
+                     "a name for each array");
   }
-  if (arrays.empty()) throw_bad_file(path, "there are no arrays", "an NPZ file, as numpy.savez writes it");
+  if (members.empty())
+    throw_bad_file(archive.path(), "there are no arrays", "an NPZ file, as numpy.savez writes it");
+  return members;
+}
+
+}  // namespace
+
+std::map<std::string, NpyArray> read_npz(const std::string& path, const std::vector<config::Name>& wanted,
+                                         int64_t most_bytes) {
+  const ZipFile archive(path, "an NPZ file, as numpy.savez writes it");
+  const std::map<std::string, const ZipMember*> members = arrays_in(archive);
+  std::vector<std::string> names;
+  for (const auto& [name, member] : members) names.push_back(name);
+  for (const config::Name& name : wanted) {
+    if (!members.contains(name.text))
+      throw Error(ErrorKind::kConfig, name.mark,
+                  fmt::format("{} has no array `{}`", path, printable(name.text)),
+                  did_you_mean(name.text, names));
+  }
+  std::map<std::string, NpyArray> arrays;
+  for (const auto& [name, member] : members) {
+    if (!wanted.empty() && std::ranges::find(wanted, name, &config::Name::text) == wanted.end()) continue;
+    const std::string place = fmt::format("{}:{}", path, shown(name));
+    arrays.emplace(name, array_in(place, archive.read(*member, most_bytes)));
+  }
   return arrays;
 }
 
@@ -335,7 +361,7 @@ struct NpyOptions final : SourceOptions {
   static constexpr bool type_required = true;
   config::Named<config::Path> arrays;
   std::vector<config::Path> path;
-  config::Named<std::string> members;
+  config::Named<config::Name> members;
   config::Named<std::vector<config::Name>> dimensions;
 
   std::unique_ptr<Source> open(const SourceContext& context) const override {
@@ -389,18 +415,12 @@ struct NpyOptions final : SourceOptions {
     if (files.size() != 1)
       throw Error(ErrorKind::kConfig, context.mark, fmt::format("`path` names {} files", files.size()),
                   "one NPZ file");
-    const std::map<std::string, NpyArray> all = read_npz(files[0]);
-    if (members.empty()) return {all.begin(), all.end()};
+    std::vector<config::Name> wanted;
+    for (const auto& [name, member] : members) wanted.push_back(member);
+    const std::map<std::string, NpyArray> read = read_npz(files[0], wanted);
+    if (members.empty()) return {read.begin(), read.end()};
     std::vector<std::pair<std::string, NpyArray>> found;
-    std::vector<std::string> names;
-    for (const auto& [name, array] : all) names.push_back(name);
-    for (const auto& [name, member] : members) {
-      const auto array = all.find(member);
-      if (array == all.end())
-        throw Error(ErrorKind::kData, context.mark, fmt::format("{} has no array `{}`", files[0], member),
-                    did_you_mean(member, names));
-      found.emplace_back(name, array->second);
-    }
+    for (const auto& [name, member] : members) found.emplace_back(name, read.at(member.text));
     return found;
   }
 };
@@ -412,7 +432,7 @@ void describe(config::Visitor& visit, NpyOptions& options) {
       "examples");
   visit("path", options.path, "in place of `arrays`: an NPZ file, whose arrays are the features");
   visit("members", options.members,
-        "of an NPZ file, the arrays that are used, by feature: {image: x_train, labels: y_train}; none: all, "
+        "of an NPZ file, the arrays that are read, by feature: {image: x_train, labels: y_train}; none: all, "
         "under "
         "their own names");
   visit("dimensions", options.dimensions,

@@ -33,8 +33,11 @@ inline constexpr int64_t kMostArrayBytes = int64_t{1} << 36;
 /// Reads an NPY file, plain or .gz. Throws Error (kData), which says what is wrong: Python objects, texts, structures,
 /// complex numbers, a damaged header, missing or surplus bytes.
 NpyArray read_npy(const std::string& path, int64_t most_bytes = kMostArrayBytes);
-/// Reads all arrays of an NPZ file, by their names without `.npy`.
-std::map<std::string, NpyArray> read_npz(const std::string& path, int64_t most_bytes = kMostArrayBytes);
+/// Reads arrays of an NPZ file, by their names without `.npy`: those that are wanted, or without `wanted` all. Throws Error:
+/// kConfig for a name that the file does not have, kData for what read_npy() refuses.
+std::map<std::string, NpyArray> read_npz(const std::string& path,
+                                         const std::vector<config::Name>& wanted = {},
+                                         int64_t most_bytes = kMostArrayBytes);
 
 /// Returns a source of arrays whose first dimension is that of the examples. Floating-point numbers become float32; whole
 /// numbers int32, but uint8, other than in the feature `labels`, float32 from 0 to 1. `dimensions` names the other

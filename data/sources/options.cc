@@ -43,10 +43,15 @@ std::vector<double> completed(const std::vector<std::optional<double>>& weights)
   return result;
 }
 
-std::vector<std::string> names_of(const std::vector<Feature>& features) {
-  std::vector<std::string> names;
-  for (const Feature& feature : features) names.push_back(feature.name);
-  return names;
+/// "x float32 [inputs=4], labels int32 []"
+std::string text_of(const std::vector<Feature>& features) {
+  std::vector<std::string> texts;
+  for (const Feature& feature : features) {
+    const std::string ids = feature.vocabulary > 0 ? fmt::format(" of {} ids", feature.vocabulary) : "";
+    texts.push_back(
+        fmt::format("{} {} {}{}", feature.name, name_of(feature.dtype), feature.shape.to_string(), ids));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 void check_sequence_length(const DataOptions& options, const config::Report& report) {
@@ -255,8 +260,7 @@ SplitSource open_split_sources(const TrainSourceOptions& options, const SourceCo
     if (source->features() == sources[0]->features()) continue;
     throw Error(ErrorKind::kData, context.mark,
                 fmt::format("the sources of `data.train` have different features: {} and {}",
-                            fmt::join(names_of(sources[0]->features()), ", "),
-                            fmt::join(names_of(source->features()), ", ")),
+                            text_of(sources[0]->features()), text_of(source->features())),
                 "sources with the same features of the same sizes");
   }
   if (sources.size() == 1) return split_source(std::move(sources.front()), context.split, context.mark);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -46,15 +45,13 @@ const std::string& value_of(const TableReader& reader, size_t column) {
 
 float number_of(const TableReader& reader, size_t column, const std::string& hint) {
   const std::string& text = value_of(reader, column);
-  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  float number = 0;
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-  if (error == std::errc::result_out_of_range)
+  const std::optional<float> number = table_number(text);
+  if (!number)
+    bad_value(reader, reader.columns()[column], fmt::format("`{}` is no number", printable(text)), hint);
+  if (std::isinf(*number))
     bad_value(reader, reader.columns()[column], fmt::format("{} is no number of 32 bits", printable(text)),
               "a smaller number");
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
-    bad_value(reader, reader.columns()[column], fmt::format("`{}` is no number", printable(text)), hint);
-  return number;
+  return *number;
 }
 
 /// The words of a column, each with a number in the order in which they came.
@@ -87,7 +84,7 @@ struct Preparation {
   std::string to_json() const {
     nlohmann::json json{{"columns", columns}, {"words", words}, {"classes", classes}};
     if (!mean.empty()) json.update({{"mean", mean}, {"deviation", deviation}});
-    return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    return json.dump(1) + "\n";
   }
   static Preparation parse(const std::string& text) {
     Preparation result;
@@ -181,12 +178,31 @@ class TableRows {
                     fmt::format("`categorical` names `{}`, which is no input", printable(name.text)),
                     did_you_mean(name.text, all_));
     }
-    if (known_ && (known_->columns != all_ || known_->words.size() != of_words_.size()))
-      throw Error(ErrorKind::kData, context_.mark,
+    if (known_) check_inputs();
+    words_.resize(of_words_.size());
+  }
+
+  /// Throws Error unless the inputs, and those of them that are words, are those of the training data.
+  void check_inputs() const {
+    if (known_->columns != all_)
+      throw Error(ErrorKind::kConfig, context_.mark,
                   fmt::format("the inputs are {}, and those of the training data are {}",
                               fmt::join(all_, ", "), fmt::join(known_->columns, ", ")),
                   "the same columns");
-    words_.resize(of_words_.size());
+    Names known;
+    for (const std::string& name : all_) {
+      if (known_->words.contains(name)) known.push_back(name);
+    }
+    if (known == of_words_) return;
+    throw Error(ErrorKind::kConfig, context_.mark,
+                fmt::format("`categorical` has {}, and that of the training data {}", listed(of_words_),
+                            listed(known)),
+                known.empty() ? "no `categorical`, as in data.train"
+                              : fmt::format("`categorical: [{}]`, as in data.train", fmt::join(known, ", ")));
+  }
+
+  static std::string listed(const Names& names) {
+    return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
   }
 
   Places places_in(const TableReader& reader, const std::string& path) const {
@@ -233,11 +249,10 @@ class TableRows {
 
   void check_known(const TableReader& reader, size_t column, const std::string& name,
                    const std::string& word) const {
-    const auto known = known_->words.find(name);
-    if (known != known_->words.end() && std::ranges::binary_search(known->second, word)) return;
+    const Names& known = known_->words.at(name);
+    if (std::ranges::binary_search(known, word)) return;
     bad_value(reader, reader.columns()[column],
-              fmt::format("the training data have no `{}`", printable(word)),
-              known == known_->words.end() ? "the same columns" : did_you_mean(word, known->second));
+              fmt::format("the training data have no `{}`", printable(word)), did_you_mean(word, known));
   }
 
   void add_label(const TableReader& reader, size_t column) {
@@ -278,9 +293,16 @@ class TableRows {
     result.columns = all_;
     for (size_t i = 0; i < of_words_.size(); ++i) result.words[of_words_[i]] = words_[i].sorted();
     if (!columns_.labels.empty()) result.classes = labels_.classes();
-    if (columns_.normalize && !of_numbers_.empty()) find_means(result);
+    if (normalizes()) find_means(result);
     return result;
   }
+
+  bool normalizes() const { return columns_.normalize && !of_numbers_.empty(); }
+  void check_normalize(const Preparation& prepared) const;
+  /// Numbers words by their places among all, in place of the order in which they came.
+  void sort_words(const Preparation& prepared);
+  /// Takes the means from the inputs that are numbers, and divides by the deviations.
+  void normalize(const Preparation& prepared);
 
   struct File {
     std::string path;
@@ -298,118 +320,158 @@ class TableRows {
   std::vector<File> files_;
 };
 
-/// A table in memory.
+/// A column of a table: one input if it has numbers, as many as there are words if it has words.
+struct InputColumn {
+  bool is_word;
+  size_t index;   ///< among the columns of numbers, or of words
+  int64_t begin;  ///< its first input
+};
+
+/// The values of all examples, [examples, columns] row-major.
+struct TableValues {
+  std::vector<InputColumn> columns;
+  std::vector<float> numbers;
+  std::vector<int32_t> words;  ///< places among the words of the column
+  std::vector<int32_t> labels;
+  std::vector<float> targets;
+  std::vector<uint64_t> hashes;  ///< [examples]
+};
+
+/// A table in memory, with a number for each word: the inputs 0 and 1 are made when they are read.
 class TableSource final : public Source {
  public:
-  TableSource(MemorySource values, std::vector<uint64_t> hashes, Preparation preparation,
-              std::vector<int32_t> labels, std::string path)
-      : values_(std::move(values)),
-        hashes_(std::move(hashes)),
+  TableSource(std::vector<Feature> features, TableValues values, Preparation preparation, std::string path)
+      : features_(std::move(features)),
+        values_(std::move(values)),
         preparation_(std::move(preparation)),
-        labels_(std::move(labels)),
         path_(std::move(path)) {}
 
-  int64_t examples() const override { return values_.examples(); }
-  const std::vector<Feature>& features() const override { return values_.features(); }
+  int64_t examples() const override { return std::ssize(values_.hashes); }
+  const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override {
-    values_.read(rows, slices);
+    for (size_t f = 0; f < features_.size(); ++f) {
+      FeatureSlice slice = slices[f];
+      for (const int64_t row : rows) {
+        MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
+        slice.output = f == 0 ? read_inputs(row, slice)
+                              : copy_box(features_[f], slice.box, stored(features_[f], row), slice.output);
+      }
+    }
   }
-  int64_t bytes_in_memory() const override { return values_.bytes_in_memory() + 12 * examples(); }
+  int64_t bytes_in_memory() const override {
+    const auto values = std::ssize(values_.numbers) + std::ssize(values_.words) + std::ssize(values_.labels) +
+                        std::ssize(values_.targets);
+    return 4 * values + 8 * examples();
+  }
   std::vector<std::string> class_names() const override { return preparation_.classes; }
-  uint64_t example_hash(int64_t example) const override { return hashes_[static_cast<size_t>(example)]; }
+  uint64_t example_hash(int64_t example) const override {
+    return values_.hashes[static_cast<size_t>(example)];
+  }
   std::string preparation() const override { return preparation_.to_json(); }
   void check_labels(int64_t classes) const override {
-    const auto wrong = std::ranges::find_if(labels_, [&](int32_t label) { return label >= classes; });
-    if (wrong != labels_.end())
-      throw_wrong_label(path_, *wrong, wrong - labels_.begin(), classes, std::ranges::max(labels_));
+    const std::vector<int32_t>& labels = values_.labels;
+    const auto wrong = std::ranges::find_if(labels, [&](int32_t label) { return label >= classes; });
+    if (wrong != labels.end())
+      throw_wrong_label(path_, *wrong, wrong - labels.begin(), classes, std::ranges::max(labels));
   }
 
  private:
-  MemorySource values_;
-  std::vector<uint64_t> hashes_;
+  /// Writes the inputs of an example into `slice.output` and returns the end of what it wrote.
+  std::byte* read_inputs(int64_t row, const FeatureSlice& slice) const {
+    const auto columns = std::ssize(values_.columns), words = of_words();
+    const float* const numbers = values_.numbers.data() + row * (columns - words);
+    const int32_t* const places = values_.words.data() + row * words;
+    auto* output = reinterpret_cast<float*>(slice.output);
+    for_each_run(features_[0].shape, slice.box, [&](int64_t first, int64_t count) {
+      std::fill_n(output, count, 0.0f);
+      for (const InputColumn& column : values_.columns) {
+        const int64_t at = column.begin + (column.is_word ? places[column.index] : 0) - first;
+        if (at >= 0 && at < count) output[at] = column.is_word ? 1 : numbers[column.index];
+      }
+      output += count;
+    });
+    return reinterpret_cast<std::byte*>(output);
+  }
+  int64_t of_words() const { return std::ssize(values_.words) / examples(); }
+  /// The value of feature `labels` or `y` of an example.
+  const std::byte* stored(const Feature& feature, int64_t row) const {
+    const auto* const values = feature.dtype == DType::kInt32
+                                   ? std::as_bytes(std::span(values_.labels)).data()
+                                   : std::as_bytes(std::span(values_.targets)).data();
+    return values + row * feature.bytes();
+  }
+
+  std::vector<Feature> features_;  ///< x, labels, y
+  TableValues values_;
   Preparation preparation_;
-  std::vector<int32_t> labels_;
   std::string path_;
 };
 
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
-/// For each number of `words`, its place in `order`.
-std::vector<int32_t> places_of(const Names& words, const Names& order) {
-  std::vector<int32_t> places;
-  for (const std::string& word : words)
-    places.push_back(static_cast<int32_t>(std::ranges::find(order, word) - order.begin()));
-  return places;
-}
-
-std::unique_ptr<Source> TableRows::finish() {
-  Preparation prepared = preparation();
-  if (columns_.normalize && !of_numbers_.empty() && prepared.mean.size() != of_numbers_.size())
+void TableRows::check_normalize(const Preparation& prepared) const {
+  if (normalizes() && prepared.mean.size() != of_numbers_.size())
     throw Error(ErrorKind::kData, context_.mark, "the training data have no means and deviations",
                 "`normalize: true` of data.train too, or of neither");
   if (known_ && !columns_.normalize && !prepared.mean.empty())
     throw Error(ErrorKind::kData, context_.mark,
                 "the inputs of the training data were less their mean, divided by their deviation",
                 "`normalize: true`, as in data.train");
-  // In the order of the columns: a number, or as many as there are words.
-  struct Input {
-    bool is_word;
-    size_t index;  ///< among the numbers, or the words
+}
+
+void TableRows::sort_words(const Preparation& prepared) {
+  for (size_t column = 0; column < of_words_.size(); ++column) {
+    const Names& order = prepared.words.at(of_words_[column]);
     std::vector<int32_t> places;
-    int64_t width;
-  };
-  std::vector<Input> inputs;
+    for (const std::string& word : words_[column].words())
+      places.push_back(static_cast<int32_t>(std::ranges::lower_bound(order, word) - order.begin()));
+    for (size_t i = column; i < word_numbers_.size(); i += of_words_.size())
+      word_numbers_[i] = places[static_cast<size_t>(word_numbers_[i])];
+  }
+}
+
+void TableRows::normalize(const Preparation& prepared) {
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const size_t column = i % of_numbers_.size();
+    numbers_[i] = static_cast<float>((numbers_[i] - prepared.mean[column]) / prepared.deviation[column]);
+  }
+}
+
+std::unique_ptr<Source> TableRows::finish() {
+  if (!context_.prepares && labels_.are_found())
+    throw_unprepared(context_.mark, "the names of the classes", "`classes`, in their order");
+  Preparation prepared = preparation();
+  check_normalize(prepared);
+  sort_words(prepared);
+  if (normalizes()) normalize(prepared);
+  TableValues values{.columns = {},
+                     .numbers = std::move(numbers_),
+                     .words = std::move(word_numbers_),
+                     .labels = columns_.labels.empty() ? std::vector<int32_t>() : labels_.numbers(),
+                     .targets = std::move(targets_),
+                     .hashes = std::move(hashes_)};
   int64_t width = 0;
   for (const std::string& name : all_) {
     const auto word = std::ranges::find(of_words_, name);
-    if (word == of_words_.end()) {
-      const auto number = std::ranges::find(of_numbers_, name);
-      inputs.push_back({false, static_cast<size_t>(number - of_numbers_.begin()), {}, 1});
-    } else {
-      const auto index = static_cast<size_t>(word - of_words_.begin());
-      const Names& order = prepared.words.at(name);
-      inputs.push_back({true, index, places_of(words_[index].words(), order), std::ssize(order)});
-    }
-    width += inputs.back().width;
-  }
-  const auto rows = std::ssize(hashes_);
-  std::vector<float> x(static_cast<size_t>(rows * width), 0);
-  const bool normalize = columns_.normalize && !of_numbers_.empty();
-  for (int64_t row = 0; row < rows; ++row) {
-    float* output = x.data() + row * width;
-    for (const Input& input : inputs) {
-      if (input.is_word) {
-        const int32_t word = word_numbers_[static_cast<size_t>(row) * of_words_.size() + input.index];
-        output[input.places[static_cast<size_t>(word)]] = 1;
-      } else {
-        const float number = numbers_[static_cast<size_t>(row) * of_numbers_.size() + input.index];
-        *output =
-            normalize
-                ? static_cast<float>((number - prepared.mean[input.index]) / prepared.deviation[input.index])
-                : number;
-      }
-      output += input.width;
-    }
+    const bool is_word = word != of_words_.end();
+    const auto index =
+        is_word ? word - of_words_.begin() : std::ranges::find(of_numbers_, name) - of_numbers_.begin();
+    values.columns.push_back({is_word, static_cast<size_t>(index), width});
+    width += is_word ? std::ssize(prepared.words.at(name)) : 1;
   }
   std::vector<Feature> features{{"x", {{"inputs", width}}, DType::kFloat32}};
-  std::vector<std::vector<std::byte>> values{bytes_of(x)};
-  std::vector<int32_t> labels;
-  if (!columns_.labels.empty()) {
-    labels = labels_.numbers();
-    features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
-    values.push_back(bytes_of(labels));
-  }
-  if (!columns_.targets.empty()) {
+  if (!columns_.labels.empty()) features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
+  if (!columns_.targets.empty())
     features.push_back({"y", {{"targets", std::ssize(columns_.targets)}}, DType::kFloat32});
-    values.push_back(bytes_of(targets_));
-  }
-  return std::make_unique<TableSource>(MemorySource(std::move(features), std::move(values)),
-                                       std::move(hashes_), std::move(prepared), std::move(labels),
+  return std::make_unique<TableSource>(std::move(features), std::move(values), std::move(prepared),
                                        files_[0].path);
+}
+
+/// Throws Error (kConfig) if a trained model needs what the table alone does not tell.
+void check_is_prepared(const TableColumns& columns, const TableContext& context) {
+  if (context.prepares || !context.preparation.empty()) return;
+  if (columns.normalize) throw_unprepared(context.mark, "the means and deviations");
+  if (!columns.categorical.empty()) throw_unprepared(context.mark, "the words");
+  if (columns.inputs.empty())
+    throw_unprepared(context.mark, "the columns", "`inputs`, in the order of the training");
 }
 
 }  // namespace
@@ -417,6 +479,7 @@ std::unique_ptr<Source> TableRows::finish() {
 std::unique_ptr<Source> open_table(const std::vector<std::string>& paths, const TableColumns& columns,
                                    const TableContext& context) {
   MTF_CHECK(!paths.empty(), "no files");
+  check_is_prepared(columns, context);
   TableRows rows(columns, context);
   for (const std::string& path : paths) rows.read(path);
   return rows.finish();
@@ -438,7 +501,7 @@ struct TableOptions final : SourceOptions {
       throw Error(ErrorKind::kConfig, context.mark, "a table without `labels` and `targets`",
                   "`labels` names the column of a class, `targets` columns of numbers that are predicted");
     return open_table(files, columns,
-                      {context.mark, context.preparation, context.labelled,
+                      {context.mark, context.preparation, context.labelled, context.prepares,
                        [rule = context.split](uint64_t hash) { return !rule.part_of(hash); }});
   }
   std::vector<config::Path*> paths() override { return pointers_to({&path}); }
@@ -472,6 +535,7 @@ void describe(config::Visitor& visit, TableOptions& options) {
     }
     if (!columns.classes.empty() && columns.labels.empty())
       report.error("classes", "`classes` without `labels`", "the column of the class, as `labels`");
+    check_class_names(columns.classes, "classes", report);
   });
 }
 

@@ -28,6 +28,7 @@ struct TableContext {
   Mark mark = {};           ///< for columns that are not named
   std::string preparation;  ///< what the training data decided; empty: this is the training data
   bool labelled = true;     ///< false: `labels` and `targets` are not looked for
+  bool prepares = true;     ///< SourceContext::prepares
   /// True for examples whose numbers count for means and deviations.
   std::function<bool(uint64_t hash)> counts;
 };

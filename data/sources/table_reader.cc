@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -58,6 +61,7 @@ class DelimitedTable final : public TableReader {
     for (size_t i = 0; i < first.size(); ++i)
       columns_.push_back(format.header ? std::string(without_blanks(first[i])) : fmt::to_string(i + 1));
     check_columns(columns_, reader_.place());
+    for (size_t i = 0; i < columns_.size(); ++i) check_text(i, columns_[i]);
     values_.resize(columns_.size());
     is_first_ = !format.header;
   }
@@ -70,13 +74,23 @@ class DelimitedTable final : public TableReader {
       throw Error(
           ErrorKind::kData, fmt::format("{}: {}", place(), counted(std::ssize(fields), "value")),
           fmt::format("{}, as the first line {}", columns_.size(), format_.header ? "names columns" : "has"));
-    for (size_t i = 0; i < fields.size(); ++i) values_[i] = value_of(fields[i]);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      values_[i] = value_of(fields[i]);
+      check_text(i, fields[i]);
+    }
     return true;
   }
   const std::vector<std::optional<std::string>>& values() const override { return values_; }
   std::string place() const override { return reader_.place(); }
 
  private:
+  void check_text(size_t column, const std::string& text) const {
+    if (const std::optional<std::string> invalid = invalid_utf8(text))
+      throw Error(ErrorKind::kData,
+                  fmt::format("{}: column `{}`: {}", reader_.place(), printable(columns_[column]), *invalid),
+                  std::string(kConvertToUtf8));
+  }
+
   std::optional<std::string> value_of(const std::string& field) const {
     if (format_.verbatim) return field;
     const std::string_view value = without_blanks(field);
@@ -184,6 +198,16 @@ bool is_delimited(std::string_view path) {
 }  // namespace
 
 bool is_table_name(std::string_view path) { return is_delimited(path) || is_json_lines(path); }
+
+std::optional<float> table_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  float number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (rest != end || error == std::errc::invalid_argument || !std::isfinite(number)) return std::nullopt;
+  // from_chars() does not tell whether it is too large or too small.
+  return error == std::errc() ? number : std::strtof(std::string(text).c_str(), nullptr);
+}
 
 std::unique_ptr<TableReader> open_table_reader(const std::string& path, const TableFormat& format) {
   if (is_json_lines(path)) return std::make_unique<JsonTable>(path);

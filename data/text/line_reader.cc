@@ -31,14 +31,17 @@ constexpr std::array kOtherFiles = {
 
 }  // namespace
 
+std::optional<std::string> invalid_utf8(std::string_view text) {
+  const std::optional<size_t> invalid = first_invalid_byte(text);
+  if (!invalid) return std::nullopt;
+  return fmt::format("no UTF-8: byte {} after {}", printable(text.substr(*invalid, 1)),
+                     counted(character_count(text.substr(0, *invalid)), "character"));
+}
+
 void check_utf8(std::string_view text, const std::string& path, std::string_view unit, int64_t number,
                 TextProblems& problems) {
-  const std::optional<size_t> invalid = first_invalid_byte(text);
-  if (!invalid) return;
-  problems.add(path, unit, number,
-               fmt::format("no UTF-8: byte {} after {}", printable(text.substr(*invalid, 1)),
-                           counted(character_count(text.substr(0, *invalid)), "character")),
-               "convert it to UTF-8, for example with `iconv -f ISO-8859-1 -t UTF-8`");
+  if (const std::optional<std::string> invalid = invalid_utf8(text))
+    problems.add(path, unit, number, *invalid, std::string(kConvertToUtf8));
 }
 
 LineReader::LineReader(const std::string& path, TextProblems& problems, const TextLimit& limit)

@@ -15,6 +15,13 @@
 
 namespace mtf {
 
+/// What to do with a text that is not UTF-8.
+inline constexpr std::string_view kConvertToUtf8 =
+    "convert it to UTF-8, for example with `iconv -f ISO-8859-1 -t UTF-8`";
+
+/// Says where `text` is not valid UTF-8: "no UTF-8: byte \xf6 after 2 characters"; nothing if it is.
+std::optional<std::string> invalid_utf8(std::string_view text);
+
 /// Adds a problem if `text`, from line or record (`unit`) `number` of the file `path`, is not valid UTF-8.
 void check_utf8(std::string_view text, const std::string& path, std::string_view unit, int64_t number,
                 TextProblems& problems);

@@ -17,6 +17,12 @@ constexpr size_t kReadBytes = 1 << 18;
 
 }  // namespace
 
+bool TextLimit::allows(uint64_t size) const {
+  if (size > static_cast<uint64_t>(bytes)) return false;
+  if (longest != nullptr) *longest = std::max(*longest, static_cast<int64_t>(size));
+  return true;
+}
+
 void TextLimit::refuse(const std::string& place) const {
   throw Error(ErrorKind::kData, fmt::format("{}: longer than {} bytes", place, bytes),
               fmt::format("a file of shorter texts, or a greater `{}`", setting));

@@ -21,8 +21,10 @@ struct TextLimit {
 
   int64_t bytes = default_bytes;
   std::string_view setting = "data.max_line_bytes";  ///< the option that raises the limit, for messages
+  int64_t* longest = nullptr;                        ///< becomes the largest size that was allowed
 
-  bool allows(uint64_t size) const { return size <= static_cast<uint64_t>(bytes); }
+  /// Tells whether a text, or its beginning, may have this size.
+  bool allows(uint64_t size) const;
   /// Throws Error (kData). `place` names the text that is too long: "FILE: line 3".
   [[noreturn]] void refuse(const std::string& place) const;
 };

@@ -51,7 +51,8 @@ bool TextField::empty() const {
 
 TextReader::TextReader(const TextFiles& files, const BySide<int64_t>& vocabulary_sizes,
                        TextProblems& problems)
-    : files_(files), vocabulary_sizes_(vocabulary_sizes), problems_(problems) {
+    : files_(files), vocabulary_sizes_(vocabulary_sizes), problems_(problems), limit_(files.limit) {
+  limit_.longest = &longest_;
   for (const std::vector<std::string>& group : files.groups) {
     for (const std::string& file : group) {
       std::error_code error;
@@ -65,7 +66,7 @@ bool TextReader::next(TextExample& example) {
   while (format_ || next_group_ < files_.groups.size()) {
     try {
       if (!format_) {
-        const FormatContext context{files_.groups[next_group_++], files_.limit, vocabulary_sizes_, problems_,
+        const FormatContext context{files_.groups[next_group_++], limit_, vocabulary_sizes_, problems_,
                                     blank_lines_};
         format_ = files_.source().open_format(context);
       }

@@ -71,6 +71,8 @@ class TextReader {
   int64_t bytes() const { return bytes_; }
   /// The number of blank lines that were skipped.
   int64_t blank_lines() const { return blank_lines_; }
+  /// The largest size so far of what the limit of the files applies to: lines, documents and records, in bytes.
+  int64_t longest() const { return longest_; }
 
  private:
   const TextFiles& files_;
@@ -81,6 +83,8 @@ class TextReader {
   int64_t bytes_ = 0;
   int64_t bytes_of_groups_ = 0;  ///< bytes of the groups that were read completely
   int64_t blank_lines_ = 0;
+  int64_t longest_ = 0;
+  TextLimit limit_;
 };
 
 /// Calls `use` with each text of the source, first the inputs and then the targets of each example, for

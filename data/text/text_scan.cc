@@ -19,6 +19,7 @@ TextCounts scan_texts(const TextFiles& files, const BySide<int64_t>& vocabulary_
       progress(TextStage::kCheck, reader.bytes_read(), reader.bytes());
   }
   counts.blank_lines = reader.blank_lines();
+  counts.longest = reader.longest();
   if (problems.empty() && counts.examples == counts.empty) {
     const std::string message = fmt::format("{}: there is no text", fmt::join(files.groups.front(), ", "));
     problems.add({ErrorKind::kData, {}, message, "at least one example", {}});

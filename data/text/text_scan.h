@@ -19,6 +19,7 @@ struct TextCounts {
   int64_t examples = 0;
   int64_t empty = 0;        ///< examples with an empty text on some side
   int64_t blank_lines = 0;  ///< skipped; not counted as examples
+  int64_t longest = 0;      ///< bytes of the longest line, document or record
 };
 
 /// Scans the files. Throws Error (kData) with all problems, and when there is no example with text.

@@ -54,6 +54,9 @@ struct SourceContext {
   bool labelled = true;
   /// Source::preparation() of the training data; empty while there is none, as when a run begins.
   std::string preparation = {};
+  /// False where the weights were trained before: without a preparation, what these examples have is not that of the
+  /// training data, and a source that needs it refuses them (throw_unprepared()).
+  bool prepares = true;
   /// Which examples are held out; none of them has a part in what a source computes from its training examples.
   SplitRule split = {};
 };

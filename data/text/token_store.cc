@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/paths.h"
 #include "data/text/text_cache.h"
 #include "engine/base/hash.h"
 #include "engine/config/load.h"
@@ -108,7 +109,9 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
     tensors.push_back(tensor_of(tensor_name(side, "lines"), tokens[side]->lines()));
   }
   write_store(path, tensors,
-              {{"empty", fmt::to_string(counts.empty)}, {"blank_lines", fmt::to_string(counts.blank_lines)}});
+              {{"empty", fmt::to_string(counts.empty)},
+               {"blank_lines", fmt::to_string(counts.blank_lines)},
+               {"longest", fmt::to_string(counts.longest)}});
 }
 
 /// Returns the options of a source without its paths and what is done with its tokens.
@@ -152,12 +155,13 @@ TokenStore::TokenStore(const std::string& path) : file_(path) {
     throw_damaged_store(path);
   counts_.empty = stored_number(file_, "empty");
   counts_.blank_lines = stored_number(file_, "blank_lines");
+  counts_.longest = stored_number(file_, "longest");
 }
 
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory) {
   std::string text =
-      fmt::format("tokens 3\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
+      fmt::format("tokens 4\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
   for (const Side side : kSides) {
     const auto& vocabulary = options.vocabularies[side];
     text += fmt::format("{} {}\n", mtf::name_of(side), vocabulary ? vocabulary->fingerprint() : "");
@@ -169,14 +173,29 @@ std::string token_store_key(const TextFiles& files, const TokenizeOptions& optio
   return hash128_hex(text);
 }
 
+std::string texts_key(const SourceChoice& source, const std::string& cache_directory) {
+  const std::string cache = cache_directory.empty() ? default_cache_directory() : cache_directory;
+  SourceChoice copy = source;
+  std::vector<config::Path> paths;
+  for (const config::Path* path : copy->paths()) paths.push_back(*path);
+  std::string text = settings_of(source);
+  std::vector<Problem> missing;
+  for (const std::string& file : find_regular_files(paths, missing)) text += " " + content_hash(file, cache);
+  return hash128_hex(text);
+}
+
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
                             const std::string& cache_directory) {
   const std::string path = fmt::format("{}/tokens-{}.safetensors", cache_directory, key);
-  return open_or_build<TokenStore>(
+  TokenStore store = open_or_build<TokenStore>(
       path, [&] { build(path, files, options, key); },
       [&] {
         if (options.progress) options.progress(TextStage::kWait, 0, 0);
       });
+  // The scan names the text.
+  if (store.counts().longest > files.limit.bytes)
+    scan_texts(files, sizes_of(options.vocabularies), options.progress);
+  return store;
 }
 
 }  // namespace mtf

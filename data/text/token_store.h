@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/source_options.h"
 #include "data/text/text_scan.h"
 #include "data/text/tokenize.h"
 #include "engine/safetensors/safetensors.h"
@@ -98,7 +99,13 @@ class TokenStore {
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory);
 
-/// Opens tokens-KEY.safetensors in the directory. If it does not exist, scans and tokenises the files first.
+/// Returns the XXH3-128 hash of what determines the texts of a source: its options and the bytes of its files, not their
+/// paths. Files that are missing are left out. `cache_directory`: where hashes of files are kept; empty:
+/// default_cache_directory().
+std::string texts_key(const SourceChoice& source, const std::string& cache_directory);
+
+/// Opens tokens-KEY.safetensors in the directory. If it does not exist, scans and tokenises the files first. Throws Error
+/// (kData) for files with a text beyond their limit, also where a greater limit has made the store.
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
                             const std::string& cache_directory);
 

@@ -7,7 +7,9 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -166,13 +168,62 @@ LanguageVocabulary with_path(LanguageVocabulary options, const std::string& path
   return options;
 }
 
+/// What a file that mtf-train has trained was made of, which is written beside it.
+struct VocabularyOrigin {
+  std::string key;    ///< hash of the options and texts
+  std::string model;  ///< hash of the file, which may have been replaced by hand
+};
+
+std::string origin_path(const std::string& path) {
+  return fs::path(path).replace_extension(".origin").string();
+}
+
+/// Returns empty texts if there is none.
+VocabularyOrigin read_origin(const std::string& path) {
+  VocabularyOrigin origin;
+  std::ifstream(origin_path(path)) >> origin.key >> origin.model;
+  return origin;
+}
+
+std::string key_of(const VocabularyChoice& options, Side side, const VocabularyTexts& texts) {
+  const LanguageVocabulary language = by_side(options)[side];
+  std::string text = are_apart(options) ? std::string(name_of(side)) : std::string();
+  const auto given = arguments(*language.get_if<SentencePieceOptions>());
+  for (const auto& [name, value] : std::map<std::string, std::string>(given.begin(), given.end()))
+    text += fmt::format(" {}={}", name, value);
+  return hash128_hex(fmt::format("{}\n{}", text, texts.key()));
+}
+
+/// True if mtf-train has trained the file at `path` with another key.
+bool is_replaced(const std::string& path, const VocabularyChoice& options, Side side,
+                 const VocabularyTexts& texts) {
+  const VocabularyOrigin origin = read_origin(path);
+  return texts.may_replace && !origin.model.empty() && fs::exists(path) &&
+         origin.model == hash128_hex(MappedFile(path).bytes()) && origin.key != key_of(options, side, texts);
+}
+
+bool needs_training(const std::string& path, const VocabularyChoice& options, Side side,
+                    const VocabularyTexts& texts) {
+  return !fs::exists(path) || is_replaced(path, options, side, texts);
+}
+
 /// Trains the file at `path`.
 void train(const TextSample& sample, const std::string& path, const SentencePieceTraining& options,
-           const Announce& announce) {
+           const std::string& key, const Announce& announce) {
+  if (fs::exists(path))
+    announce(
+        fmt::format("{} was trained on other texts or with other options, and the run has no "
+                    "checkpoint: a new one takes its place",
+                    path));
   announce(fmt::format("training a vocabulary of {} on {}", counted(size_of(options), "piece"),
                        counted(static_cast<int64_t>(sample.texts().size()), "text")));
   const auto begin = std::chrono::steady_clock::now();
-  write_vocabulary(train_sentencepiece(sample, options), path);
+  const std::string model = train_sentencepiece(sample, options);
+  // If the process ends between two of these steps there is no model, and the next start trains it.
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  write(fmt::format("{} {}\n", key, hash128_hex(model)), origin_path(path));
+  write_vocabulary(model, path);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   announce(fmt::format("vocabulary trained in {:.1f} s: {}", seconds.count(), path));
 }
@@ -186,23 +237,32 @@ bool lacks_vocabulary(const VocabularyChoice& options, const std::string& direct
   });
 }
 
-void train_missing_vocabularies(const VocabularyChoice& options, const std::string& directory,
-                                const ForEachText& for_each_text, const Announce& announce,
-                                const Mark& mark) {
+bool replaces_vocabulary(const VocabularyChoice& options, const std::string& directory,
+                         const VocabularyTexts& texts) {
+  const BySide<LanguageVocabulary> languages = by_side(options);
+  return std::ranges::any_of(kSides, [&](Side side) {
+    return languages[side]->is_trained() &&
+           is_replaced(trained_vocabulary_path(options, side, directory), options, side, texts);
+  });
+}
+
+void train_vocabularies(const VocabularyChoice& options, const std::string& directory,
+                        const VocabularyTexts& texts, const Announce& announce, const Mark& mark) {
   const BySide<LanguageVocabulary> languages = by_side(options);
   for (const Side side : kSides) {
     const std::string path = trained_vocabulary_path(options, side, directory);
-    if (!languages[side]->is_trained() || fs::exists(path)) continue;
+    if (!languages[side]->is_trained() || !needs_training(path, options, side, texts)) continue;
+    const std::string key = key_of(options, side, texts);  // texts that change from here on have another one
     TextSample sample;  // read before anything is written: the texts may be wrong
-    for_each_text([&](Side of, std::string_view text) {
+    texts.for_each([&](Side of, std::string_view text) {
       if (!are_apart(options) || of == side) sample.add(text);
     });
     const MadeDirectory made(directory);
     const FileLock lock(path + ".lock",
                         [&] { announce(fmt::format("waiting for another process that trains {}", path)); });
-    if (fs::exists(path)) continue;
+    if (!needs_training(path, options, side, texts)) continue;
     try {
-      train(sample, path, *languages[side].get_if<SentencePieceOptions>(), announce);
+      train(sample, path, *languages[side].get_if<SentencePieceOptions>(), key, announce);
     } catch (const Error& error) {
       throw placed_at(error, mark);
     }

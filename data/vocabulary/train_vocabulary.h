@@ -57,18 +57,31 @@ std::string trained_vocabulary_path(const VocabularyChoice& options, Side side, 
 /// `options` ask for a vocabulary that is to be trained and is not in `directory` yet.
 bool lacks_vocabulary(const VocabularyChoice& options, const std::string& directory);
 
-/// Calls `use` with each text of the training data.
-using ForEachText = std::function<void(const std::function<void(Side, std::string_view)>& use)>;
+/// The texts that vocabularies are trained on.
+struct VocabularyTexts {
+  /// Calls `use` with each of them.
+  std::function<void(const std::function<void(Side, std::string_view)>& use)> for_each;
+  /// Returns a text that differs for other texts.
+  std::function<std::string()> key;
+  /// True while the run has no checkpoint: a vocabulary that an earlier start trained on other texts or with other options
+  /// is then trained anew. Otherwise the vocabulary that is there stays.
+  bool may_replace = false;
+};
+
+/// `texts` may replace a vocabulary of `options` in `directory`: mtf-train trained it there, on other texts or with other
+/// options. False for a file that came there in another way.
+bool replaces_vocabulary(const VocabularyChoice& options, const std::string& directory,
+                         const VocabularyTexts& texts);
+
 /// Shows one line to a person.
 using Announce = std::function<void(const std::string& line)>;
 
-/// Trains each vocabulary of `options` that is to be trained and whose file is not in `directory` yet. Of
+/// Trains each vocabulary of `options` that is to be trained and whose file is not in `directory` yet, or is replaced. Of
 /// several processes one trains and the others wait for it. Makes the directory, which stays only with a
 /// vocabulary in it. Throws Error: at `mark` when
-/// they cannot be trained, and what `for_each_text` throws, before anything is written.
-void train_missing_vocabularies(const VocabularyChoice& options, const std::string& directory,
-                                const ForEachText& for_each_text, const Announce& announce,
-                                const Mark& mark = {});
+/// they cannot be trained, and what `texts` throw, before anything is written.
+void train_vocabularies(const VocabularyChoice& options, const std::string& directory,
+                        const VocabularyTexts& texts, const Announce& announce, const Mark& mark = {});
 
 /// Opens the vocabularies of both sides, those that were trained from `directory`; the same object twice
 /// unless they are apart. Throws Error as read_vocabulary does.

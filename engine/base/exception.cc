@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -18,6 +19,10 @@ std::string_view without_name(std::string_view what) {
   return end == std::string_view::npos ? what : what.substr(end + 2);
 }
 
+Error lost_output(int error) {
+  return {ErrorKind::kSystem, "cannot write standard output: " + system_message(error)};
+}
+
 }  // namespace
 
 Error as_error(const std::exception& error, std::string_view program) {
@@ -30,6 +35,7 @@ Error as_error(const std::exception& error, std::string_view program) {
     return {ErrorKind::kSystem,
             fmt::format("{}: {}", file->path1().string(), system_message(file->code().value()))};
   if (const auto* refused = dynamic_cast<const std::system_error*>(&error)) {
+    if (std::ferror(stdout) != 0) return lost_output(refused->code().value());  // fmt::print has thrown it
     const bool no_more = refused->code() == std::errc::resource_unavailable_try_again;
     return {ErrorKind::kSystem,
             fmt::format("{}: the system refuses {}: {}", program,
@@ -39,6 +45,10 @@ Error as_error(const std::exception& error, std::string_view program) {
   return {ErrorKind::kSystem,
           fmt::format("{}: a mistake in the program: {}", program, without_name(error.what())),
           "please report it with the command"};
+}
+
+void check_standard_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw lost_output(errno);
 }
 
 int report_failure(const std::exception& error, std::string_view program) {

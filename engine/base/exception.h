@@ -1,4 +1,4 @@
-// Turns exceptions of any library into an Error with a message for the user.
+// Turns exceptions of any library into an Error with a message for the user, and output that is lost.
 //
 //   } catch (const std::exception& error) {
 //     throw as_error(error, "mtf-train");
@@ -13,8 +13,12 @@
 namespace mtf {
 
 /// Returns `error` itself if it is an Error; otherwise an Error of kind kMemory (memory is exhausted) or
-/// kSystem (the system refused something, or, for any other exception, `program` has a bug).
+/// kSystem (the system refused something, such as printing, or, for any other exception, `program` has a bug).
 Error as_error(const std::exception& error, std::string_view program);
+
+/// Throws Error (kSystem) when something that was printed to the standard output is lost (a full disk). A program's
+/// main() calls it at its end.
+void check_standard_output();
 
 /// Prints an exception on the standard error output, for a program's main(). Returns the exit code.
 int report_failure(const std::exception& error, std::string_view program);

@@ -220,6 +220,7 @@ bool MapBase::accepts(const Node& node) const {
 
 void MapBase::parse(const Node& node, void* value, const Place& place) const {
   if (!node.is_map()) return place.wrong_type(node, "a " + name());
+  place.check_removals(node, dump(value));
   clear(value);
   if (const Entry* type = node.entry("type"); type && !type->implied && names_a_type(element_, type->value)) {
     return place.diagnostics.error(

@@ -102,10 +102,12 @@ std::vector<std::string> each_once(const std::vector<std::string>& words) {
   return result;
 }
 
-/// Keeps only the keys of the same section as `path`, if there are any.
+/// Keeps only the keys at the top and those of the same section as `path`, if there are any of these.
 void keep_same_section(std::vector<std::string>& keys, std::string_view path) {
   const auto section_of = [](std::string_view key) { return key.substr(0, key.find('.')); };
-  const auto elsewhere = [&](const std::string& key) { return section_of(key) != section_of(path); };
+  const auto elsewhere = [&](const std::string& key) {
+    return !parent_of(key).empty() && section_of(key) != section_of(path);
+  };
   if (!std::ranges::all_of(keys, elsewhere)) std::erase_if(keys, elsewhere);
 }
 

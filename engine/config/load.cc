@@ -24,40 +24,62 @@ namespace fs = std::filesystem;
 constexpr size_t kLongestFile = 1 << 20;
 constexpr int kMostFiles = 1000;
 constexpr std::string_view kSharedLayout = "shared_layout";
+constexpr std::string_view kVars = "vars";
+
+/// The tree of a file, and the files that it includes.
+struct Source {
+  Node root;
+  std::vector<Source> included;
+};
 
 /// Merges as merge() does, but replaces the sections that `rules` says are replaced completely.
-Node merge_roots(const Node& base, const Node& over, const Rules& rules) {
+Node merge_roots(const Node& base, const Node& over, const Rules& rules, VariableOpener& variables) {
   Node start = base;
   for (const std::string& key : rules.replaced_whole) {
     if (over.entry(key)) start = start.without(key);
   }
-  return merge(start, over);
+  return merge(start, over, &variables);
 }
+
+/// Merges, of a file and those that it includes, what `part` returns of the tree of each.
+Node merged(const Source& source, Node (*part)(const Node&), const Rules& rules, VariableOpener& variables) {
+  Node result = Node::map({}, source.root.mark());
+  for (const Source& included : source.included)
+    result = merge_roots(result, merged(included, part, rules, variables), rules, variables);
+  return merge_roots(result, part(source.root), rules, variables);
+}
+
+Node only_variables(const Node& root) {
+  const Entry* vars = root.entry(kVars);
+  return vars ? Node::map({*vars}, root.mark()) : Node::map({}, root.mark());
+}
+
+Node without_variables(const Node& root) { return root.without(kVars); }
 
 class FileLoader {
  public:
   FileLoader(const Rules& rules, Diagnostics& diagnostics) : rules_(rules), diagnostics_(diagnostics) {}
 
   /// Loads a file and the files that it includes. `where` is the place of the `include` that names it.
-  Node load(const std::string& path, const Mark& where) {
+  Source load(const std::string& path, const Mark& where) {
     if (++files_ > kMostFiles) {
       if (files_ == kMostFiles + 1)
         diagnostics_.error(where, fmt::format("more than {} files are included", kMostFiles));
-      return Node::map({}).as_incomplete();
+      return {Node::map({}).as_incomplete(), {}};
     }
     std::error_code not_canonical;  // ignored: read() reports what is wrong with the path
     const std::string canonical = fs::weakly_canonical(path, not_canonical).string();
     if (const auto first = std::find(open_.begin(), open_.end(), canonical); first != open_.end()) {
       report_circle(path, first - open_.begin(), where);
-      return Node::map({}).as_incomplete();
+      return {Node::map({}).as_incomplete(), {}};
     }
     diagnostics_.add_source(path);
     const std::optional<std::string> text = read(path, where);
-    if (!text) return Node::map({}).as_incomplete();
+    if (!text) return {Node::map({}).as_incomplete(), {}};
     const Node node = root_of(*text, path);
     open_.push_back(canonical);
     names_.push_back(path);
-    const Node result = merge_roots(included(node, path), node.without("include"), rules_);
+    Source result{node.without("include"), included(node, path)};
     open_.pop_back();
     names_.pop_back();
     return result;
@@ -165,8 +187,8 @@ class FileLoader {
     }
   }
 
-  Node included(const Node& node, const std::string& path) {
-    Node result = Node::map({}, node.mark());
+  std::vector<Source> included(const Node& node, const std::string& path) {
+    std::vector<Source> result;
     const Node* include = node.find("include");
     if (!include) return result;
     const std::vector<Node> one = {*include};
@@ -174,11 +196,11 @@ class FileLoader {
       if (!entry.is_scalar() || entry.text().empty()) {
         diagnostics_.error(entry.mark(), fmt::format("`include` is a path or a list of paths, not {}",
                                                      entry.is_scalar() ? "an empty text" : entry.describe()));
-        result = result.as_incomplete();
+        result.push_back({Node::map({}).as_incomplete(), {}});
         continue;
       }
       const fs::path target = (fs::path(path).parent_path() / expand_home(entry.text())).lexically_normal();
-      result = merge_roots(result, load(target.string(), entry.mark()), rules_);
+      result.push_back(load(target.string(), entry.mark()));
     }
     return result;
   }
@@ -200,16 +222,13 @@ void collect_references(const Node& node, std::set<std::string>& names) {
   }
 }
 
-/// Reports a variable that an argument sets, but that the files neither set nor use: its name may be
+/// Reports a variable that an argument sets, but that the files neither set (`of_files`) nor use: its name may be
 /// mistyped, and a resolved configuration has no variables.
-void check_set_variables(const Node& root, const Node& of_files, Diagnostics& diagnostics) {
-  const Node* vars = root.find("vars");
-  if (!vars || root.incomplete()) return;
-  const Node* before = of_files.find("vars");
-  std::set<std::string> used;
-  collect_references(root, used);
-  for (const Entry& entry : vars->entries()) {
-    if (used.contains(entry.key) || (before && before->entry(entry.key))) continue;
+void check_set_variables(const Node& vars, const Node& of_files, std::set<std::string> used,
+                         Diagnostics& diagnostics) {
+  collect_references(vars, used);
+  for (const Entry& entry : vars.entries()) {
+    if (used.contains(entry.key) || of_files.entry(entry.key)) continue;
     std::vector<std::string> known(used.begin(), used.end());
     diagnostics.error(entry.mark, fmt::format("nothing uses the variable `{}`", entry.key),
                       known.empty()
@@ -220,42 +239,80 @@ void check_set_variables(const Node& root, const Node& of_files, Diagnostics& di
   }
 }
 
-/// Applies arguments and resolves variables in the tree of `count` files, which `loader` has read.
-Node with_arguments(const FileLoader& loader, const Node& of_files, size_t count,
-                    const std::vector<std::string>& arguments, Diagnostics& diagnostics, const Rules& rules) {
-  Node root = of_files;
-  size_t number = count;
-  for (const std::string& argument : arguments) {
-    const Mark mark{fmt::format("argument {}", ++number), 0, 0, 1, {}};
-    diagnostics.add_source(mark.file);
-    root = apply_argument(root, argument, mark, diagnostics, rules);
+/// True for an argument such as `vars.name=value`.
+bool sets_variables(std::string_view argument) {
+  return argument.substr(0, argument.find_first_of(".+=")) == kVars;
+}
+
+/// The arguments of a command line; `files` stand in front of them.
+class Arguments {
+ public:
+  Arguments(const std::vector<std::string>& texts, size_t files, const Rules& rules, Diagnostics& diagnostics)
+      : texts_(texts), files_(files), rules_(rules), diagnostics_(diagnostics) {
+    for (size_t i = 0; i < texts.size(); ++i) diagnostics.add_source(mark(i).file);
   }
-  check_set_variables(root, of_files, diagnostics);
+
+  /// Applies those that set variables, or all others.
+  Node apply(Node root, bool to_variables, VariableOpener& variables) const {
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (sets_variables(texts_[i]) == to_variables)
+        root = apply_argument(root, texts_[i], mark(i), diagnostics_, rules_, &variables);
+    }
+    return root;
+  }
+
+ private:
+  Mark mark(size_t index) const { return {fmt::format("argument {}", files_ + index + 1), 0, 0, 1, {}}; }
+
+  const std::vector<std::string>& texts_;
+  size_t files_;
+  const Rules& rules_;
+  Diagnostics& diagnostics_;
+};
+
+Node variables_of(const Node& root) {
+  const Entry* vars = root.entry(kVars);
+  return vars ? vars->value : Node();
+}
+
+/// Merges the files, of which `source` has `count`, applies the arguments and resolves variables. Variables are merged
+/// first: what others merge into is their value in the end.
+Node merge_all(const FileLoader& loader, const Source& source, size_t count,
+               const std::vector<std::string>& texts, Diagnostics& diagnostics, const Rules& rules) {
+  const Arguments arguments(texts, count, rules, diagnostics);
+  VariableOpener unknown(std::nullopt, rules.deferred, diagnostics);
+  const Node vars_of_files = merged(source, only_variables, rules, unknown);
+  const Node vars = variables_of(arguments.apply(vars_of_files, true, unknown));
+  VariableOpener opener(vars, rules.deferred, diagnostics);
+  Node root = arguments.apply(merged(source, without_variables, rules, opener), false, opener);
+  if (!root.incomplete()) {
+    std::set<std::string> used = opener.opened();
+    collect_references(root, used);
+    check_set_variables(vars, variables_of(vars_of_files), std::move(used), diagnostics);
+  }
   if (const std::vector<std::string> shared = loader.shared_dimensions(root); !shared.empty()) {
     std::vector<Node> names;
     for (const std::string& name : shared) names.push_back(Node::scalar(name, {}, true));
     root = root.with({std::string(kSharedLayout), {}, Node::list(std::move(names))});
   }
-  const Entry* vars = root.entry("vars");
-  const auto variables = resolve_variables(vars ? vars->value : Node(), diagnostics);
-  return resolve(root.without("vars"), variables, rules.deferred, diagnostics);
+  return resolve(root, resolve_variables(vars, diagnostics), rules.deferred, diagnostics);
 }
 
 }  // namespace
 
 Node load(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
           Diagnostics& diagnostics, const Rules& rules) {
-  Node root = Node::map({}, files.empty() ? Mark{} : Mark{files.front(), 0, 0, 1, {}});
+  Source source{Node::map({}, files.empty() ? Mark{} : Mark{files.front(), 0, 0, 1, {}}), {}};
   FileLoader loader(rules, diagnostics);
-  for (const std::string& file : files) root = merge_roots(root, loader.load(file, {}), rules);
-  return with_arguments(loader, root, files.size(), arguments, diagnostics, rules);
+  for (const std::string& file : files) source.included.push_back(loader.load(file, {}));
+  return merge_all(loader, source, files.size(), arguments, diagnostics, rules);
 }
 
 Node load_text(const std::string& text, const std::string& name, const std::vector<std::string>& arguments,
                Diagnostics& diagnostics, const Rules& rules) {
   FileLoader loader(rules, diagnostics);
-  const Node root = loader.root_of(text, name);
-  return with_arguments(loader, root, 1, arguments, diagnostics, rules);
+  const Source source{loader.root_of(text, name), {}};
+  return merge_all(loader, source, 1, arguments, diagnostics, rules);
 }
 
 }  // namespace mtf::config

@@ -8,7 +8,8 @@
 //   diagnostics.throw_if_errors();
 //
 // Maps are merged by key; lists and scalars are replaced; null resets a key to its default. A map whose
-// `type` changes is replaced completely, and so are the sections that `Rules` names.
+// `type` changes is replaced completely, and so are the sections that `Rules` names. A value that is only a variable is
+// merged as its value, the one that the variable has in the end.
 #pragma once
 
 #include <string>
@@ -18,6 +19,8 @@
 #include "engine/config/node.h"
 
 namespace mtf::config {
+
+class VariableOpener;
 
 /// The keys of the language that are merged in a special way.
 struct Rules {
@@ -49,14 +52,16 @@ Node load_text(const std::string& text, const std::string& name, const std::vect
 Node parse_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics);
 
 /// Merges `over` into `base`: maps are merged by key, everything else is replaced. A null also replaces; it
-/// stays in the tree and stands for the default.
-Node merge(const Node& base, const Node& over);
+/// stays in the tree and stands for the default. `variables` opens values that are only a variable; without it, they
+/// are texts.
+Node merge(const Node& base, const Node& over, VariableOpener* variables = nullptr);
 
 /// Applies one `key=value` or `key+=value`. A path addresses entries of a list by index, by `name`, or by
 /// layer (then all entries of that layer); it is an error if none matches. `mark.file` is the name of the
-/// argument ("argument 3").
+/// argument ("argument 3"). A list that is appended to where nothing sets the key extends its default, and a null that
+/// meets no entry removes nothing: the schema treats both. `variables` is as for merge().
 Node apply_argument(const Node& root, std::string_view argument, const Mark& mark, Diagnostics& diagnostics,
-                    const Rules& rules = {});
+                    const Rules& rules = {}, VariableOpener* variables = nullptr);
 
 /// Resolves `$name`, `${expression}` and `$$` in the values and keys of `node`: first from `arguments` (a
 /// map), then from the variables of the configuration, which deferred nodes carry. An unknown name is an

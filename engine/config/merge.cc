@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <unordered_map>
 
 #include "engine/base/nearest.h"
 #include "engine/config/load.h"
 #include "engine/config/source_text.h"
+#include "engine/config/variables.h"
 
 namespace mtf::config {
 namespace {
@@ -17,13 +19,71 @@ Node word_as_type(const Node& word) {
   return Node::map({{"type", word.mark(), word, /*implied=*/true}}, word.mark());
 }
 
-/// True if `over` changes, adds or (with null) removes the type.
-bool type_differs(const Node& base, const Node& over) {
-  const Entry* type = over.entry("type");
-  if (!type) return false;
-  const Entry* before = base.entry("type");
-  return !before || !(before->value == type->value);
+/// True for a text that may be the name of a type, once its variables are resolved.
+bool may_name_type(const Node& node) {
+  return node.is_word() || (node.is_scalar() && node.text().find('$') != std::string::npos);
 }
+
+/// Returns `value`, which takes the place of `before`: a null that stands there removes something.
+Node in_place_of(const Node& before, const Node& value) {
+  return value.removes_nothing() && !before.removes_nothing() ? Node::null(value.mark()) : value;
+}
+
+/// Merges trees at and below a path of keys.
+class Merger {
+ public:
+  Merger(std::vector<std::string_view> path, VariableOpener* variables)
+      : path_(std::move(path)), variables_(variables) {}
+
+  Node merge(const Node& base, const Node& value) {
+    const bool may_merge = !base.is_null() && value.is_scalar() && value_of(value).is_map();
+    const Node over = may_merge ? open(value, value.mark()) : value;
+    if (!over.is_map()) return over;
+    const Node before = open(base, over.mark());
+    if (before.is_null() && before.incomplete()) return over.as_incomplete();
+    const Node start = may_name_type(before) && !over.entry("type") ? word_as_type(before) : before;
+    if (!start.is_map() || type_differs(start, over)) return over;
+    return merge_maps(start, over);
+  }
+
+ private:
+  Node value_of(const Node& node) const { return variables_ ? variables_->value_of(node, path_) : node; }
+  Node open(const Node& node, const Mark& mark) {
+    return variables_ ? variables_->open(node, path_, {}, mark) : node;
+  }
+
+  /// True if `over` changes, adds or (with null) removes the type.
+  bool type_differs(const Node& base, const Node& over) const {
+    const Entry* type = over.entry("type");
+    if (!type) return false;
+    const Entry* before = base.entry("type");
+    return !before || !(value_of(before->value) == value_of(type->value));
+  }
+
+  Node merge_maps(const Node& base, const Node& over) {
+    std::vector<Entry> entries = base.entries();
+    std::unordered_map<std::string, size_t> index;
+    for (size_t i = 0; i < entries.size(); ++i) index.emplace(entries[i].key, i);
+    for (const Entry& entry : over.entries()) {
+      const auto [place, fresh] = index.emplace(entry.key, entries.size());
+      if (fresh) {
+        entries.push_back(entry);
+        continue;
+      }
+      const Node before = entries[place->second].value;
+      path_.push_back(entry.key);
+      const Node value = in_place_of(before, merge(before, entry.value));
+      path_.pop_back();
+      entries[place->second] = {entry.key, entry.mark, value, entry.implied};
+    }
+    Node result = Node::map(std::move(entries), base.mark());
+    if (base.variables()) result = Node::deferred(result, base.variables());
+    return base.incomplete() || over.incomplete() ? result.as_incomplete() : result;
+  }
+
+  std::vector<std::string_view> path_;
+  VariableOpener* variables_;
+};
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -91,7 +151,7 @@ class ArgumentText {
       for (const Node& element : node.elements()) elements.push_back(in_argument(element));
       return Node::list(std::move(elements), mark);
     }
-    if (!node.is_map()) return node.at(mark);
+    if (!node.is_map()) return node.is_null() ? node.at(mark).as_removal_of_nothing() : node.at(mark);
     std::vector<Entry> entries;
     for (const Entry& entry : node.entries())
       entries.push_back({entry.key, in_argument(entry.mark), in_argument(entry.value)});
@@ -106,12 +166,13 @@ class ArgumentText {
 class Assignment {
  public:
   Assignment(std::string_view path, bool append, Node value, const ArgumentText& text, const Rules& rules,
-             Diagnostics& diagnostics)
+             VariableOpener* variables, Diagnostics& diagnostics)
       : keys_(split(path, '.')),
         append_(append),
         value_(std::move(value)),
         text_(text),
         rules_(rules),
+        variables_(variables),
         diagnostics_(diagnostics) {}
 
   Node apply(const Node& root) const { return set(root, 0); }
@@ -121,33 +182,50 @@ class Assignment {
     return depth == 1 && std::count(rules_.replaced_whole.begin(), rules_.replaced_whole.end(), keys_[0]) > 0;
   }
 
-  std::string path_to(size_t depth) const {
-    std::string path;
-    for (size_t i = 0; i < depth; ++i) path += fmt::format("{}{}", i > 0 ? "." : "", keys_[i]);
-    return path;
+  std::span<const std::string_view> keys_to(size_t depth) const { return std::span(keys_).first(depth); }
+
+  std::string path_to(size_t depth) const { return fmt::format("{}", fmt::join(keys_to(depth), ".")); }
+
+  /// Returns the value of the node at `depth`, if it is only a variable.
+  Node open(const Node& node, size_t depth) const {
+    if (!variables_) return node;
+    const Mark mark = key_mark(std::max<size_t>(depth, 1) - 1);
+    return variables_->open(node, keys_to(depth), std::span(keys_).subspan(depth), mark);
+  }
+
+  Node value_of(const Node& node, size_t depth) const {
+    return variables_ ? variables_->value_of(node, keys_to(depth)) : node;
+  }
+
+  Node merge_into(const Node& node, size_t depth, const Node& value) const {
+    return Merger({keys_.begin(), keys_.begin() + static_cast<ptrdiff_t>(depth)}, variables_)
+        .merge(node, value);
   }
 
   Mark key_mark(size_t depth) const { return text_.mark(keys_[depth]); }
 
-  Node set(const Node& node, size_t depth) const {
+  Node set(const Node& closed, size_t depth) const {
+    const bool replaces = depth == keys_.size() && !append_;
+    const Node node = replaces ? closed : open(closed, depth);
     if (node.is_null() && node.incomplete()) return node;
     const bool last = depth + 1 == keys_.size();
     if (depth == keys_.size())
-      return append_ ? appended(node) : at_whole_section(depth) ? value_ : merge(node, value_);
+      return append_ ? appended(node) : at_whole_section(depth) ? value_ : merge_into(node, depth, value_);
     if (node.is_list()) return set_in_list(node, depth);
     Node map = node;
     if (node.is_scalar()) {
       const bool pairs = at_whole_section(depth) && node.text().find(':') != std::string::npos;
-      map = pairs            ? pairs_to_map(node, "a:b;c:d", diagnostics_)
-            : node.is_word() ? word_as_type(node)
-                             : Node::null(key_mark(depth));
+      map = pairs                 ? pairs_to_map(node, "a:b;c:d", diagnostics_)
+            : may_name_type(node) ? word_as_type(node)
+                                  : Node::null(key_mark(depth));
     }
     const std::string key(keys_[depth]);
     if (key == "type" && last && !append_)
-      return merge(map, Node::map({{key, key_mark(depth), value_}}, key_mark(depth)));
+      return merge_into(map, depth, Node::map({{key, key_mark(depth), value_}}, key_mark(depth)));
     const Entry* entry = map.entry(key);
     const Mark mark = entry && !last ? entry->mark : key_mark(depth);
-    return map.with({key, mark, set(entry ? entry->value : Node::null(mark), depth + 1)});
+    if (!entry) return map.with({key, mark, set(Node::null(mark), depth + 1)});
+    return map.with({key, mark, in_place_of(entry->value, set(entry->value, depth + 1))});
   }
 
   Node appended(const Node& node) const {
@@ -159,12 +237,15 @@ class Assignment {
     }
     std::vector<Node> elements = node.elements();
     if (node.is_scalar()) elements.push_back(node);
-    if (value_.is_list()) {
-      elements.insert(elements.end(), value_.elements().begin(), value_.elements().end());
+    const Node value = value_of(value_, keys_.size()).is_list() ? open(value_, keys_.size()) : value_;
+    if (value.is_list()) {
+      elements.insert(elements.end(), value.elements().begin(), value.elements().end());
     } else {
-      elements.push_back(value_);
+      elements.push_back(value);
     }
-    return Node::list(std::move(elements), value_.mark());
+    const Node list = Node::list(std::move(elements), value.mark());
+    const bool has_default = keys_[0] != "vars" && (node.is_null() || node.extends_default());
+    return has_default ? list.as_extension() : list;
   }
 
   /// An entry of a list as paths address it: the name of its layer, and its options.
@@ -200,6 +281,12 @@ class Assignment {
   Node set_in_list(const Node& list, size_t depth) const {
     std::vector<Node> elements = list.elements();
     if (const auto index = to_integer(keys_[depth])) {
+      if (list.extends_default()) {
+        diagnostics_.error(key_mark(depth),
+                           fmt::format("the list `{}` begins with its default", path_to(depth)),
+                           fmt::format("write the whole list: `{}=[...]`", path_to(depth)));
+        return list;
+      }
       if (*index < 0 || *index >= static_cast<int64_t>(elements.size())) {
         diagnostics_.error(
             key_mark(depth), fmt::format("`{}` has no entry {}", path_to(depth), *index),
@@ -207,26 +294,36 @@ class Assignment {
         return list;
       }
       elements[*index] = set_by_index(elements[*index], depth + 1);
-      return Node::list(std::move(elements), list.mark());
+      return list.with_elements(std::move(elements));
     }
-    const std::vector<bool> chosen = choose(elements, keys_[depth]);
+    const std::vector<bool> chosen = choose(values_of(elements, depth), keys_[depth]);
     if (std::count(chosen.begin(), chosen.end(), true) == 0) {
       diagnostics_.error(key_mark(depth), fmt::format("`{}` has no entry `{}`", path_to(depth), keys_[depth]),
-                         did_you_mean(keys_[depth], names_of(elements)));
+                         did_you_mean(keys_[depth], names_of(values_of(elements, depth))));
     }
     for (size_t i = 0; i < elements.size(); ++i) {
       if (chosen[i]) {
-        elements[i] =
-            change_options(elements[i], [&](const Node& options) { return set(options, depth + 1); });
+        elements[i] = change_options(open(elements[i], depth + 1),
+                                     [&](const Node& options) { return set(options, depth + 1); });
       }
     }
-    return Node::list(std::move(elements), list.mark());
+    return list.with_elements(std::move(elements));
+  }
+
+  /// Returns the elements of the list at `depth` with the values of those that are only a variable.
+  std::vector<Node> values_of(const std::vector<Node>& elements, size_t depth) const {
+    std::vector<Node> values;
+    for (const Node& element : elements) values.push_back(value_of(element, depth));
+    return values;
   }
 
   /// Sets a key of an entry that is addressed by index. After the index the layer's name may be repeated or
   /// left out: `block.0.SelfAttention.dropout`, `block.0.dropout`.
-  Node set_by_index(const Node& element, size_t depth) const {
-    if (depth == keys_.size()) return append_ ? appended(element) : value_;
+  Node set_by_index(const Node& closed, size_t depth) const {
+    if (depth == keys_.size() && !append_) return value_;
+    const Node element = open(closed, depth);
+    if (element.is_null() && element.incomplete()) return element;
+    if (depth == keys_.size()) return appended(element);
     const std::string layer = look_at(element).layer;
     const size_t below = !layer.empty() && layer == keys_[depth] ? depth + 1 : depth;
     return change_options(element, [&](const Node& options) { return set(options, below); });
@@ -258,13 +355,14 @@ class Assignment {
   Node value_;
   const ArgumentText& text_;
   const Rules& rules_;
+  VariableOpener* variables_;
   Diagnostics& diagnostics_;
 };
 
 /// Parses the value of an argument: lists, maps and quoted texts are YAML; everything else is taken
 /// literally, so that `*.gz`, `-` and `a: b` need no second pair of quotes.
 Node argument_value(std::string_view value, const ArgumentText& text, Diagnostics& diagnostics) {
-  if (value == "null" || value == "~") return Node::null(text.mark(value));
+  if (value == "null" || value == "~") return Node::null(text.mark(value)).as_removal_of_nothing();
   if (std::string_view("[{\"'").find(value.front()) == std::string_view::npos)
     return Node::scalar(std::string(value), text.mark(value));
   return text.parse(value, diagnostics);
@@ -272,30 +370,12 @@ Node argument_value(std::string_view value, const ArgumentText& text, Diagnostic
 
 }  // namespace
 
-Node merge(const Node& base, const Node& over) {
-  if (!over.is_map()) return over;
-  if (base.is_null() && base.incomplete()) return over.as_incomplete();
-  const Node start = base.is_word() && !over.entry("type") ? word_as_type(base) : base;
-  if (!start.is_map() || type_differs(start, over)) return over;
-  std::vector<Entry> entries = start.entries();
-  std::unordered_map<std::string, size_t> index;
-  for (size_t i = 0; i < entries.size(); ++i) index.emplace(entries[i].key, i);
-  for (const Entry& entry : over.entries()) {
-    const auto [place, fresh] = index.emplace(entry.key, entries.size());
-    if (fresh) {
-      entries.push_back(entry);
-    } else {
-      const Node value = merge(entries[place->second].value, entry.value);
-      entries[place->second] = {entry.key, entry.mark, value, entry.implied};
-    }
-  }
-  Node result = Node::map(std::move(entries), start.mark());
-  if (start.variables()) result = Node::deferred(result, start.variables());
-  return start.incomplete() || over.incomplete() ? result.as_incomplete() : result;
+Node merge(const Node& base, const Node& over, VariableOpener* variables) {
+  return Merger({}, variables).merge(base, over);
 }
 
 Node apply_argument(const Node& root, std::string_view argument, const Mark& mark, Diagnostics& diagnostics,
-                    const Rules& rules) {
+                    const Rules& rules, VariableOpener* variables) {
   const ArgumentText source(mark.file, argument);
   const size_t equals = argument.find('=');
   if (equals == std::string_view::npos || equals == 0) {
@@ -339,7 +419,7 @@ Node apply_argument(const Node& root, std::string_view argument, const Mark& mar
     return root;
   }
   const Node value = argument_value(text, source, diagnostics);
-  return Assignment(path, append, value, source, rules, diagnostics).apply(root);
+  return Assignment(path, append, value, source, rules, variables, diagnostics).apply(root);
 }
 
 }  // namespace mtf::config

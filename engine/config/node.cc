@@ -16,6 +16,8 @@ struct Node::Data {
   std::string text;
   bool quoted = false;
   bool incomplete = false;
+  bool extends_default = false;
+  bool removes_nothing = false;
   std::vector<Node> elements;
   std::vector<Entry> entries;
   std::shared_ptr<const Variables> variables;
@@ -79,6 +81,18 @@ Node Node::as_incomplete() const {
   return Node(std::move(data));
 }
 
+Node Node::as_extension() const {
+  auto data = std::make_shared<Data>(*data_);
+  data->extends_default = true;
+  return Node(std::move(data));
+}
+
+Node Node::as_removal_of_nothing() const {
+  auto data = std::make_shared<Data>(*data_);
+  data->removes_nothing = true;
+  return Node(std::move(data));
+}
+
 bool Node::is_complete() const {
   return !incomplete() && std::ranges::all_of(elements(), &Node::is_complete) &&
          std::ranges::all_of(entries(), [](const Entry& entry) { return entry.value.is_complete(); });
@@ -89,6 +103,8 @@ const Mark& Node::mark() const { return data_->mark; }
 const std::string& Node::text() const { return data_->text; }
 bool Node::quoted() const { return data_->quoted; }
 bool Node::incomplete() const { return data_->incomplete; }
+bool Node::extends_default() const { return data_->extends_default; }
+bool Node::removes_nothing() const { return data_->removes_nothing; }
 const std::vector<Node>& Node::elements() const { return data_->elements; }
 const std::vector<Entry>& Node::entries() const { return data_->entries; }
 const std::shared_ptr<const Variables>& Node::variables() const { return data_->variables; }
@@ -126,6 +142,27 @@ const Node* Node::find(std::string_view key) const {
   return found && !found->value.is_null() ? &found->value : nullptr;
 }
 
+Mark Node::mark_of(std::string_view path) const {
+  const Node* node = this;
+  Mark mark = node->mark();
+  while (!path.empty()) {
+    const size_t dot = path.find('.');
+    const std::string_view key = path.substr(0, dot);
+    if (const std::optional<int64_t> index = node->is_list() ? to_integer(key) : std::nullopt) {
+      if (*index < 0 || *index >= std::ssize(node->elements())) break;
+      node = &node->elements()[static_cast<size_t>(*index)];
+      mark = node->mark();
+    } else {
+      const Entry* entry = node->entry(key);
+      if (!entry) break;
+      mark = entry->value.mark().known() ? entry->value.mark() : entry->mark;
+      node = &entry->value;
+    }
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  }
+  return mark;
+}
+
 Node Node::with(Entry entry) const {
   auto data = is_map() ? std::make_shared<Data>(*data_) : std::make_shared<Data>();
   if (!is_map()) data->mark = entry.mark;
@@ -144,6 +181,12 @@ Node Node::without(std::string_view key) const {
   if (!entry(key)) return *this;
   auto data = std::make_shared<Data>(*data_);
   std::erase_if(data->entries, [&](const Entry& entry) { return entry.key == key; });
+  return Node(std::move(data));
+}
+
+Node Node::with_elements(std::vector<Node> elements) const {
+  auto data = std::make_shared<Data>(*data_);
+  data->elements = std::move(elements);
   return Node(std::move(data));
 }
 

@@ -47,6 +47,9 @@ class Node {
   bool is_map() const { return kind() == Kind::kMap; }
 
   const Mark& mark() const;
+  /// Returns the place of the value at `path` below this node, such as "train.steps" or "layers.0"; if there is none, of
+  /// the closest node on the way to it.
+  Mark mark_of(std::string_view path) const;
   /// Returns the place of the characters [offset, offset + length) of a scalar's text, if the scalar is
   /// written on one line.
   Mark mark_within(size_t offset, size_t length) const;
@@ -66,6 +69,8 @@ class Node {
   /// becomes the last one.
   Node with(Entry entry) const;
   Node without(std::string_view key) const;
+  /// Returns this list with other elements.
+  Node with_elements(std::vector<Node> elements) const;
   /// Returns the same value at another place.
   Node at(Mark mark) const;
 
@@ -77,6 +82,14 @@ class Node {
   Node as_incomplete() const;
   /// True if neither this node nor any node in it is incomplete.
   bool is_complete() const;
+
+  /// True for the list that `key+=value` makes where nothing sets the key: its elements follow those of the default.
+  bool extends_default() const;
+  Node as_extension() const;
+
+  /// True for the null of an argument that meets no entry which it could remove.
+  bool removes_nothing() const;
+  Node as_removal_of_nothing() const;
 
   /// Returns the variables for the `$names` of a scalar or of a map's keys that are resolved later (arguments
   /// of blocks); otherwise nullptr.

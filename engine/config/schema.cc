@@ -41,13 +41,35 @@ void Place::wrong_type(const Node& node, std::string_view expected, std::string 
                     std::move(hint));
 }
 
-void Report::error(std::string_view key, std::string message, std::string hint) const {
-  place_.diagnostics.error(mark(key), std::move(message), std::move(hint));
+void Place::check_removals(const Node& map, const Node& defaults) const {
+  for (const Entry& entry : map.entries()) {
+    if (!entry.value.removes_nothing() || defaults.entry(entry.key)) continue;
+    std::vector<std::string> names;
+    for (const Entry& other : map.entries()) {
+      if (!other.implied && !other.value.is_null()) names.push_back(other.key);
+    }
+    diagnostics.error(entry.mark, fmt::format("{} has no entry `{}` to remove", name(), entry.key),
+                      did_you_mean(entry.key, names));
+  }
 }
 
-const Mark& Report::mark(std::string_view key) const {
-  const Node* value = node_.find(key);
-  return value ? value->mark() : node_.mark();
+void Report::error(std::string_view path, std::string message, std::string hint) const {
+  place_.diagnostics.error(node_.mark_of(path), std::move(message), std::move(hint));
+}
+
+Node Visitor::with_default(const Node& list, const Field& field, const Place& place) const {
+  if (!list.extends_default()) return list;
+  const Node before = field.type->dump(field.value);
+  if (before.is_map()) {
+    place.diagnostics.error(list.mark(), fmt::format("{} is a map; `+=` appends to a list", place.name()),
+                            fmt::format("write `{}.NAME=...`", place.path));
+    return Node::unknown(list.mark());
+  }
+  std::vector<Node> elements;
+  if (before.is_scalar()) elements.push_back(before.at(list.mark()));
+  for (const Node& element : before.elements()) elements.push_back(element.at(list.mark()));
+  elements.insert(elements.end(), list.elements().begin(), list.elements().end());
+  return Node::list(std::move(elements), list.mark());
 }
 
 void Visitor::parse_entry(const Entry& entry, const Place& place) const {
@@ -67,7 +89,8 @@ void Visitor::parse_entry(const Entry& entry, const Place& place) const {
     return;
   }
   below.constraint = field->constraint;
-  field->type->parse(entry.value, field->value, below);
+  const Node value = with_default(entry.value, *field, below);
+  if (!value.is_null()) field->type->parse(value, field->value, below);
 }
 
 void Visitor::report_unknown(const Entry& entry, const Place& place) const {

@@ -82,6 +82,7 @@ class ShapeType final : public Type {
   void parse(const Node& node, void* value, const Place& place) const override {
     const auto pairs = as_pairs(node, "a map from dimensions to sizes", "{hidden: 1024}", place);
     if (!pairs) return;
+    place.check_removals(*pairs, dump(value));
     std::vector<Dimension> dimensions;
     for (const Entry& entry : pairs->entries()) {
       if (entry.implied || entry.value.is_null()) continue;
@@ -120,6 +121,7 @@ class MeshType final : public Type {
     const auto pairs = as_pairs(node, "a map from mesh dimensions to sizes",
                                 "{rows: 2, cols: 4} or \"rows:2;cols:4\"", place);
     if (!pairs) return;
+    place.check_removals(*pairs, dump(value));
     MeshSizes mesh;
     for (const Entry& entry : pairs->entries()) {
       if (entry.value.is_null()) continue;
@@ -182,6 +184,7 @@ class LayoutType final : public Type {
     const auto pairs = as_pairs(node, "a map from tensor dimensions to mesh dimensions",
                                 "{batch: rows, hidden: cols} or \"batch:rows;hidden:cols\"", place);
     if (!pairs) return;
+    place.check_removals(*pairs, dump(value));
     std::vector<LayoutRule> rules;
     for (const Entry& entry : pairs->entries()) {
       if (entry.value.is_null()) continue;

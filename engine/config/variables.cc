@@ -14,6 +14,9 @@
 namespace mtf::config {
 namespace {
 
+/// The number of variables that may refer to each other in a row.
+constexpr size_t kLongestChain = 50;
+
 /// A part of a text: a literal or a reference.
 struct Piece {
   enum class Kind { kLiteral, kName, kExpression, kBroken };
@@ -57,39 +60,6 @@ std::vector<Piece> pieces_of(std::string_view text) {
   }
   return pieces;
 }
-
-/// Limits the size of what variables insert, so that variables made of variables cannot exhaust the memory.
-class Expansion {
- public:
-  explicit Expansion(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
-
-  /// Returns `value`, or nothing (reported once) if it makes the configuration too large or too deep.
-  std::optional<Node> take(const Node& value, const Mark& mark) {
-    if (left_ >= 0 && !fits(value, kDeepestNesting)) {
-      left_ = -1;
-      diagnostics_.error(
-          mark, "variables make the configuration too large",
-          fmt::format("at most {} values, {} of them in each other", kMostValues, kDeepestNesting));
-    }
-    if (left_ < 0) return std::nullopt;
-    return value;
-  }
-
- private:
-  /// Subtracts the size of `node` from what is left.
-  bool fits(const Node& node, int levels) {
-    constexpr size_t kBytesPerValue = 100;
-    left_ -= 1 + static_cast<int64_t>(node.text().size() / kBytesPerValue);
-    if (levels < 0 || left_ < 0) return false;
-    return std::ranges::all_of(node.elements(),
-                               [&](const Node& element) { return fits(element, levels - 1); }) &&
-           std::ranges::all_of(node.entries(),
-                               [&](const Entry& entry) { return fits(entry.value, levels - 1); });
-  }
-
-  Diagnostics& diagnostics_;
-  int64_t left_ = kMostValues;  ///< how many values may still be inserted; negative: too many
-};
 
 /// Returns the value of a name; nothing if the name is unknown or its error has been reported.
 using LookUp = std::function<std::optional<Node>(std::string_view name, const Mark& mark)>;
@@ -189,7 +159,7 @@ Node rebuild(const Node& node, const std::function<Node(const Node&)>& change,
   if (node.is_list()) {
     std::vector<Node> elements;
     for (const Node& element : node.elements()) elements.push_back(rebuild(element, change, key));
-    result = Node::list(std::move(elements), node.mark());
+    result = node.with_elements(std::move(elements));
   } else if (node.is_map()) {
     std::vector<Entry> entries;
     for (const Entry& entry : node.entries()) {
@@ -213,7 +183,7 @@ Node defer_all(const Node& node, const std::shared_ptr<const Variables>& variabl
   if (node.is_list()) {
     std::vector<Node> elements;
     for (const Node& element : node.elements()) elements.push_back(defer_all(element, variables));
-    return Node::list(std::move(elements), node.mark());
+    return node.with_elements(std::move(elements));
   }
   std::vector<Entry> entries;
   bool keys_refer = false;
@@ -292,8 +262,6 @@ class VariableResolver {
     return expansion_.take(value_of(*entry), mark);
   }
 
-  static constexpr size_t kLongestChain = 50;
-
   const Node& vars_;
   Diagnostics& diagnostics_;
   Expansion expansion_;
@@ -301,7 +269,81 @@ class VariableResolver {
   std::map<std::string, Node, std::less<>> done_;
 };
 
+/// Returns the name if the node is a text that is only `$name`; otherwise an empty text.
+std::string name_in(const Node& node) {
+  if (!node.text().starts_with('$')) return {};
+  const std::vector<Piece> pieces = pieces_of(node.text());
+  return pieces.size() == 1 && pieces[0].kind == Piece::Kind::kName ? pieces[0].text : std::string();
+}
+
 }  // namespace
+
+std::optional<Node> Expansion::take(const Node& value, const Mark& mark) {
+  if (left_ >= 0 && !fits(value, kDeepestNesting)) {
+    left_ = -1;
+    diagnostics_.error(
+        mark, "variables make the configuration too large",
+        fmt::format("at most {} values, {} of them in each other", kMostValues, kDeepestNesting));
+  }
+  if (left_ < 0) return std::nullopt;
+  return value;
+}
+
+bool Expansion::fits(const Node& node, int levels) {
+  constexpr size_t kBytesPerValue = 100;
+  left_ -= 1 + static_cast<int64_t>(node.text().size() / kBytesPerValue);
+  if (levels < 0 || left_ < 0) return false;
+  return std::ranges::all_of(node.elements(),
+                             [&](const Node& element) { return fits(element, levels - 1); }) &&
+         std::ranges::all_of(node.entries(),
+                             [&](const Entry& entry) { return fits(entry.value, levels - 1); });
+}
+
+bool VariableOpener::knows_values(Keys keys) const {
+  const bool is_deferred = !deferred_.empty() && keys.size() >= deferred_.size() &&
+                           std::ranges::equal(deferred_, keys.first(deferred_.size()));
+  return vars_ && !is_deferred;
+}
+
+Node VariableOpener::value_of(const Node& node, Keys keys) const {
+  if (!knows_values(keys)) return node;
+  Node value = node;
+  for (size_t i = 0; i < kLongestChain; ++i) {
+    const std::string name = name_in(value);
+    if (name.empty()) return value;
+    const Node* next = vars_->find(name);
+    if (!next) return node;
+    value = *next;
+  }
+  return node;
+}
+
+Node VariableOpener::open(const Node& node, Keys keys, Keys below, const Mark& mark) {
+  const std::string name = name_in(node);
+  if (name.empty()) return node;
+  if (!knows_values(keys)) {
+    refuse(name, keys, below, mark);
+    return Node::unknown(node.mark());
+  }
+  opened_.insert(name);
+  const Node value = value_of(node, keys);
+  // resolve_variables() reports what is wrong with a variable that is there.
+  const Entry* entry = vars_->entry(name);
+  if ((!entry || (entry->value.is_null() && !entry->value.incomplete())) && !vars_->incomplete())
+    report_unknown(name, node.mark(), names_of(vars_->entries()), diagnostics_);
+  if (!name_in(value).empty()) return Node::unknown(node.mark());
+  const std::optional<Node> taken = expansion_.take(value, node.mark());
+  return taken ? taken->at(node.mark()) : Node::unknown(node.mark());
+}
+
+void VariableOpener::refuse(const std::string& name, Keys keys, Keys below, const Mark& mark) const {
+  const std::string path = fmt::format("{}", fmt::join(keys, "."));
+  const std::string rest = below.empty() ? "" : fmt::format(".{}", fmt::join(below, "."));
+  diagnostics_.error(
+      mark, fmt::format("`{}` is the variable `${}`", path, name),
+      vars_ ? fmt::format("set `{}` as a whole: `${}` may be an argument of the block", path, name)
+            : fmt::format("set `vars.{}{}`", name, rest));
+}
 
 std::set<std::string> references(std::string_view text) {
   std::set<std::string> names;
@@ -363,7 +405,7 @@ Node substitute_node(const Node& node, const Node& arguments, Expansion& expansi
     std::vector<Node> elements;
     for (const Node& element : node.elements())
       elements.push_back(substitute_node(element, arguments, expansion, diagnostics));
-    return Node::list(std::move(elements), node.mark());
+    return node.with_elements(std::move(elements));
   }
   if (!node.is_map()) return node;
   std::vector<Entry> entries;

@@ -1,10 +1,14 @@
 // Resolves `$name`, `${expression}` and `$$` in texts.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/config/node.h"
@@ -19,6 +23,58 @@ std::shared_ptr<const Variables> resolve_variables(const Node& vars, Diagnostics
 /// keep the variables, for substitute().
 Node resolve(const Node& node, const std::shared_ptr<const Variables>& variables,
              const std::vector<std::string>& deferred, Diagnostics& diagnostics);
+
+/// Limits the size of what variables insert, so that variables made of variables cannot exhaust the memory.
+class Expansion {
+ public:
+  explicit Expansion(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+
+  /// Returns `value`, or nothing (reported once) if it makes the configuration too large or too deep.
+  std::optional<Node> take(const Node& value, const Mark& mark);
+
+ private:
+  /// Subtracts the size of `node` from what is left.
+  bool fits(const Node& node, int levels);
+
+  Diagnostics& diagnostics_;
+  int64_t left_ = kMostValues;  ///< how many values may still be inserted; negative: too many
+};
+
+/// Opens values that are only a variable, such as `optimizer: $adam`, where something is merged into them or is set
+/// below them. What it inserts is resolved later, like all other values.
+class VariableOpener {
+ public:
+  /// `vars`: the variables of all files and arguments, unresolved; nothing while these are merged themselves.
+  /// At `deferred` and below, names may be arguments of blocks.
+  VariableOpener(std::optional<Node> vars, std::vector<std::string> deferred, Diagnostics& diagnostics)
+      : vars_(std::move(vars)),
+        deferred_(std::move(deferred)),
+        diagnostics_(diagnostics),
+        expansion_(diagnostics) {}
+
+  /// The keys from the root to a value.
+  using Keys = std::span<const std::string_view>;
+
+  /// Returns the value of the variable that `node` consists of, if it is known at the path `keys`; otherwise `node`.
+  Node value_of(const Node& node, Keys keys) const;
+
+  /// Returns the same value for the place of `node`. Reports, with the place `mark`, a variable whose value is not
+  /// known at `keys`, and returns an unknown value; `below` are the keys that are set below the value.
+  Node open(const Node& node, Keys keys, Keys below, const Mark& mark);
+
+  /// Returns the names of the variables that open() opened.
+  const std::set<std::string>& opened() const { return opened_; }
+
+ private:
+  bool knows_values(Keys keys) const;
+  void refuse(const std::string& name, Keys keys, Keys below, const Mark& mark) const;
+
+  std::optional<Node> vars_;
+  std::vector<std::string> deferred_;
+  Diagnostics& diagnostics_;
+  Expansion expansion_;
+  std::set<std::string> opened_;
+};
 
 /// Returns the names to which the text refers.
 std::set<std::string> references(std::string_view text);

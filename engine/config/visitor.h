@@ -64,15 +64,16 @@ struct Place {
   std::string name() const;
   /// Reports "`train.steps` must be a whole number, not the text `abc`".
   void wrong_type(const Node& node, std::string_view expected, std::string hint = {}) const;
+  /// Reports arguments `key=null` that remove nothing from `map`, whose keys are names that the user chose.
+  void check_removals(const Node& map, const Node& defaults) const;
 };
 
 /// Reports errors of checks over several keys of one struct (Visitor::check), at the place of a key.
 class Report {
  public:
   Report(const Node& node, const Place& place) : node_(node), place_(place) {}
-  void error(std::string_view key, std::string message, std::string hint = {}) const;
-  /// Returns the place of `key`'s value, or of the map if the key is not given.
-  const Mark& mark(std::string_view key) const;
+  /// `path`: a key, or what is below it, such as "split.dev"; if it is not given, the error is at the map.
+  void error(std::string_view path, std::string message, std::string hint = {}) const;
   bool given(std::string_view key) const { return node_.find(key) != nullptr; }
 
  private:
@@ -185,6 +186,7 @@ class Visitor {
     bool exactly;
   };
   void parse_entry(const Entry& entry, const Place& place) const;
+  Node with_default(const Node& list, const Field& field, const Place& place) const;
   void report_unknown(const Entry& entry, const Place& place) const;
   std::vector<std::string> unknown_keys(const Node& node) const;
   void check_presence(const Node& node, const Place& place) const;

@@ -18,6 +18,10 @@
 
 namespace mtf {
 
+/// True for a dimension that layers and operations add for their own use: its name begins with `_`. No layout rule may
+/// split it.
+inline bool is_internal(std::string_view dimension) { return dimension.starts_with('_'); }
+
 /// How the parts of a partial value are combined.
 enum class Reduction { kSum, kMax, kMin };
 

@@ -124,7 +124,7 @@ StoredTensor parse_tensor(const std::string& path, const std::string& name, cons
   if (!dtype)
     throw Error(ErrorKind::kCheckpoint,
                 fmt::format("{}: tensor `{}` has the unsupported dtype {}", path, name, dtype_name),
-                "supported are F32, BF16, F64, I32, I64 and BOOL");
+                "supported are F32, BF16, F64, I32, I64 and BOOL; weights are F32 or BF16");
   tensor.dtype = *dtype;
 
   std::optional<std::vector<int64_t>> shape = sizes(json["shape"]);

@@ -1,12 +1,16 @@
 // Tests the messages that as_error() makes of libraries' exceptions.
 #include "engine/base/exception.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 
 namespace mtf {
@@ -34,6 +38,25 @@ TEST(AsError, SaysWhatHappened) {
   EXPECT_EQ(text(std::runtime_error("[json.exception.type_error.302] type must be string")),
             "program: a mistake in the program: type must be string; please report it with the command");
   EXPECT_EQ(as_error(std::bad_alloc(), "program").exit_code(), 1);
+}
+
+/// Prints `bytes` to a full disk, as a program does that ends well; returns the exit code.
+int print_in_vain(size_t bytes) {
+  if (std::freopen("/dev/full", "w", stdout) == nullptr) return 99;
+  try {
+    fmt::print("{}", std::string(bytes, 'x'));
+    check_standard_output();
+    return 0;
+  } catch (const std::exception& error) {
+    return report_failure(error, "program");
+  }
+}
+
+TEST(StandardOutputDeathTest, IsAFailureWhereItIsLost) {
+  for (const size_t bytes : {1, 100'000})  // the second does not fit into the buffer
+    EXPECT_EXIT(std::_Exit(print_in_vain(bytes)), ::testing::ExitedWithCode(1),
+                "^cannot write standard output: No space left on device\n$");
+  EXPECT_NO_THROW(check_standard_output());
 }
 
 }  // namespace

@@ -107,6 +107,15 @@ TEST(UnknownKey, NeverItself) {
             "removes them)");
 }
 
+TEST(UnknownKey, MayHaveACommonNameOfAKeyAtTheTop) {
+  const std::vector<KnownKey> known = {{"optimizer.beta1", {}},
+                                       {"learning_rate", {}},
+                                       {"optimizer.rules.learning_rate", {}},
+                                       {"train.rate", {}}};
+  EXPECT_EQ(hint_for_unknown_key("optimizer.lr", {"type", "beta1"}, known),
+            "`learning_rate` stands at the top of a file");
+}
+
 TEST(UnknownKey, ElseTheKeysOfTheMap) { EXPECT_EQ(hint("run: {colour: blue}"), "one of `seed`, `mode`"); }
 
 TEST(UnknownKey, PathsWithDotsAreForArguments) {

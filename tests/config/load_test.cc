@@ -56,6 +56,23 @@ TEST(Merge, OptionsAfterABareWordKeepTheType) {
             "{optimizer: {type: adam, clip_norm: 1}}");
 }
 
+TEST(Merge, AVariableIsMergedAsTheValueThatItHasInTheEnd) {
+  EXPECT_EQ(
+      merged("vars: {t: {steps: 1, batch_size: $b}, b: 2}\ntrain: $t", "train: {log_every: 3}\nvars: {b: 4}"),
+      "{train: {steps: 1, batch_size: 4, log_every: 3}}");
+  EXPECT_EQ(merged("vars: {t: {steps: 1}, u: $t}\ntrain: $u", "vars: {t: {steps: 7}}\ntrain: {log_every: 3}"),
+            "{train: {steps: 7, log_every: 3}}");
+  EXPECT_EQ(merged("train: {steps: 1, batch_size: 2}", "vars: {t: {steps: 7}}\ntrain: $t"),
+            "{train: {steps: 7, batch_size: 2}}");
+  EXPECT_EQ(merged("vars: {o: adam}\noptimizer: $o", "optimizer: {clip_norm: 1}"),
+            "{optimizer: {type: adam, clip_norm: 1}}");
+  EXPECT_EQ(
+      merged("vars: {t: adam}\noptimizer: {type: $t, beta1: 0.5}", "optimizer: {type: adam, clip_norm: 1}"),
+      "{optimizer: {type: adam, beta1: 0.5, clip_norm: 1}}");
+  EXPECT_EQ(merged("vars: {o: {type: adam, beta1: 0.5}}\noptimizer: $o", "optimizer: {type: sgd}"),
+            "{optimizer: {type: sgd}}");
+}
+
 TEST(Include, IsRelativeToTheFileAndBelowIt) {
   Files files;
   files.write("configs/base.yaml", "train: {steps: 1, epochs: 2}\nmesh: {a: 2}");
@@ -138,6 +155,70 @@ TEST(Arguments, AreTextsUnlessTheyBeginLikeALiteral) {
 TEST(Arguments, AppendToAList) {
   EXPECT_EQ(loaded("metrics: [loss]", {"metrics+=bleu", "metrics+=[chrf, ter]", "new+=1"}),
             "{metrics: [loss, bleu, chrf, ter], new: [1]}");
+}
+
+TEST(Arguments, AppendToTheListOfAVariable) {
+  EXPECT_EQ(loaded("vars: {l: [a, b]}\nx: $l", {"x+=c"}), "{x: [a, b, c]}");
+  EXPECT_EQ(loaded("vars: {l: [a, b]}\nx: [z]\ny: $l", {"x+=$l"}), "{x: [z, a, b], y: [a, b]}");
+}
+
+TEST(Arguments, SetKeysBelowAVariable) {
+  EXPECT_EQ(loaded("vars: {o: {type: adam, no_decay: [bias]}}\noptimizer: $o", {"optimizer.clip_norm=1"}),
+            "{optimizer: {type: adam, no_decay: [bias], clip_norm: 1}}");
+  EXPECT_EQ(
+      loaded("vars: {t: {steps: $n, batch_size: 50}, n: 20}\ntrain: $t", {"train.steps=30", "vars.n=5"}),
+      "{train: {steps: 30, batch_size: 50}}");
+  EXPECT_EQ(
+      loaded("vars: {t: {steps: 20, batch_size: 50}}\ntrain: $t", {"train.steps=30", "vars.t.batch_size=7"}),
+      "{train: {steps: 30, batch_size: 7}}");
+  EXPECT_EQ(loaded("x: $t", {"x.a=3", "vars.t={a: 1, b: 2}"}), "{x: {a: 3, b: 2}}")
+      << "used, though replaced";
+  EXPECT_EQ(loaded("vars: {o: adam}\noptimizer: $o", {"optimizer.clip_norm=1"}),
+            "{optimizer: {type: adam, clip_norm: 1}}");
+  EXPECT_EQ(loaded("vars: {o: da}\noptimizer: a${o}m", {"optimizer.clip_norm=1"}),
+            "{optimizer: {type: adam, clip_norm: 1}}");
+  EXPECT_EQ(loaded("vars: {r: {batch: a}}\nlayout: $r", {"layout.hidden=null"}),
+            "{layout: {batch: a, hidden: null}}");
+  EXPECT_EQ(loaded("vars: {r: \"batch:a\"}\nlayout: $r", {"layout.hidden=b"}),
+            "{layout: {batch: a, hidden: b}}");
+  EXPECT_EQ(loaded("vars: {p: \"5$$\", t: {price: $p}}\nx: $t", {"x.y=1"}), "{x: {price: 5$$, y: 1}}");
+}
+
+TEST(Arguments, AddressEntriesThatAreVariables) {
+  const std::string layers = "vars: {d: {dense: {name: l1, size: 4}}, l: [$d, {dense: {name: l2}}]}\n";
+  for (const char* list : {"m: {layers: [$d, {dense: {name: l2}}]}", "m: {layers: $l}"}) {
+    EXPECT_EQ(loaded(layers + list, {"m.layers.0.activation=tanh"}),
+              "{m: {layers: [{dense: {name: l1, size: 4, activation: tanh}}, {dense: {name: l2}}]}}");
+    EXPECT_EQ(loaded(layers + list, {"m.layers.l1.activation=tanh"}),
+              "{m: {layers: [{dense: {name: l1, size: 4, activation: tanh}}, {dense: {name: l2}}]}}");
+    EXPECT_EQ(loaded(layers + list, {"m.layers.dense.size=8"}),
+              "{m: {layers: [{dense: {name: l1, size: 8}}, {dense: {name: l2, size: 8}}]}}");
+  }
+}
+
+TEST(Arguments, BelowAVariableWhoseValueIsNotKnown) {
+  EXPECT_THAT(load_errors("vars: {o: $p, p: {a: 1}}\nx: $o", {"vars.o.b.c=2"}),
+              ElementsAre("argument 2: `vars.o` is the variable `$p`; set `vars.p.b.c`\n"
+                          "      | vars.o.b.c=2\n"
+                          "      |      ^"));
+  EXPECT_THAT(
+      load_errors("model: {blocks: {b: [{dense: {output: $o}}]}}", {"model.blocks.b.dense.output.x=2"}),
+      ElementsAre(
+          ::testing::StartsWith("argument 2: `model.blocks.b.dense.output` is the variable `$o`; set "
+                                "`model.blocks.b.dense.output` as a whole: `$o` may be an argument")));
+  EXPECT_THAT(load_errors("vars: {o: {a: 1}}\nx: $p", {"x.a=2"}),
+              ElementsAre(::testing::StartsWith("a.yaml:2:4: unknown variable `p`; only `o` is known here")));
+  EXPECT_THAT(load_errors("vars: {o: $p, p: $o}\nx: $p", {"x.a=2"}),
+              ElementsAre(::testing::HasSubstr("refers to itself")));
+}
+
+TEST(Arguments, ThatOpenVariablesCannotMakeMoreThanMemoryHolds) {
+  std::string large = "x", many;
+  for (int i = 0; i < 200; ++i) large += ", x";
+  for (int i = 0; i < 200; ++i) many += "$d, ";
+  EXPECT_THAT(
+      load_errors("vars: {d: {dense: {l: [" + large + "]}}}\nlayers: [" + many + "]", {"layers.dense.a=1"}),
+      ElementsAre(::testing::HasSubstr("variables make the configuration too large")));
 }
 
 TEST(Arguments, SetOneRuleOfALayout) {

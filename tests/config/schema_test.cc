@@ -354,6 +354,92 @@ TEST(Parse, ChecksRunWhenAllKeysAreRight) {
               ElementsAre(::testing::StartsWith("a.yaml:1:7: `low` is above `high`; at most 10")));
 }
 
+TEST(Parse, ChecksReportThePlaceOfWhatIsBelowAKey) {
+  struct Split {
+    std::map<std::string, double> split;
+    std::vector<double> factors;
+  };
+  Diagnostics diagnostics;
+  Split options;
+  Visitor visit;
+  visit("split", options.split, "shares by name");
+  visit("factors", options.factors, "numbers");
+  visit.check([](const Report& report) {
+    for (const char* path : {"split.dev", "split.test", "factors.1", "factors.2", "other"})
+      report.error(path, std::string("at ") + path);
+  });
+  const Node node = parse_yaml("factors: [1, 22]\nsplit: {dev: 3}", "a.yaml", diagnostics);
+  visit.parse(node, Place{diagnostics, "", {}});
+  EXPECT_THAT(errors_of(diagnostics), ElementsAre(::testing::StartsWith("a.yaml:1:1: at other"),
+                                                  ::testing::StartsWith("a.yaml:1:10: at factors.2"),
+                                                  ::testing::StartsWith("a.yaml:1:14: at factors.1"),
+                                                  ::testing::StartsWith("a.yaml:2:8: at split.test"),
+                                                  ::testing::StartsWith("a.yaml:2:14: at split.dev")));
+}
+
+/// Parses YAML text after kTrainSteps with arguments.
+Options with_arguments(const std::string& yaml, const std::vector<std::string>& arguments,
+                       Diagnostics& diagnostics) {
+  return parse<Options>(load_text(kTrainSteps + yaml, "a.yaml", arguments, diagnostics), diagnostics);
+}
+
+std::vector<std::string> argument_errors(const std::string& yaml, const std::vector<std::string>& arguments) {
+  Diagnostics diagnostics;
+  with_arguments(yaml, arguments, diagnostics);
+  std::vector<std::string> lines;
+  for (const std::string& error : errors_of(diagnostics)) lines.push_back(error.substr(0, error.find('\n')));
+  return lines;
+}
+
+TEST(Append, StartsFromTheDefault) {
+  Diagnostics diagnostics;
+  const auto trainable = [&](const std::string& yaml, const std::vector<std::string>& arguments) {
+    return with_arguments(yaml, arguments, diagnostics).train.trainable;
+  };
+  EXPECT_THAT(trainable("", {"train.trainable+=a", "train.trainable+=[b, c]"}),
+              ElementsAre(".*", "a", "b", "c"));
+  EXPECT_THAT(trainable("", {"train.trainable=null", "train.trainable+=a"}), ElementsAre(".*", "a"));
+  EXPECT_THAT(trainable("", {"train.trainable=[]", "train.trainable+=a"}), ElementsAre("a"));
+  EXPECT_THAT(trainable("", {"train.trainable=b", "train.trainable+=a"}), ElementsAre("b", "a"));
+  EXPECT_THAT(trainable("", {"train.trainable+=a", "train.trainable=[b]"}), ElementsAre("b"));
+  EXPECT_THAT(trainable("vars: {l: [x]}", {"vars.more+=y", "train.trainable=$more"}), ElementsAre("y"));
+  const Options o = with_arguments("", {"learning_rate+=0.5"}, diagnostics);
+  EXPECT_EQ(std::get<std::vector<Schedule>>(o.learning_rate).size(), 1u);
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty());
+}
+
+TEST(Append, ToWhatIsNoListByDefaultIsAnError) {
+  EXPECT_THAT(
+      argument_errors("", {"optimizer+=x", "batch+=9", "train.trainable+=x", "train.trainable.0=y"}),
+      ElementsAre("argument 2: `optimizer` is a map; `+=` appends to a list; write `optimizer.NAME=...`",
+                  "argument 3: `batch` must be a whole number or a map with `tokens`, not a list",
+                  "argument 5: the list `train.trainable` begins with its default; write the whole list: "
+                  "`train.trainable=[...]`"));
+}
+
+TEST(Remove, ANameThatIsNotThereIsAnError) {
+  const std::string yaml = "datasets: {dev: {path: d}, test: {path: t}, old: null}";
+  EXPECT_THAT(argument_errors(yaml, {"datasets.dve=null"}),
+              ElementsAre("argument 2: `datasets` has no entry `dve` to remove; did you mean `dev`?"));
+  EXPECT_THAT(argument_errors(yaml, {"datasets={dve: null, dev: null}"}),
+              ElementsAre("argument 2: `datasets` has no entry `dve` to remove; only `test` is known here"));
+  EXPECT_THAT(argument_errors(yaml, {"datasets.x=null", "datasets.x=~"}),
+              ElementsAre(::testing::StartsWith("argument 3: `datasets` has no entry `x` to remove")));
+  EXPECT_THAT(argument_errors("", {"lengths.a=null"}),
+              ElementsAre("argument 2: `lengths` has no entry `a` to remove"));
+}
+
+TEST(Remove, WhatIsThereOrIsAKeyOfTheSchema) {
+  Diagnostics diagnostics;
+  const std::string yaml = "datasets: {dev: {path: d}, test: {path: t}, old: null}";
+  const Options o = with_arguments(yaml,
+                                   {"datasets.dev=null", "datasets.dev=null", "datasets.old=null",
+                                    "learning_rate=null", "train.epochs=null", "optimizer.clip_norm=null"},
+                                   diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty());
+  EXPECT_EQ(o.datasets.size(), 1u);
+}
+
 TEST(Dump, ShowsAllDefaultsAndLoadsAgainToTheSame) {
   const std::string yaml =
       "optimizer: {type: sgd, momentum: 0.1}\nlearning_rate: [0.5, {type: noam, warmup_steps: 7}]\nbatch: "

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/class_names.h"
 #include "engine/base/error.h"
 #include "tests/data/data_testing.h"
 #include "tests/support/failure.h"
@@ -140,6 +141,24 @@ TEST_F(Idx, ClassesMayHaveNames) {
             (std::vector<std::string>{"cat", "dog"}));
 }
 
+TEST_F(Idx, NamesAreThoseOfAllClassesOfTheModel) {
+  const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
+  const auto source = open_idx({images}, {labels}, {}, {}, {"cat", "dog", "bird"});
+  for (const int64_t classes : {2, 4})
+    EXPECT_THAT(failure([&] { source->check_labels(classes); }, ErrorKind::kConfig),
+                HasSubstr("`class_names` has 3 names, and the model has " + std::to_string(classes)));
+}
+
+TEST_F(Idx, ClassesOfAModelHaveTheNamesOfItsTrainingData) {
+  const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
+  const auto train = open_idx({images}, {labels}, {}, {}, {"cat", "dog"}),
+             bare = open_idx({images}, {labels});
+  const auto other = open_idx({images}, {labels}, {}, {}, {"a", "b"});
+  EXPECT_EQ(names_of_classes(*bare, train->preparation()), train->class_names());
+  EXPECT_EQ(names_of_classes(*other, train->preparation()), train->class_names());
+  EXPECT_EQ(names_of_classes(*other, bare->preparation()), other->class_names());
+}
+
 TEST_F(Idx, EachPixelMayHaveItsLabel) {
   const std::string images = plain("images", two_images_);
   const std::string labels = plain("labels", idx({(12 << 8) + 3, 2, 1, 3}, std::string(24, '\0')));
@@ -201,6 +220,19 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
                 open_idx({images, wide}, {labels, labels});
               }),
               AllOf(HasSubstr(wide), HasSubstr("2 x 1"), HasSubstr("1 x 3")));
+}
+
+TEST_F(Idx, PixelsOf8BitsAreNotJoinedWithOtherNumbers) {
+  const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
+  const std::string integers = plain("int8", idx({(9 << 8) + 3, 2, 1, 3}, "abcdef"));
+  EXPECT_THAT(failure([&] {
+                open_idx({images, integers}, {labels, labels});
+              }),
+              AllOf(HasSubstr(integers), HasSubstr("images of int8, but " + images + " has uint8")));
+  const std::string wide_labels = plain("int16", idx({(11 << 8) + 1, 2}, std::string("\0\3\0\4", 4)));
+  const auto source = open_idx({integers, integers}, {labels, wide_labels});
+  EXPECT_THAT(testing::values_of<int32_t>(*source, "labels", 3), ElementsAre(4));
+  EXPECT_THAT(testing::values_of<float>(*source, "image", 0), ElementsAre('a', 'b', 'c'));
 }
 
 TEST_F(Idx, LabelsOutOfRangeNameTheFileAndTheExample) {

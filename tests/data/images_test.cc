@@ -6,6 +6,8 @@
 #include <cstdlib>
 
 #include "data/images/decode.h"
+#include "data/source_options.h"
+#include "engine/config/load.h"
 #include "tests/data/data_testing.h"
 #include "tests/data/image_files.h"
 #include "tests/support/failure.h"
@@ -253,6 +255,26 @@ TEST_F(Images, ClassesTxtGivesTheOrder) {
   EXPECT_THAT(failure([&] { images_in_folder(pets, {}); }), HasSubstr("twice"));
 }
 
+TEST_F(Images, ClassesOfTrainedWeightsAreNotTakenFromOtherFolders) {
+  Diagnostics diagnostics;
+  const config::Node options = config::parse_yaml(
+      fmt::format("{{type: images, path: {}, size: 4}}", folder()), "test.yaml", diagnostics);
+  const auto source = config::parse<SourceChoice>(options, diagnostics);
+  diagnostics.throw_if_errors();
+  SourceContext evaluated = context();
+  evaluated.prepares = false;
+  EXPECT_THAT(failure([&] { source->open(evaluated); }, ErrorKind::kConfig),
+              HasSubstr("the names of the classes of the training data are not known: no data.json"));
+  evaluated.preparation = "{\"classes\": [\"dog\", \"cat\"]}";
+  EXPECT_THAT(source->open(evaluated)->class_names(), ElementsAre("dog", "cat"));
+  evaluated.preparation.clear();
+  evaluated.labelled = false;
+  EXPECT_EQ(source->open(evaluated)->examples(), 4);
+  evaluated.labelled = true;
+  file("pets/classes.txt", "dog\ncat\n");
+  EXPECT_THAT(source->open(evaluated)->class_names(), ElementsAre("dog", "cat"));
+}
+
 TEST_F(Images, FoldersWithoutImagesAreErrors) {
   std::filesystem::create_directories(path("empty"));
   EXPECT_THAT(failure([&] { images_in_folder(path("empty"), {}); }), HasSubstr("no subfolders"));
@@ -279,6 +301,20 @@ TEST_F(Images, ListsNameFilesAndLabels) {
   EXPECT_THAT(refused("pets/cat/b.png,\n"), HasSubstr("missing"));
   EXPECT_THAT(refused(""), HasSubstr("names no images"));
   EXPECT_THAT(refused("pets/cat/b.png,bird\n", {"cat"}), AllOf(HasSubstr("bad.csv:1"), HasSubstr("`bird`")));
+}
+
+TEST_F(Images, NamesOfClassesMustBeUtf8) {
+  file("colors/Gr\xf6n/a.png", png_file(pattern(4, 4, 3)));
+  file("colors/Gr\xe4n/b.png", png_file(pattern(4, 4, 3)));
+  EXPECT_THAT(failure([&] { images_in_folder(path("colors"), {}); }, ErrorKind::kData),
+              AllOf(HasSubstr("colors: class `Gr\\xe4n`: no UTF-8: byte \\xe4 after 2 characters"),
+                    HasSubstr("rename the subfolder")));
+  const std::string pets = folder();
+  file("pets/classes.txt", "dog\nk\xe4tzchen\n");
+  EXPECT_THAT(failure([&] { images_in_folder(pets, {}); }),
+              AllOf(HasSubstr("classes.txt:2: class `k\\xe4tzchen`"), HasSubstr("iconv")));
+  const std::string list = file("list.csv", "pets/cat/b.png,cat\npets/cat/a.jpg,k\xe4tzchen\n");
+  EXPECT_THAT(failure([&] { images_in_list(list, {}); }), HasSubstr("list.csv:2: class `k\\xe4tzchen`"));
 }
 
 TEST_F(Images, WithoutLabelsComeFromAnyFolderListOrFile) {

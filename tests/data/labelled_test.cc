@@ -63,6 +63,15 @@ TEST_F(LabelledTexts, OneTextWithoutHeaderAndNumbers) {
   EXPECT_TRUE(source->class_names().empty());
 }
 
+TEST_F(LabelledTexts, TextsAndLabelsMustBeUtf8) {
+  const auto refused = [&](const std::string& line) {
+    return failure([&] { open(pairs(file("t.tsv", "a\tb\tlabel\nx\ty\tno\n" + line)), 8); },
+                   ErrorKind::kData);
+  };
+  EXPECT_THAT(refused("x\xf6\ty\tno\n"), HasSubstr("t.tsv:3: column `a`: no UTF-8: byte \\xf6"));
+  EXPECT_THAT(refused("x\ty\tj\xe4\n"), AllOf(HasSubstr("t.tsv:3: column `label`"), HasSubstr("iconv")));
+}
+
 TEST_F(LabelledTexts, TheLongerTextLosesTokensFirst) {
   const auto row = [](std::vector<int32_t> a, std::vector<int32_t> b, int64_t length) {
     return joined_row(std::move(a), std::move(b), {.start = 1, .separator = 2}, length).ids;
@@ -82,6 +91,25 @@ TEST_F(LabelledTexts, ClassesAreThoseOfTheTrainingData) {
   const auto wrong = pairs(file("w.csv", "a,b,label\nx,y,q\n"));
   EXPECT_THAT(failure([&] { open(wrong, 8, train->preparation()); }),
               AllOf(HasSubstr("w.csv:2"), HasSubstr("no class `q`")));
+}
+
+TEST_F(LabelledTexts, ClassesOfTrainedWeightsAreNotTakenFromOtherData) {
+  SourceContext evaluated = context(8);
+  evaluated.prepares = false;
+  LabelledTextOptions options = pairs(file("d.csv", "a,b,label\nx,y,p\nx,y,n\n"));
+  EXPECT_THAT(failure([&] { options.open(evaluated); }, ErrorKind::kConfig),
+              AllOf(HasSubstr("the names of the classes of the training data are not known"),
+                    HasSubstr("`classes`, in their order")));
+  options.classes = {"p", "n"};
+  EXPECT_THAT(rows_of(*options.open(evaluated), "labels"), ElementsAre(ElementsAre(0), ElementsAre(1)));
+  const auto numbers = pairs(file("n.csv", "a,b,label\nx,y,1\n"));
+  EXPECT_THAT(rows_of(*numbers.open(evaluated), "labels"), ElementsAre(ElementsAre(1)));
+  ConllOptions tagged;
+  tagged.path = {{file("t.conll", "Ada B-PER\n")}};
+  EXPECT_THAT(failure([&] { tagged.open(evaluated); }, ErrorKind::kConfig),
+              HasSubstr("the names of the tags of the training data"));
+  evaluated.preparation = "{\"classes\": [\"O\", \"B-PER\"]}";
+  EXPECT_THAT(rows_of(*tagged.open(evaluated), "labels")[0][1], 1);
 }
 
 TEST_F(LabelledTexts, MistakesAreNamed) {
@@ -105,7 +133,21 @@ TEST_F(LabelledTexts, TagsStandAtTheFirstTokenOfAWord) {
   EXPECT_THAT(source->class_names(), ElementsAre("B-LOC", "B-PER", "O"));
   EXPECT_THAT(rows_of(*source, "labels")[0], ElementsAre(-1, 1, -1, -1, 2, -1, -1, -1, -1, -1));
   source->check_labels(3);
-  EXPECT_THAT(failure([&] { source->check_labels(2); }), HasSubstr("label 2"));
+}
+
+TEST_F(LabelledTexts, TagsBeyondTheClassesOfTheModelAreNamedWithTheirLine) {
+  ConllOptions options;
+  options.path = {{file("a.conll", "Ada B-PER\n")}, {file("b.conll", "is O\n\nX B-LOC\nis O\nY X\n")}};
+  const auto named = open(options, 10);
+  named->check_labels(4);
+  EXPECT_THAT(
+      failure([&] { named->check_labels(2); }),
+      HasSubstr("b.conll:1: the tag `O` is label 2, but there are 2 classes; labels from 0 to 1, or 4 "
+                "classes in the model"));
+  options.path = {{file("n.conll", "aa 0\nbb 3\n")}};
+  EXPECT_THAT(
+      failure([&] { open(options, 10)->check_labels(3); }),
+      HasSubstr("n.conll:2: the tag is label 3, but there are 3 classes; labels from 0 to 2, or 4 classes"));
 }
 
 TEST_F(LabelledTexts, LongSentencesGoOnInTheNextRow) {

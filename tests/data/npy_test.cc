@@ -184,8 +184,33 @@ TEST_F(Npy, DamagedArchivesAreRefused) {
   std::string flipped = good;
   flipped[45] = static_cast<char>(flipped[45] ^ 4);
   EXPECT_THAT(refused(flipped), HasSubstr("damaged"));
-  EXPECT_THAT(failure([&] { read_npz(file("f.npz", good), 10); }), HasSubstr("more than 10"));
+  EXPECT_THAT(failure([&] { read_npz(file("f.npz", good), {}, 10); }), HasSubstr("more than 10"));
   EXPECT_THAT(refused(zip({}, false)), HasSubstr("no arrays"));
+}
+
+TEST_F(Npy, OnlyTheArraysThatAreWantedAreRead) {
+  const std::string x = npy("<f4", "(1,)", "1234"), texts = npy("<U1", "(1,)", "abcd");
+  const std::string path = file("data.npz", zip({{"x.npy", x}, {"names.npy", texts}}, true));
+  const auto arrays = read_npz(path, {"x"});
+  ASSERT_EQ(arrays.size(), 1u);
+  EXPECT_EQ(arrays.at("x").path, path + ":x");
+  EXPECT_THAT(failure([&] { read_npz(path); }, ErrorKind::kData), HasSubstr("data.npz:names"));
+  // Another one may be larger than all that may be decompressed.
+  const std::string large = npy("<f4", "(1000,)", std::string(4000, '\0'));
+  const std::string both = file("both.npz", zip({{"large.npy", large}, {"x.npy", x}}, true));
+  EXPECT_EQ(read_npz(both, {"x"}, 1000).size(), 1u);
+  EXPECT_THAT(failure([&] { read_npz(both, {}, 1000); }), HasSubstr("more than 1000"));
+}
+
+TEST_F(Npy, WantedArraysThatAreNotThereAreNamedAtTheirPlace) {
+  const std::string path = file("data.npz", zip({{"x_train.npy", npy("<f4", "(1,)", "1234")}}, false));
+  const Mark mark{.file = "c.yaml", .line = 3, .column = 7, .text = {}};
+  EXPECT_THAT(failure(
+                  [&] {
+                    read_npz(path, {{"x_trian", mark}});
+                  },
+                  ErrorKind::kConfig),
+              AllOf(HasSubstr("c.yaml:3:7: " + path + " has no array `x_trian`"), HasSubstr("`x_train`")));
 }
 
 TEST_F(Npy, ArraysMustHaveTheSameNumberOfExamples) {

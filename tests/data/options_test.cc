@@ -8,6 +8,7 @@
 
 #include "data/paths.h"
 #include "engine/config/load.h"
+#include "tests/support/failure.h"
 #include "tests/support/problem_texts.h"
 
 namespace mtf {
@@ -47,6 +48,16 @@ TEST(DataOptions, IdentitySource) {
   EXPECT_EQ(source->examples(), 100);
   EXPECT_EQ(source->features()[0], (Feature{"x", Shape{{"pixels", 8}}, DType::kFloat32}));
   EXPECT_EQ(source->features()[1].name, "y");
+}
+
+TEST(DataOptions, NamesOfClassesDiffer) {
+  const std::string idx = "train: {type: idx, images: a, labels: b, class_names: ";
+  EXPECT_EQ(data_error(idx + "[a, b, c]}"), "");
+  EXPECT_THAT(data_error(idx + "[a, b, b]}"),
+              HasSubstr("`class_names`: classes 1 and 2 are both called `b`"));
+  EXPECT_THAT(data_error(idx + "[a, '']}"), HasSubstr("`class_names`: class 1 has no name"));
+  EXPECT_THAT(data_error("train: {type: table, path: t.csv, labels: k, classes: [a, a]}"),
+              HasSubstr("`classes`: classes 0 and 1 are both called `a`"));
 }
 
 TEST(DataOptions, IdxSourceTakesAPathOrAList) {
@@ -134,7 +145,8 @@ TEST(DataOptions, SeveralSourcesByName) {
   EXPECT_THAT(data_error("train: {one: {type: identity, weight: 0}}"), HasSubstr("weight"));
   const auto different =
       parse<DataOptions>("train: {one: {type: identity, size: 4}, two: {type: identity, size: 5}}");
-  EXPECT_THROW(open_sources(*different.train, {}), Error);
+  EXPECT_THAT(failure([&] { open_sources(*different.train, {}); }, ErrorKind::kData),
+              HasSubstr("x float32 [io=4], y float32 [io=4] and x float32 [io=5], y float32 [io=5]"));
   auto copy = options;
   EXPECT_THAT(paths_of(*copy.train), ::testing::IsEmpty());
 }

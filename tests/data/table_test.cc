@@ -1,6 +1,10 @@
 #include "data/sources/table.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
 
 #include "data/delimited.h"
 #include "tests/data/data_testing.h"
@@ -78,6 +82,23 @@ TEST_F(Table, ColumnsBecomeFeatures) {
   EXPECT_THAT(failure([&] { source->check_labels(1); }), HasSubstr("label 1 of example 1"));
 }
 
+TEST_F(Table, WordsAreNumbersInMemoryAndInputsWhereTheyAreRead) {
+  std::string text = "word,length,kind\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("w{:02},{},{}\n", 99 - i, i, i % 2);
+  TableColumns how;
+  how.categorical = {"word"};
+  how.labels = "kind";
+  const auto source = open_table({file("words.csv", text)}, how, {});
+  EXPECT_EQ(source->features()[0].shape, (Shape{{"inputs", 101}}));
+  EXPECT_EQ(source->bytes_in_memory(), 100 * (3 * 4 + 8));
+  std::vector<float> expected(101, 0);
+  expected[92] = 1;
+  expected[100] = 7;
+  EXPECT_EQ(values_of<float>(*source, "x", 7), expected);
+  EXPECT_THAT(values_of<int32_t>(*source, "labels", 7), ElementsAre(1));
+  expect_boxes_of_the_whole(*source, 0);
+}
+
 TEST_F(Table, TargetsAreNumbers) {
   TableColumns columns;
   columns.inputs = {"width"};
@@ -147,6 +168,78 @@ TEST_F(Table, NormalizedInputsHaveMeanZeroAndDeviationOne) {
                 open_table({file("d.csv", "color,length,width,species\nred,3,30,rose\n")}, how, context);
               }),
               HasSubstr("no class `rose`"));
+}
+
+TEST_F(Table, WhatTrainedWeightsNeedToKnowIsNotTakenFromOtherData) {
+  const TableContext evaluated{.mark = {}, .preparation = {}, .prepares = false, .counts = {}};
+  const auto refused = [&](const TableColumns& how) {
+    return failure([&] { open_table({iris()}, how, evaluated); }, ErrorKind::kConfig);
+  };
+  TableColumns how = columns();
+  EXPECT_THAT(refused(how), HasSubstr("the words of the training data are not known: no data.json"));
+  how.normalize = true;
+  EXPECT_THAT(refused(how), HasSubstr("the means and deviations of the training data"));
+  how = {};
+  how.labels = "species";
+  EXPECT_THAT(refused(how), HasSubstr("the columns of the training data"));
+  how.inputs = {"width"};
+  EXPECT_THAT(refused(how), AllOf(HasSubstr("the names of the classes"), HasSubstr("`classes`")));
+  how.classes = {"virginica", "setosa"};
+  EXPECT_THAT(values_of<int32_t>(*open_table({iris()}, how, evaluated), "labels", 0), ElementsAre(1));
+  how.classes = {};
+  how.labels = "length";
+  EXPECT_THAT(values_of<int32_t>(*open_table({iris()}, how, evaluated), "labels", 0), ElementsAre(1));
+}
+
+TEST_F(Table, OtherDataHaveTheColumnsOfWordsOfTheTrainingData) {
+  const auto train = open_table({iris()}, columns(), {});
+  const auto refused = [&](const std::vector<config::Name>& words, const std::string& preparation) {
+    TableColumns how = columns();
+    how.inputs = {"length", "width", "color"};
+    how.categorical = words;
+    const TableContext context{.mark = {}, .preparation = preparation, .counts = {}};
+    return failure([&] { open_table({iris()}, how, context); }, ErrorKind::kConfig);
+  };
+  EXPECT_THAT(refused({}, train->preparation()),
+              AllOf(HasSubstr("`categorical` has nothing, and that of the training data color"),
+                    HasSubstr("`categorical: [color]`, as in data.train")));
+  EXPECT_THAT(refused({"width"}, train->preparation()), HasSubstr("`categorical` has width"));
+  TableColumns numbers = columns();
+  numbers.inputs = {"length", "width"};
+  numbers.categorical.clear();
+  const auto fewer = open_table({iris()}, numbers, {});
+  EXPECT_THAT(
+      refused({"color"}, fewer->preparation()),
+      HasSubstr("the inputs are length, width, color, and those of the training data are length, width"));
+}
+
+TEST_F(Table, WhatIsNoUtf8IsRefused) {
+  const auto refused = [&](const std::string& name, const std::string& text) {
+    TableColumns how;
+    how.labels = "kind";
+    return failure([&] { open_table({file(name, text)}, how, {}); }, ErrorKind::kData);
+  };
+  EXPECT_THAT(refused("t.csv", "a,kind\n1,gelb\n2,Gr\xf6n\n"),
+              AllOf(HasSubstr("t.csv:3: column `kind`: no UTF-8: byte \\xf6 after 2 characters"),
+                    HasSubstr("`iconv -f ISO-8859-1 -t UTF-8`")));
+  EXPECT_THAT(refused("t.tsv", "Gr\xf6n\tkind\n1\tgelb\n"),
+              HasSubstr("t.tsv:1: column `Gr\\xf6n`: no UTF-8: byte \\xf6"));
+  EXPECT_THAT(refused("t.jsonl", "{\"a\": 1, \"kind\": \"Gr\xf6n\"}\n"), HasSubstr("line 1: no UTF-8"));
+  EXPECT_EQ(refused("t.csv", "a,kind\n1,gelb\n2,Gr\xc3\xbcn\n"), "no error");
+}
+
+TEST_F(Table, NumbersAreTheNearestOf32Bits) {
+  TableColumns how;
+  how.targets = {"y"};
+  const auto source = open_table({file("t.csv", "x,y\n1e-50,+2\n-1e-400,1e-45\n0.1,3e38\n")}, how, {});
+  EXPECT_THAT(values_of<float>(*source, "x", 0), ElementsAre(0));
+  EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(0));
+  EXPECT_THAT(values_of<float>(*source, "x", 2), ElementsAre(0.1f));
+  EXPECT_THAT(values_of<float>(*source, "y", 0), ElementsAre(2));
+  EXPECT_THAT(values_of<float>(*source, "y", 1), ElementsAre(std::numeric_limits<float>::denorm_min()));
+  for (const char* large : {"1e39", "-1e400"})
+    EXPECT_THAT(failure([&] { open_table({file("t.csv", fmt::format("x,y\n{},1\n", large))}, how, {}); }),
+                AllOf(HasSubstr("is no number of 32 bits"), HasSubstr("a smaller number")));
 }
 
 TEST_F(Table, MeansAreThoseOfTheExamplesThatCount) {

@@ -15,6 +15,7 @@ namespace mtf::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -242,6 +243,31 @@ TEST_F(TextRows, TokensAreMadeOnceAndTheContentOfTheFilesDecides) {
   how.lowercase = true;
   EXPECT_THAT(texts_of(*make_text_source(text(source), how), "targets"), ElementsAre("one|two|"));
   EXPECT_EQ(cached("tokens-").size(), 3u);
+}
+
+TEST_F(TextRows, ALimitOfLinesHoldsForStoredTokensToo) {
+  const auto open = [&](const SourceOptions& source, int64_t limit) {
+    std::vector<TextStage> stages;
+    SourceContext context;
+    context.text = settings(32, 32);
+    context.text.limit.bytes = limit;
+    context.text.progress = [&](TextStage stage, int64_t, int64_t) { stages.push_back(stage); };
+    source.open(context);
+    return stages;
+  };
+  const TextOptions lines = text(file("t", "one\nthree\n"));
+  open(lines, 1000);
+  EXPECT_EQ(failure([&] { open(lines, 4); }),
+            path("t") +
+                ": line 2: longer than 4 bytes; a file of shorter texts, or a greater "
+                "`data.max_line_bytes`");
+  EXPECT_THAT(open(lines, 5), IsEmpty()) << "a limit that no text exceeds makes nothing anew";
+  const TextOptions documents = text(path("t"), TextUnit::kDocument);
+  EXPECT_THAT(open(documents, 9), Contains(TextStage::kTokenise));
+  EXPECT_THAT(failure([&] { open(documents, 8); }), HasSubstr("t: the document up to line 2: longer than 8"));
+  const TsvOptions columns = tsv(file("c.tsv", "one\ttwo\n"));
+  EXPECT_THAT(open(columns, 7), Contains(TextStage::kTokenise));
+  EXPECT_THAT(failure([&] { open(columns, 6); }), HasSubstr("c.tsv: line 1: longer than 6"));
 }
 
 TEST_F(TextRows, ContentIsRememberedOnlyWhileTheFileStays) {

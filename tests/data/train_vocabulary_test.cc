@@ -136,20 +136,25 @@ TEST_F(TrainVocabulary, ThePiecesAreListedBesideTheModel) {
   EXPECT_THAT(failure([&] { write_vocabulary("", path("x.model")); }), HasSubstr("no SentencePiece model"));
 }
 
-/// Calls `use` with a run's texts: the inputs and targets of each example.
-void for_each_text(const std::function<void(Side, std::string_view)>& use) {
-  for (const std::string& text : made_up_texts(500)) {
-    use(Side::kInputs, text);
-    use(Side::kTargets, "targets " + text + "!");
-  }
+/// A run's texts: the inputs and targets of each example.
+VocabularyTexts run_texts(const std::string& key = "some") {
+  return {.for_each =
+              [](const std::function<void(Side, std::string_view)>& use) {
+                for (const std::string& text : made_up_texts(500)) {
+                  use(Side::kInputs, text);
+                  use(Side::kTargets, "targets " + text + "!");
+                }
+              },
+          .key = [key] { return key; },
+          .may_replace = true};
 }
 
 TEST_F(TrainVocabulary, AMissingVocabularyIsTrainedOnceOnBothSides) {
   const VocabularyChoice options = LanguageVocabulary(pieces(400));
   std::vector<std::string> lines;
   const auto train = [&] {
-    train_missing_vocabularies(options, directory_, for_each_text,
-                               [&](const std::string& line) { lines.push_back(line); });
+    train_vocabularies(options, directory_, run_texts(),
+                       [&](const std::string& line) { lines.push_back(line); });
   };
   train();
   EXPECT_THAT(lines, ElementsAre(HasSubstr("training a vocabulary of 400 pieces on 1,000 texts"),
@@ -161,12 +166,12 @@ TEST_F(TrainVocabulary, AMissingVocabularyIsTrainedOnceOnBothSides) {
   EXPECT_EQ(vocabularies.inputs, vocabularies.targets);
   EXPECT_EQ(vocabularies.inputs->size(), 400);
   EXPECT_EQ(vocabularies.inputs->decode(vocabularies.inputs->encode("targets!")), "targets!");
-  EXPECT_THAT(std::vector<fs::path>(fs::directory_iterator(directory_), {}), SizeIs(2));  // no lock is left
+  EXPECT_THAT(std::vector<fs::path>(fs::directory_iterator(directory_), {}), SizeIs(3));  // no lock is left
 }
 
 TEST_F(TrainVocabulary, TwoLanguagesApartAreTrainedOnTheirOwnTexts) {
   const VocabularyChoice options = TwoVocabularies{pieces(350), pieces(420)};
-  train_missing_vocabularies(options, directory_, for_each_text, [](const std::string&) {});
+  train_vocabularies(options, directory_, run_texts(), [](const std::string&) {});
   const auto vocabularies = read_vocabularies(options, directory_);
   EXPECT_EQ(vocabularies.inputs->size(), 350);
   EXPECT_EQ(vocabularies.targets->size(), 420);
@@ -176,7 +181,7 @@ TEST_F(TrainVocabulary, TwoLanguagesApartAreTrainedOnTheirOwnTexts) {
 
 TEST_F(TrainVocabulary, OnlyWhatHasNoFileIsTrained) {
   const VocabularyChoice options = TwoVocabularies{BytesOptions(), pieces(400)};
-  train_missing_vocabularies(options, directory_, for_each_text, [](const std::string&) {});
+  train_vocabularies(options, directory_, run_texts(), [](const std::string&) {});
   EXPECT_FALSE(fs::exists(path("vocabulary.inputs.model")));
   const auto vocabularies = read_vocabularies(options, directory_);
   EXPECT_EQ(vocabularies.inputs->size(), 259);
@@ -190,13 +195,13 @@ TEST_F(TrainVocabulary, FailuresLeaveNothingBehindAndNameTheirPlace) {
   mark.line = 3;
   mark.column = 5;
   EXPECT_THAT(failure([&] {
-                train_missing_vocabularies(
-                    options, directory_, for_each_text, [](const std::string&) {}, mark);
+                train_vocabularies(
+                    options, directory_, run_texts(), [](const std::string&) {}, mark);
               }),
               AllOf(HasSubstr("run.yaml:3:5: "), HasSubstr("at most")));
   EXPECT_TRUE(fs::is_empty(directory_));
   const std::string below = path("runs/new");
-  failure([&] { train_missing_vocabularies(options, below, for_each_text, [](const std::string&) {}); });
+  failure([&] { train_vocabularies(options, below, run_texts(), [](const std::string&) {}); });
   EXPECT_TRUE(fs::is_empty(directory_));
   EXPECT_THAT(failure([&] { read_vocabularies(options, directory_, mark); }),
               AllOf(HasSubstr("run.yaml:3:5: there is no file"), HasSubstr("vocabulary.model")));
@@ -206,8 +211,80 @@ TEST_F(TrainVocabulary, IsLackedUntilItIsThere) {
   const VocabularyChoice trained = LanguageVocabulary(pieces(400));
   EXPECT_TRUE(lacks_vocabulary(trained, directory_));
   EXPECT_FALSE(lacks_vocabulary(LanguageVocabulary(BytesOptions()), directory_));
-  train_missing_vocabularies(trained, directory_, for_each_text, [](const std::string&) {});
+  train_vocabularies(trained, directory_, run_texts(), [](const std::string&) {});
   EXPECT_FALSE(lacks_vocabulary(trained, directory_));
+}
+
+TEST_F(TrainVocabulary, OneOfOtherTextsOrOptionsIsReplacedUntilTheRunHasCheckpoints) {
+  SentencePieceOptions options = pieces(400);
+  std::vector<std::string> lines;
+  const auto train = [&](const VocabularyTexts& texts) {
+    lines.clear();
+    const bool replaces = replaces_vocabulary(LanguageVocabulary(options), directory_, texts);
+    train_vocabularies(LanguageVocabulary(options), directory_, texts,
+                       [&](const std::string& line) { lines.push_back(line); });
+    return replaces;
+  };
+  EXPECT_FALSE(train(run_texts("first"))) << "there is none yet";
+  EXPECT_FALSE(train(run_texts("first")));
+  EXPECT_THAT(lines, IsEmpty());
+  EXPECT_TRUE(train(run_texts("second")));
+  EXPECT_THAT(lines,
+              ElementsAre(HasSubstr("vocabulary.model was trained on other texts or with other options"),
+                          HasSubstr("training a vocabulary"), HasSubstr("vocabulary trained")));
+  options.extra_ids = 10;  // ids behind those of the file
+  EXPECT_FALSE(train(run_texts("second")));
+  options.model = SentencePieceModel::kBpe;
+  EXPECT_TRUE(train(run_texts("second")));
+  options.size = 410;
+  VocabularyTexts with_checkpoints = run_texts("third");
+  with_checkpoints.may_replace = false;
+  EXPECT_FALSE(train(with_checkpoints));
+  EXPECT_THAT(lines, IsEmpty());
+  EXPECT_TRUE(train(run_texts("third")));
+  EXPECT_EQ(read_vocabularies(LanguageVocabulary(options), directory_).targets->size(), 420);
+}
+
+TEST_F(TrainVocabulary, AFileThatCameInAnotherWayIsNeverReplaced) {
+  const VocabularyChoice options = LanguageVocabulary(pieces(400));
+  const auto train = [&](const std::string& key) {
+    train_vocabularies(options, directory_, run_texts(key), [](const std::string&) {});
+    return read_file(path("vocabulary.model"), "", 1 << 20);
+  };
+  const std::string own = train_sentencepiece(sample_of(made_up_texts(300)), {.size = 350});
+  write_vocabulary(own, path("vocabulary.model"));
+  EXPECT_EQ(train("first"), own);
+  fs::remove(path("vocabulary.model"));
+  EXPECT_NE(train("first"), own);
+  write_vocabulary(own, path("vocabulary.model"));  // over the one that was trained
+  EXPECT_EQ(train("second"), own);
+}
+
+TEST_F(TrainVocabulary, AFailureAndAKillLeaveNoOtherVocabulary) {
+  const auto train = [&](int64_t size, const std::string& key) {
+    train_vocabularies(LanguageVocabulary(pieces(size)), directory_, run_texts(key),
+                       [](const std::string&) {});
+  };
+  train(400, "first");
+  const std::string first = read_file(path("vocabulary.model"), "", 1 << 20);
+  EXPECT_THAT(failure([&] { train(32000, "second"); }), HasSubstr("at most"));
+  EXPECT_FALSE(replaces_vocabulary(LanguageVocabulary(pieces(400)), directory_, run_texts("first")));
+  EXPECT_EQ(read_file(path("vocabulary.model"), "", 1 << 20), first);
+  train(350, "second");
+  fs::remove(path("vocabulary.model"));  // as a kill before the model is written
+  train(400, "first");
+  EXPECT_EQ(read_file(path("vocabulary.model"), "", 1 << 20), first);
+  EXPECT_FALSE(replaces_vocabulary(LanguageVocabulary(pieces(400)), directory_, run_texts("first")));
+}
+
+TEST_F(TrainVocabulary, EachOfTwoIsReplacedForItsOwnOptions) {
+  train_vocabularies(TwoVocabularies{pieces(350), pieces(420)}, directory_, run_texts(),
+                     [](const std::string&) {});
+  const std::string inputs = read_file(path("vocabulary.inputs.model"), "", 1 << 20);
+  train_vocabularies(TwoVocabularies{pieces(350), pieces(400)}, directory_, run_texts(),
+                     [](const std::string&) {});
+  EXPECT_EQ(read_file(path("vocabulary.inputs.model"), "", 1 << 20), inputs);
+  EXPECT_EQ(read_vocabularies(TwoVocabularies{pieces(350), pieces(400)}, directory_).targets->size(), 400);
 }
 
 TEST_F(TrainVocabulary, OfSeveralProcessesOneTrains) {
@@ -215,8 +292,8 @@ TEST_F(TrainVocabulary, OfSeveralProcessesOneTrains) {
   for (int i = 0; i < kProcesses; ++i) {
     if (::fork() != 0) continue;
     std::ofstream log(path("log." + std::to_string(i)));
-    train_missing_vocabularies(LanguageVocabulary(pieces(400)), directory_, for_each_text,
-                               [&](const std::string& line) { log << line << std::endl; });
+    train_vocabularies(LanguageVocabulary(pieces(400)), directory_, run_texts(),
+                       [&](const std::string& line) { log << line << std::endl; });
     const bool readable =
         read_vocabularies(LanguageVocabulary(pieces(400)), directory_).targets->size() == 400;
     log.close();

@@ -25,6 +25,10 @@ expect_exit 0 "$mtf_train" --list-layers dropout
 grep -q '^dropout$' out && ! grep -q '^dense$' out || fail "--list-layers dropout shows others"
 expect_exit 2 "$mtf_train" --list-layers ffn
 expect_text 'did you mean `DenseReluDense`?'
+expect_exit 2 "$mtf_train" --list-layers dense dropout
+expect_text '`dropout` stands beside `--list-layers dense`'
+expect_exit 2 "$mtf_train" ""
+expect_text 'word 1 of the command line is empty'
 expect_exit 0 "$mtf_train" --help-config model
 for type in classifier regression lm delimited_lm aligned bitransformer; do
   [ "$(grep -c "^type: $type\$" out)" -eq 1 ] || fail "--help-config model does not name type $type once"

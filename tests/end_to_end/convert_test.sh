@@ -45,9 +45,12 @@ for kind in encoder old_names masked_lm classifier tagger answers; do
   expect_exit 0 "$mtf_convert" bert_$kind model_bert_$kind
   [ $kind != encoder ] || expect_text "has an encoder alone"
 done
+printf 'the sun is up\nit was 3 to 4\n\nit rains\nit was 2 to 3\n' > texts.txt
+expect_exit 0 "$mtf_train" model_bert_encoder/config.yaml data.train.path=texts.txt train.steps=1 train.batch_size=2 \
+  data.sequence_length=16 run.model_dir=from_encoder
 weights=checkpoints/step-00000000/weights.safetensors
 $check same bert/$weights model_bert_old_names/$weights || fail "BERT: gamma and beta are other weights"
-for kind in masked_lm classifier tagger answers; do
+for kind in encoder masked_lm classifier tagger answers; do
   expect_exit 0 "$mtf_convert" model_bert_$kind hf_bert_$kind --to hf-bert
   $check same bert_$kind/model.safetensors hf_bert_$kind/model.safetensors || fail "$kind: exported, the tensors are others"
 done
@@ -267,6 +270,7 @@ cp -r whole positions && sed -i 's/positions: none/positions: sinusoid/' positio
 expect_exit 2 "$mtf_convert" positions new --to hf-t5
 expect_text "the model is no T5: its \`positions\` are added to embeddings; positions: none"
 expect_exit 2 "$mtf_convert" whole new --to hf-bert
+expect_text "whole: config.yaml:"
 expect_text "the model is no BERT: its type is bitransformer"
 cp -r bert pre_norm && sed -i 's/sublayers: .*/dropout: 0/' pre_norm/config.yaml
 expect_exit 2 "$mtf_convert" pre_norm new --to hf-bert

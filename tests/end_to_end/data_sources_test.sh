@@ -31,6 +31,9 @@ for kind, color in (("cat", (200, 40, 40)), ("dog", (40, 40, 200))):
 header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (20, 3), }"
 with open("x.npy", "wb") as f:
     f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack("<60f", *(random.random() for _ in range(60))))
+header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (20, 4, 5), }"
+with open("image.npy", "wb") as f:
+    f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(i % 251 for i in range(400)))
 header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }"
 with open("y.npy", "wb") as f:
     f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(i % 2 for i in range(20)))
@@ -65,6 +68,14 @@ learning_rate: 0.003
 train: {epochs: 10, batch_size: 8}
 evaluate: {datasets: {dev: {type: split, metrics: [accuracy]}}}
 END
+cat > ages.yaml << 'END'
+data: {train: {type: npy, arrays: {image: image.npy, y: y.npy}}, split: {dev: 0.2}}
+model: {type: regression, input: image, layers: [{dense: {over: [rows, cols], output: {}}}]}
+optimizer: adam
+learning_rate: 0.01
+train: {steps: 2, batch_size: 4}
+evaluate: {datasets: {dev: {type: split}}}
+END
 cat > arrays.yaml << 'END'
 data: {train: {type: npy, arrays: {x: x.npy, labels: y.npy}}}
 model: {type: classifier, input: x, layers: [{dense: {output: {classes: 2}}}]}
@@ -93,9 +104,42 @@ grep -q '"cat"' runs/pets/data.json || fail "data.json has no classes"
 expect_exit 0 "$mtf_train" runs/iris/config.yaml run.mode=evaluate
 [ "$(metric runs/iris/evaluate.jsonl dev loss)" = "$(metric out dev loss)" ] || fail "another loss of dev"
 { head -1 iris.csv; tail -30 iris.csv; } > later.csv
-expect_exit 0 "$mtf_train" runs/iris/config.yaml run.mode=evaluate \
-  'evaluate.datasets={later: {type: table, path: later.csv, labels: species, categorical: [color], normalize: true}}'
+datasets='evaluate.datasets={later: {type: table, path: later.csv, labels: species, categorical: [color], normalize: true}}'
+expect_exit 0 "$mtf_train" runs/iris/config.yaml run.mode=evaluate "$datasets"
 above "$(metric out later accuracy)" 0.8
+later=$(metric out later loss)
+
+# Weights that are named by a path bring the numbers and names of their own run, whatever run.model_dir has, also in a file.
+printf 'length,width,color\n5,3,red\n' > one.csv
+printf 'length,width,color\n5,3,red\n9,1,blue\n' > two.csv
+expect_exit 0 "$(dirname "$mtf_train")/mtf-convert" runs/iris iris.safetensors
+for checkpoint in runs/iris iris.safetensors; do
+  expect_exit 0 "$mtf_train" iris.yaml run.model_dir=runs/houses run.mode=evaluate evaluate.checkpoint=$checkpoint "$datasets"
+  [ "$(metric out later loss)" = "$later" ] || fail "another loss with evaluate.checkpoint=$checkpoint"
+  for input in one two; do
+    expect_exit 0 "$mtf_train" iris.yaml run.model_dir=runs/houses run.mode=infer infer.checkpoint=$checkpoint \
+      infer.input=$input.csv infer.format=jsonl infer.output=$input.jsonl
+  done
+  grep -q '"setosa"' one.jsonl || fail "no names of classes with infer.checkpoint=$checkpoint"
+  [ "$(head -1 two.jsonl)" = "$(cat one.jsonl)" ] || fail "a prediction depends on other rows with infer.checkpoint=$checkpoint"
+done
+cp -r runs/iris/checkpoints/step-* alone
+expect_exit 2 "$mtf_train" iris.yaml run.model_dir=runs/houses run.mode=evaluate evaluate.checkpoint=alone "$datasets"
+expect_text "the means and deviations of the training data are not known"
+expect_exit 2 "$mtf_train" iris.yaml run.model_dir=runs/houses run.mode=infer infer.checkpoint=alone infer.input=one.csv
+expect_text "the means and deviations of the training data are not known"
+expect_exit 2 "$mtf_train" iris.yaml run.model_dir=runs/iris run.mode=evaluate "evaluate.checkpoint=[latest, alone]" "$datasets"
+expect_text "the training data of these checkpoints have different classes"
+
+# A folder of images is examples to predict.
+mkdir photos && cp pets/dog/1*.png photos
+"$mtf_train" runs/pets/config.yaml run.mode=infer infer.input=photos > predicted
+[ "$(sort predicted | uniq -c | xargs)" = "11 dog" ] || fail "predictions of a folder: $(cat predicted)"
+
+# A regression on images is evaluated, and has no misclassified images to show.
+expect_exit 0 "$mtf_train" ages.yaml run.model_dir=runs/ages
+expect_exit 0 "$mtf_train" runs/ages/config.yaml run.mode=evaluate evaluate.output=ages
+[ "$(metric runs/ages/evaluate.jsonl dev loss)" = "$(metric out dev loss)" ] || fail "another loss of images"
 
 # An example stays where it is when others are added.
 { cat iris.csv; sed 1d iris.csv | sed 's/^./9/'; } > more.csv

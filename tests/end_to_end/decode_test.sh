@@ -143,10 +143,20 @@ expect_same_file gaps.txt gaps.expected "empty lines move others"
 infer translate infer.input=gaps.in "infer.method={type: sample, samples: 3}" > gaps3.txt
 expect_lines gaps3.txt 18
 infer translate infer.input=gaps.in infer.n_best=2 | awk -F ' [|][|][|] ' 'NF != 3 { exit 1 }' || fail "n_best: a line without three fields"
-# Invalid UTF-8 and control characters are accepted.
-printf 'the \377\376 cat\n\001\002\n\303\nthe\tcat\n' > odd.in
+# Control characters are accepted. A line that is not UTF-8 ends the run: of a file before anything is written, of standard
+# input after the lines before it.
+printf 'the cat\n\001\002\n \342\200\213\nthe\tcat\n' > odd.in
 infer translate infer.input=odd.in infer.format=jsonl > odd.jsonl
 expect_lines odd.jsonl 4
+{ head -n 2 test.in; printf 'the \377 cat\n'; sed -n 3p test.in; } > latin.in
+expect_exit 1 "$mtf_train" translate/config.yaml run.mode=infer infer.input=latin.in
+expect_text 'latin.in: line 3: no UTF-8: byte \xff after 4 characters; convert it to UTF-8'
+[ "$(wc -l < out)" -eq 1 ] || fail "more than an error: $(cat out)"
+"$mtf_train" translate/config.yaml run.mode=infer < latin.in > started.txt 2> out && fail "a line that is no UTF-8 was translated"
+expect_text 'standard input: line 3: no UTF-8: byte \xff after 4 characters; convert it to UTF-8'
+head -n 2 beam.txt | cmp -s - started.txt || fail "the lines before one that is no UTF-8 have other texts"
+"$mtf_train" translate/config.yaml run.mode=infer infer.output=started2.txt < latin.in 2> out && fail "an unfinished file is no error"
+[ ! -e started2.txt ] || fail "an unfinished file was published"
 infer prompted infer.input=odd.in infer.format=jsonl infer.echo=true infer.method=greedy infer.max_length=5 > odd2.jsonl
 "$python" -c 'import json, sys; [json.loads(line) for name in sys.argv[1:] for line in open(name, encoding="utf-8")]' odd.jsonl odd2.jsonl
 # Lines longer than the model's positions are cut, with a warning; relative positions have no limit.

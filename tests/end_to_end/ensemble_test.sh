@@ -130,7 +130,7 @@ expect_exit 2 "$mtf_train" a/config.yaml run.mode=score score.targets=test.in sc
 expect_text "\`score.ensemble\` needs several checkpoints"
 expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in "infer.checkpoint=[300, a]" "infer.output=x.{step}"
 expect_text "are both of step 300 and would write into one output"
-expect_exit 1 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, 150]"
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, 150]"
 expect_text "has no checkpoint of step 150"
 expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in infer.ensemble=true "infer.checkpoint=[300, b]" \
   "infer.ensemble_weights=[1, 2, 3]"

@@ -187,6 +187,11 @@ kill -TERM $launcher  # the remaining output is discarded
 : > lines
 ends_with 143
 kill $reader
+# A process that loses a peer to the signal before it ends by itself is no failure.
+in_background 2 'echo $$ >> ids; [ $RANK = 1 ] || exec sleep 500; trap "sleep 0.2; exit 75" TERM; while :; do sleep 0.05; done'
+kill -TERM $launcher
+ends_with 143
+! grep -q mtf-launch errors || fail "a lost peer after a signal: $(cat errors)"
 # A stopped process also gets the signal.
 in_background 2 'echo $$ >> ids; exec sleep 500'
 stopped=$(tail -n 1 ids)

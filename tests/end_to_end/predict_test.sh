@@ -137,6 +137,12 @@ for input in test-images '{type: idx, images: test-images}'; do
   infer images "infer.input=$input"
   python3 -c 'assert open("predicted").read().split() == ["lower" if i % 3 == 0 else "upper" for i in range(30)]' || fail "other classes of images"
 done
+# The classes of other data have the names of the training data, in evaluations, too.
+expect_exit 0 "$mtf_train" images/config.yaml run.mode=evaluate evaluate.output=named \
+  'evaluate.datasets={test: {type: idx, images: test-images, labels: test-labels, metrics: [f1]}}'
+grep -q '"lower"' named/evaluation/test.json || fail "no names of classes in an evaluation"
+expect_exit 2 "$mtf_train" images.yaml run.model_dir=more 'data.train.class_names=[upper, lower, none]'
+expect_text "\`class_names\` has 3 names, and the model has 2 classes"
 printf 'color,width,kind\nred,1,a\nblue,2,b\nred,3,a\nblue,1,b\n' > table.csv
 cat > table.yaml << 'END'
 data: {train: {type: table, path: table.csv, categorical: [color], labels: kind, normalize: true}}

@@ -40,7 +40,7 @@ best=$(sed 's/.*"step":\([0-9]*\).*"loss":\([^,]*\),.*/\2 \1/' best/evaluate.jso
 "$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoint=best > best.json 2> /dev/null
 grep -q "\"step\":$best," best.json || fail "evaluate.checkpoint=best took another step"
 cmp <(sed 's/,"seconds".*//' best.json) <(grep "\"step\":$best," best/evaluate.jsonl | sed 's/,"seconds".*//') || fail "the checkpoint gives other metrics"
-expect_exit 1 "$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoint=7
+expect_exit 2 "$mtf_train" best/config.yaml run.mode=evaluate evaluate.checkpoint=7
 expect_text "has no checkpoint of step 7; it has "
 
 # --- Signals: the step is finished and saved; the run resumes exactly.
@@ -185,3 +185,16 @@ expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=5 run.model_dir=shared
 expect_text "another process is training in shared"
 kill -TERM $process
 wait $process || true
+
+# A process that starts while another one ends goes on from the checkpoint with which that one ends.
+"${mnist[@]}" train.epochs=null train.time=1h train.log_every=1 run.model_dir=handed > /dev/null 2>&1 &
+process=$!
+for ((i = 0; i < 200; i++)); do [ -s handed/metrics.jsonl ] && break || sleep 0.02; done
+"${mnist[@]}" train.epochs=null train.steps=100000 train.time=1s train.log_every=1 run.model_dir=handed > next.out 2>&1 &
+next=$!
+sleep 0.3
+kill -TERM $process
+wait $process || true
+saved=$(last_step handed)
+wait $next || fail "$(cat next.out)"
+grep -q "continues after step $((10#${saved#step-})) of handed" next.out || fail "not from $saved: $(cat next.out)"

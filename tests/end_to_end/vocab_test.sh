@@ -107,4 +107,4 @@ printf '5 7\n5 x\n' > wrong
 "$mtf_vocab" --decode one.model < wrong > out 2>&1 && fail "an id that is none is accepted"
 expect_text "line 2 of standard input: the vocabulary has no token \`x\`; ids from 0 to 1499"
 "$mtf_vocab" --encode one.model < english.txt > /dev/full 2> out && fail "a full disk is not noticed"
-expect_text "standard output: cannot be written: No space left on device"
+expect_text "cannot write standard output: No space left on device"

@@ -46,6 +46,21 @@ END
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=run
 cp -r run others
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=second data.train.inputs=others.en data.train.targets=others.de
+
+# A start without success leaves its vocabulary to the next one, if that has the same texts and options.
+expect_exit 1 "$mtf_train" run.yaml run.model_dir=again data.filter.max_length=1 data.filter.too_long=drop
+cmp again/vocabulary.model run/vocabulary.model || fail "the same texts give another vocabulary"
+expect_exit 1 "$mtf_train" run.yaml run.model_dir=again data.filter.max_length=1 data.filter.too_long=drop
+! grep -q "training a vocabulary" out || fail "the same vocabulary is trained again"
+with_others=(data.train.inputs=others.en data.train.targets=others.de)
+expect_exit 2 "$mtf_train" run.yaml run.model_dir=again "${with_others[@]}" evaluate.datasets.dev.metrics=[blue]
+cmp again/vocabulary.model run/vocabulary.model || fail "a vocabulary was replaced though the configuration has errors"
+expect_exit 0 "$mtf_train" run.yaml run.model_dir=again "${with_others[@]}"
+expect_text "again/vocabulary.model was trained on other texts or with other options, and the run has no checkpoint"
+cmp again/vocabulary.model second/vocabulary.model || fail "the vocabulary of other texts stayed"
+expect_exit 0 "$mtf_train" run.yaml run.model_dir=again "${with_others[@]}" train.steps=8
+! grep -q "training a vocabulary" out || fail "a vocabulary with checkpoints is trained again"
+
 cp second/vocabulary.model others/vocabulary.model
 cp dev.en in.txt
 for mode in "train train.steps=8" "evaluate" "infer infer.input=in.txt" "score score.inputs=dev.en score.targets=dev.de"; do

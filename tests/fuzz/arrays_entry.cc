@@ -38,7 +38,7 @@ void run_npy(std::string_view input) {
   const std::string path = write_input("input.npy", input);
   succeeds([&] { open_array(read_npy(path, kMostBytes)); });
   succeeds([&] {
-    for (const auto& [name, array] : read_npz(path, kMostBytes)) open_array(array);
+    for (const auto& [name, array] : read_npz(path, {}, kMostBytes)) open_array(array);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "engine/graph/gradients.h"
 #include "models/model.h"
 #include "tests/support/evaluate_tensors.h"
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 
 namespace mtf::testing {
@@ -132,6 +133,27 @@ TEST(Classifier, TopFiveTakesTheFirstOfEqualLogits) {
                    .output.metrics.contains("top_5_accuracy"));
 }
 
+TEST(Classifier, LayersComputeWithWholeNumbers) {
+  auto inputs = images(2, {{"pixels", 1}});
+  inputs["image"].second = DType::kInt32;
+  const Built built(section(kClassifier + "}"), inputs);
+  EXPECT_NEAR(built.evaluate(built.output.loss, {{"image", {1, 0}}, {"labels", {2, 0}}},
+                             {{"d/kernel", {1, 2, 3}}})[0],
+              (0.407606 + std::log(3)) / 2, 1e-6);
+  inputs["image"].second = DType::kBool;
+  EXPECT_EQ(error_of(section(kClassifier + "}"), inputs), "");
+}
+
+TEST(Classifier, LabelsAreWholeNumbers) {
+  auto inputs = images(2, {{"pixels", 1}});
+  inputs["labels"].second = DType::kFloat32;
+  EXPECT_THAT(
+      error_of(section(kClassifier + "}"), inputs),
+      ::testing::AllOf(HasSubstr("model.yaml:1:29: feature `labels` is float32 [batch=2], and labels are "
+                                 "the numbers of classes"),
+                       HasSubstr("whole numbers from 0 to 2 of the dimensions [batch=2]")));
+}
+
 TEST(Classifier, NameIsTheScopeOfAllVariables) {
   const Built built(section(kClassifier + ", name: net}"), images(2, {{"pixels", 1}}));
   EXPECT_THAT(built.variables(), ElementsAre("net/d/kernel [pixels=1, classes=3]"));
@@ -245,6 +267,29 @@ TEST(TokenEmbeddingLayer, ReadsTheIdsOfTheModelsInput) {
   EXPECT_EQ(output.logits.shape(), (Shape{batch, length, {"tags", 5}}));
   ASSERT_NE(graph.find_variable("embedding/embedding"), nullptr);
   EXPECT_EQ(graph.find_variable("embedding/embedding")->shape, (Shape{{"vocab", 256}, {"d_model", 8}}));
+}
+
+TEST(TokenEmbeddingLayer, GetsIdsThatNoVocabularyCounts) {
+  const Shape ids{{"batch", 2}, {"length", 6}};
+  const Built built(
+      section("{type: classifier, input: ids, blocks: {front: [embedding: {output: {d_model: 8}, "
+              "size: 9}]}, layers: [{block: {use: front}}, {mean: {over: length}}, {dense: {output: "
+              "{classes: 3}}}]}"),
+      {{"ids", {ids, DType::kInt32}}, {"labels", {{{"batch", 2}}, DType::kInt32}}});
+  EXPECT_EQ(built.output.logits.shape(), (Shape{{"batch", 2}, {"classes", 3}}));
+}
+
+TEST(TokenEmbeddingLayer, IsNeededForIdsOfAVocabulary) {
+  const auto model = parse_model("{type: regression, layers: [scale: 2]}");
+  Graph graph;
+  const Dimension batch{"batch", 2}, length{"length", 6};
+  Context context(graph, Mode::kTrain, {}, batch);
+  context.set_vocabularies({{"x", 130}});
+  const Features features = {{"x", graph.input("x", {batch, length}, DType::kInt32)},
+                             {"y", graph.input("y", {batch, length})}};
+  EXPECT_THAT(failure([&] { model->build(context, features); }, ErrorKind::kConfig),
+              ::testing::AllOf(HasSubstr("feature `x` has ids of a vocabulary, and no layer looks them up"),
+                               HasSubstr("begin with `embedding")));
 }
 
 TEST(TokenEmbeddingLayer, NeedsIdsAndTheirNumber) {

@@ -304,6 +304,32 @@ TEST(LayoutCheck, LooksIntoLoops) {
             "not divide it");
 }
 
+TEST(LayoutCheck, NamesLayersInLoopsAsPlaces) {
+  Graph graph;
+  const Tensor image = graph.input("image", {{"batch", 8}, {"rows", 28}});
+  const Tensors y = repeat(graph, 4, {}, {"batch", 4}, [&](const Tensors&) {
+    const Graph::Scope scope = graph.scope("pool");
+    const Tensor x = microbatch_slice(image);
+    return LoopResult{{}, {}, {window_max(x, {window_over({"rows", 28}, {.size = 2, .stride = 2})})}};
+  });
+  graph.set_output("y", y[0]);
+  const Problem problem = only_error(check(graph, "all:4", {rule("rows", {"all"}, 3)}));
+  EXPECT_EQ(
+      problem.message,
+      "layout splits `rows` over mesh dimension `all` (4), which does not divide its 14 entries in pool");
+  EXPECT_EQ(
+      problem.hint,
+      "`rows` has 28 and 14 entries in this model, and `all` could be 1, 2, 7 or 14, or give it another "
+      "name before pool");
+}
+
+TEST(LayoutCheck, LeavesRulesForInternalDimensionsToTheCheckOfUnusedOnes) {
+  Graph graph;
+  graph.set_output("y", relu(graph.input("x", {{"batch", 8}, {"_entries", 5}})));
+  EXPECT_FALSE(
+      check(graph, "rows:2", {rule("batch", {"rows"}, 1), rule("_entries", {"rows"}, 1)}).has_errors());
+}
+
 TEST(LayoutCheck, DoesNotLookAtWhatNothingNeeds) {
   Graph graph;
   relu(graph.input("unused", {{"batch", 7}}));

@@ -316,6 +316,9 @@ TEST(Pipeline, ReportsWhatCannotBePlaced) {
   EXPECT_THAT(placed({{0, {"block_0..2"}}, {1, {"block_3", "blok_7"}}}), HasSubstr("names `blok_7`"));
   EXPECT_THAT(placed({{0, {"block_0..2"}}, {2, {"block_3"}}}), HasSubstr("stage 2"));
   EXPECT_THAT(placed({{0, {"block_0..3"}}}), HasSubstr("nothing for stage 1"));
+  EXPECT_THAT(placed({{0, {"block_0..1"}}, {1, {"block_1..3"}}}),
+              HasSubstr("puts block_001 on the stages 0, 1"));
+  EXPECT_EQ(placed({{0, {"block_0..1", "block_1"}}, {1, {"block_2..3"}}}), "") << "twice for the same stage";
 }
 
 }  // namespace

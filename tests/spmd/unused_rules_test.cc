@@ -65,6 +65,24 @@ TEST(UnusedRules, WithoutANearNameAllAreListed) {
                   "models"));
 }
 
+TEST(UnusedRules, OfInternalDimensionsAreRefused) {
+  Graph graph;
+  build_network(graph);
+  graph.set_output("report", relu(graph.input("shares", {{"_entries", 4}})));
+  DimensionNames names;
+  names.add(graph);
+  EXPECT_THAT(names.tensors, ElementsAre("batch", "hidden", "pixels"));
+  const LayoutRules layout = rules_at(7, {{"_entries", "all"}}), none;
+  for (const std::vector<std::string>& shared : {std::vector<std::string>(), {"_entries"}}) {
+    Diagnostics diagnostics;
+    check_unused_rules({layout, none, none, shared}, Mesh(Shape::parse("all:2")), names, {}, diagnostics);
+    EXPECT_THAT(
+        texts(diagnostics.errors()),
+        ElementsAre("run.yaml:7:11: layout splits `_entries`, and dimensions whose names begin with `_` "
+                    "are internal; one of `batch`, `hidden`, `pixels`"));
+  }
+}
+
 TEST(UnusedRules, OfVariablesAndSlotsNeedAVariable) {
   EXPECT_THAT(
       texts(check({.parameter_layout = rules_at(0, {{"batch", "all"}})}).errors()),

@@ -138,6 +138,7 @@ std::vector<std::string> dimension_names(const Graph& graph) {
       for (const Dimension& d : output.shape) names.insert(d.name);
     }
   }
+  std::erase_if(names, is_internal);
   return {names.begin(), names.end()};
 }
 

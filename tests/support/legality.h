@@ -14,7 +14,7 @@ namespace mtf::testing {
 /// Empty if the layout is legal for everything that the graph computes, otherwise the first reason.
 std::string why_illegal(const Graph& graph, const Layouts& layouts);
 
-/// The names of all dimensions in the graph, sorted.
+/// The names of all dimensions in the graph that rules may split, sorted.
 std::vector<std::string> dimension_names(const Graph& graph);
 
 /// All assignments of each name to one mesh dimension or none.

@@ -12,6 +12,8 @@
 #include "engine/base/error.h"
 #include "tests/support/budget.h"
 #include "tests/trainer/decode_testing.h"
+#include "trainer/decode/decoding_memory.h"
+#include "trainer/decode/search.h"
 
 namespace mtf::testing {
 namespace {
@@ -229,6 +231,34 @@ TEST(AddedRows, GoToFreePlacesOfTheirPartIfTheyCan) {
   EXPECT_EQ(moved(4, {0, 1}, 4, 4, 2), (Rows{{2, 2}, {3, 3}}));
   EXPECT_EQ(moved(4, {0, 1}, 4, 6, 2), (Rows{{0, 2}, {2, 3}, {3, 4}}));
   EXPECT_EQ(moved(2, {0, 1}, 4, 6, 2), (Rows{{0, 2}, {2, 3}}));
+}
+
+TEST(DecodingMemory, CountsTheSearchesAndAdvisesASmallerBeam) {
+  DecodeRun run(kSmallTranslator, kWords);
+  Session& session = run.session();
+  const GivenText text{.inputs = {kEosId}, .prefix = {}, .limit = 60};
+  const auto bytes = [&](int64_t beam) {
+    const DecodeOptions options{.beam_size = beam, .batch_size = 1};
+    DecodePrograms programs(session);
+    return DecodingMemory(programs, options).bytes({&text, 1}).host;
+  };
+  EXPECT_GT(bytes(400) - bytes(200), BeamSearch::bytes(200, 60) + BeamSearch::step_bytes(200, kWords));
+
+  const DecodeOptions wide{.beam_size = 4000, .batch_size = 1, .n_best = 9};
+  DecodePrograms programs(session);
+  DecodingMemory memory(programs, wide);
+  const auto refusal = [&](int64_t limit) {
+    session.config.run.memory_limit.value = config::Bytes{limit};
+    try {
+      memory.check({&text, 1}, "infer");
+    } catch (const Error& error) {
+      return error.problems().front().hint;
+    }
+    return std::string();
+  };
+  const int64_t need = memory.need({&text, 1}).host.total();
+  EXPECT_EQ(refusal(need - 1), "this fits: `infer.beam_size: 2000`");
+  EXPECT_EQ(refusal(need), "");
 }
 
 }  // namespace

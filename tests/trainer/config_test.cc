@@ -113,12 +113,32 @@ TEST_F(ConfigTest, SchedulesOverARunOfUnknownLengthNeedTotalSteps) {
             "");
 }
 
+TEST_F(ConfigTest, AutoMeansTheSameInBothNotations) {
+  for (const char* mesh : {"mesh={auto: 6}", "mesh=auto:6", "mesh=\"auto: 6\""}) {
+    const Config config = load(kToy, {mesh, "layout=auto"});
+    EXPECT_TRUE(config.mesh->is_auto) << mesh;
+    EXPECT_EQ(config.mesh->positions, 6) << mesh;
+  }
+  for (const char* mesh : {"mesh={auto: 3, r: 3}", "mesh=auto:3;r:3"})
+    EXPECT_THAT(errors_of(kToy, {mesh, "layout=auto"}), HasSubstr("has names beside `auto`")) << mesh;
+  for (const char* layout : {"layout={batch: x, auto: true}", "layout=batch:x;auto:true"}) {
+    const Config config = load(kToy, {"mesh=x:6", layout});
+    EXPECT_TRUE(config.layout.is_auto) << layout;
+    EXPECT_EQ(config.layout.rules().size(), 1u) << layout;
+  }
+}
+
 TEST_F(ConfigTest, MeshSizesAndDevicesMustAgree) {
   EXPECT_EQ(make_layouts(load(kToy, {"mesh=rows:2;cols:4"})).mesh.size(), 8);
   EXPECT_EQ(make_layouts(load(kToy, {"mesh=rows:auto;cols:4", "devices=cpu*8"})).mesh.size(0), 2);
   EXPECT_EQ(make_layouts(load(kToy, {"mesh=rows:auto;cols:4"})).mesh.size(0), 1);
   EXPECT_THAT(errors_of(kToy, {"mesh=rows:2;cols:4", "devices=cpu*4"}),
               HasSubstr("8 positions and `devices` has 4"));
+  EXPECT_EQ(make_layouts(load(kToy, {"devices=cpu*1"})).mesh.size(), 1);
+  EXPECT_THAT(
+      errors_of(kToy, {"devices=cpu*3"}),
+      HasSubstr("`devices` has 3 positions, and without `mesh` there is 1; for example `mesh: {all: 3}`"));
+  EXPECT_THAT(errors_of(kToy, {"devices=[cpu, cpu]"}), HasSubstr("`devices` has 2 positions"));
   EXPECT_THAT(errors_of(kToy, {"devices=gpu"}), HasSubstr("`gpu` is not a device"));
   EXPECT_THAT(errors_of(kToy, {"devices=[cuda:0, cpu]"}), HasSubstr("mixes processors and GPUs"));
 }
@@ -228,8 +248,31 @@ TEST(CommandLine, FilesThenArguments) {
   EXPECT_EQ(parse_command_line({"--help-config", "train"}).section, "train");
   EXPECT_THROW(parse_command_line({"--halp"}), Error);
   EXPECT_THROW(parse_command_line({"train.steps=1", "a.yaml"}), Error);
+  EXPECT_THROW(parse_command_line({"a.yaml", ""}), Error);
   EXPECT_EQ(run_main({}), 2);
   EXPECT_EQ(run_main({"no_such_file.yaml"}), 2);
+}
+
+TEST(CommandLine, AnOptionThatPrintsAListStandsAlone) {
+  EXPECT_EQ(parse_command_line({"--list-layers", "dense"}).layer, "dense");
+  EXPECT_TRUE(parse_command_line({"--list-devices"}).list_devices);
+  const auto refusal = [](const std::vector<std::string>& words) -> std::string {
+    try {
+      parse_command_line(words);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({"--list-layers", "dense", "dropout"}),
+            "`dropout` stands beside `--list-layers dense`; `mtf-train --list-layers dense` alone");
+  EXPECT_EQ(refusal({"--help-config", "train", "x=1"}),
+            "`x=1` stands beside `--help-config train`; `mtf-train --help-config train` alone");
+  EXPECT_EQ(refusal({"a.yaml", "--list-devices"}),
+            "`a.yaml` stands beside `--list-devices`; `mtf-train --list-devices` alone");
+  EXPECT_EQ(refusal({""}),
+            "word 1 of the command line is empty; a file or key=value; a variable of the shell may be "
+            "empty");
 }
 
 }  // namespace

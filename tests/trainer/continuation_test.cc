@@ -13,6 +13,7 @@
 #include "engine/base/hash.h"
 #include "tests/checkpoint/testing.h"
 #include "tests/support/failure.h"
+#include "tests/support/toy_run.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/session/model_dir.h"
 
@@ -26,19 +27,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr const char* kToyRun = R"(
-data: {train: {type: identity, size: 4}}
-model: {type: regression, input: x, target: y, layers: [{dense: {output: {io: 4}}}]}
-optimizer: sgd
-learning_rate: 0.1
-train: {steps: 30, batch_size: 40}
-)";
-
 /// A fixture of a run's directory with a configuration and checkpoints of one weight.
 class ContinuationTest : public CheckpointTest {
  protected:
   ContinuationTest() {
-    std::ofstream(run_ + ".yaml") << kToyRun;
+    std::ofstream(run_ + ".yaml") << testing::kToyRun;
     fs::create_directories(run_);
   }
   ~ContinuationTest() override { fs::remove(run_ + ".yaml"); }

@@ -1,3 +1,5 @@
+#include "trainer/programs/convert/convert.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,17 +7,24 @@
 #include <set>
 #include <tuple>
 
+#include "data/class_names.h"
+#include "data/labelled/labelled_text.h"
 #include "engine/base/error.h"
+#include "tests/trainer/machine_files.h"
+#include "trainer/predict/predict.h"
 #include "trainer/programs/convert/bert.h"
 #include "trainer/programs/convert/bert_config.h"
 #include "trainer/programs/convert/config_text.h"
+#include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5.h"
 #include "trainer/programs/convert/t5_config.h"
 
 namespace mtf {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 T5Config unusual() {
   T5Config t5;
@@ -36,7 +45,7 @@ T5Config unusual() {
 
 std::string yaml(const T5Config& t5) {
   return t5_yaml(
-      t5, {.vocabulary = "{type: sentencepiece, size: 200}", .directory = "/models/a b", .source = "t5"});
+      t5, {.vocabulary = "{type: sentencepiece, size: 200}", .target = {"/models/a b"}, .source = "t5"});
 }
 
 std::string message(const std::function<void()>& call) {
@@ -118,6 +127,18 @@ TEST(T5Config, AModelWithHeadsApartIsTheSameT5) {
   EXPECT_EQ(t5, unusual());
 }
 
+TEST(ConfigText, PlacesNameTheModelAndNotATemporaryFile) {
+  const Config config = ConfigText(yaml(unusual()), "runs/t5").load();
+  EXPECT_EQ(config.mark("model.d_model").file, "runs/t5: config.yaml");
+  EXPECT_EQ(config.model.mark().file, "runs/t5: config.yaml");
+  try {
+    ConfigText("model: {type: bitransformer, d_modl: 8}", "runs/t5").variables();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.problems().front().mark.file, "runs/t5: config.yaml");
+  }
+}
+
 TEST(ConfigText, NeedsNoEndOfTheTraining) {
   std::string text = yaml(unusual());
   const size_t at = text.find("steps: 10000, ");
@@ -144,6 +165,21 @@ TEST(T5Config, WhatIsLeftOutHasTheDefaultsOfHuggingFace) {
   const T5Config newer = parse_t5_config(
       R"({"model_type": "t5", "tie_word_embeddings": true, "scale_decoder_outputs": false})", "");
   EXPECT_TRUE(newer.tied && !newer.scaled_logits);
+}
+
+TEST(T5Config, LogitsOfAnMT5AreNotScaledSinceVersion5OfTransformers) {
+  const auto parsed = [](const std::string& type, const std::string& version) {
+    return parse_t5_config(R"({"model_type": ")" + type + R"(", "tie_word_embeddings": true)" + version + "}",
+                           "");
+  };
+  const std::string of_5 = R"(, "transformers_version": "5.24.0")",
+                    of_4 = R"(, "transformers_version": "4.57.6")";
+  EXPECT_FALSE(parsed("mt5", of_5).scaled_logits);
+  EXPECT_TRUE(parsed("mt5", of_5).tied);
+  EXPECT_TRUE(parsed("mt5", of_5 + R"(, "scale_decoder_outputs": true)").scaled_logits);
+  EXPECT_TRUE(parsed("mt5", of_4).scaled_logits);
+  EXPECT_TRUE(parsed("mt5", "").scaled_logits);
+  EXPECT_TRUE(parsed("t5", of_5).scaled_logits);
 }
 
 TEST(T5Config, OtherModelsAreRefusedWithTheDifference) {
@@ -202,13 +238,13 @@ BertConfig small_bert(BertHead head) {
 
 std::string yaml(const BertConfig& bert) {
   return bert_yaml(bert, {.vocabulary = "{type: wordpiece, path: vocab.txt, size: 40}",
-                          .directory = "/models/a b",
+                          .target = {"/models/a b"},
                           .source = "bert"});
 }
 
 TEST(BertConfig, SurvivesBothOfItsForms) {
   for (const BertHead head : {BertHead::kMaskedLm, BertHead::kPretraining, BertHead::kClassifier,
-                              BertHead::kTagger, BertHead::kSpans}) {
+                              BertHead::kRegression, BertHead::kTagger, BertHead::kSpans}) {
     const BertConfig bert = small_bert(head);
     BertConfig parsed = parse_bert_config(bert_json(bert), "config.json");
     parsed.head = head;  // only the weights determine it
@@ -224,11 +260,9 @@ TEST(BertConfig, SurvivesBothOfItsForms) {
 
 TEST(BertNames, EveryVariableOfAModelHasADifferentOne) {
   // An encoder of two blocks has 5 + 2 * 16 variables.
-  const std::vector<std::pair<BertHead, size_t>> heads = {{BertHead::kMaskedLm, 5},
-                                                          {BertHead::kPretraining, 9},
-                                                          {BertHead::kClassifier, 4},
-                                                          {BertHead::kTagger, 2},
-                                                          {BertHead::kSpans, 2}};
+  const std::vector<std::pair<BertHead, size_t>> heads = {
+      {BertHead::kMaskedLm, 5},   {BertHead::kPretraining, 9}, {BertHead::kClassifier, 4},
+      {BertHead::kRegression, 4}, {BertHead::kTagger, 2},      {BertHead::kSpans, 2}};
   for (const auto& [head, of_head] : heads) {
     std::set<std::string> names;
     for (const Variable& variable : ConfigText(yaml(small_bert(head)), "bert").variables()) {
@@ -268,6 +302,192 @@ TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(
       message([] { parse_bert_config(R"({"model_type": "bert", "hidden_act": "mish"})", "config.json"); }),
       HasSubstr("`hidden_act` is mish"));
+}
+
+TEST(BertConfig, HeadsThatLookLikeClassifiersAreRefused) {
+  const auto json = [](const std::string& entries) {
+    return message([&] { parse_bert_config(R"({"model_type": "bert", )" + entries + "}", "config.json"); });
+  };
+  const std::string several = R"("problem_type": "multi_label_classification")";
+  EXPECT_THAT(json(several + R"(, "architectures": ["BertForSequenceClassification"])"),
+              HasSubstr("`problem_type` is multi_label_classification, which cannot be converted"));
+  EXPECT_THAT(json(several), HasSubstr("`problem_type` is multi_label_classification"));
+  EXPECT_EQ(json(several + R"(, "architectures": ["BertModel"])"), "no error");
+  EXPECT_THAT(json(R"("architectures": ["BertForMultipleChoice"])"),
+              HasSubstr("a BertForMultipleChoice cannot be converted"));
+}
+
+TEST(BertConfig, LabelsHaveTheNamesOfId2label) {
+  const auto names = [](const std::string& labels) {
+    return parse_bert_config(R"({"id2label": )" + labels + "}", "config.json").label_names;
+  };
+  EXPECT_THAT(names(R"({"1": "b c", "0": "a"})"), ElementsAre("a", "b c"));
+  EXPECT_THAT(names(R"({"0": "LABEL_0", "1": "yes"})"), ElementsAre("LABEL_0", "yes"));
+  EXPECT_THAT(names(R"({"0": "LABEL_0", "1": "LABEL_1"})"), IsEmpty());
+  EXPECT_EQ(message([&] { names(R"({"1": "a"})"); }), "config.json: `id2label` has no name for label 0");
+  EXPECT_THAT(message([&] { names("3"); }), HasSubstr("`id2label` has no name for label 0"));
+}
+
+/// A fixture that writes models in Hugging Face format.
+class Imports : public testing::MachineFiles {
+ protected:
+  Imports() { std::filesystem::create_directories(hf()); }
+
+  std::string hf() const { return (root_ / "hf").string(); }
+  ImportTarget target() const { return {(root_ / "model").string()}; }
+  nlohmann::json json() const { return nlohmann::json::parse(read_text_file(hf() + "/config.json")); }
+  /// Changes keys of config.json; null removes one.
+  void change(const nlohmann::json& changes) const {
+    nlohmann::json written = json();
+    written.merge_patch(changes);
+    write_text_file(hf() + "/config.json", written.dump());
+  }
+  std::vector<std::string> exported(const ModelWeights& model) const {
+    return export_bert(model, "run", hf());
+  }
+
+  /// A model whose weights are zero.
+  static ModelWeights model_of(const std::string& config) {
+    ModelWeights model{.config = config, .weights = {}};
+    for (const Variable& variable : ConfigText(config, "model").variables())
+      model.weights.push_back({variable.name, HostTensor(variable.shape, DType::kFloat32)});
+    return model;
+  }
+  static ModelWeights model_of(BertHead head) { return model_of(yaml(small_bert(head))); }
+  static std::vector<std::string> names_of(const ModelWeights& model) {
+    std::vector<std::string> names;
+    for (const ModelWeight& weight : model.weights) names.push_back(weight.name);
+    return names;
+  }
+  static std::vector<std::string> classes_of(const ModelWeights& model) {
+    const Config config = ConfigText(model.config, "model").load();
+    return training_source(config)->get_if<LabelledTextOptions>()->classes;
+  }
+};
+
+TEST_F(Imports, AnMT5HasTheSoftmaxOfItsTensors) {
+  for (const bool tied : {false, true}) {
+    T5Config t5 = unusual();
+    t5.tied = tied;
+    ModelWeights model = model_of(yaml(t5));
+    for (ModelWeight& weight : model.weights) {
+      if (weight.name == "decoder/logits/kernel") *weight.value.data<float>() = 1;
+    }
+    export_t5(model, "run", hf());
+    change({{"model_type", "mt5"},
+            {"tie_word_embeddings", true},
+            {"scale_decoder_outputs", nullptr},
+            {"transformers_version", "5.24.0"}});
+    const ModelWeights imported = import_t5(hf(), target()).model;
+    EXPECT_EQ(names_of(imported), names_of(model));
+    EXPECT_EQ(t5_of(ConfigText(imported.config, "t5").load()).tied, tied);
+    EXPECT_FALSE(t5_of(ConfigText(imported.config, "t5").load()).scaled_logits);
+  }
+}
+
+TEST_F(Imports, ClassesKeepTheirNames) {
+  BertConfig bert = small_bert(BertHead::kClassifier);
+  bert.labels = 3;
+  ModelWeights model = model_of(yaml(bert));
+  exported(model);
+  EXPECT_EQ(json()["id2label"]["2"], "LABEL_2");
+  EXPECT_THAT(import_bert(hf(), target()).model.preparation, IsEmpty());
+
+  const std::vector<std::string> names = {"entailment", "neutral", "contra: diction"};
+  model.preparation = preparation_of(names);
+  exported(model);
+  EXPECT_EQ(json()["id2label"], (nlohmann::json{{"0", names[0]}, {"1", names[1]}, {"2", names[2]}}));
+  EXPECT_EQ(json()["label2id"], (nlohmann::json{{names[0], 0}, {names[1], 1}, {names[2], 2}}));
+  const ModelWeights imported = import_bert(hf(), target()).model;
+  EXPECT_EQ(imported.preparation, preparation_of(names));
+  EXPECT_EQ(classes_of(imported), names);
+}
+
+TEST_F(Imports, WhatTheRunHasNotPreparedTheConfigurationNames) {
+  BertConfig bert = small_bert(BertHead::kClassifier);
+  bert.label_names = {"no", "yes"};
+  exported(model_of(yaml(bert)));
+  EXPECT_EQ(json()["label2id"], (nlohmann::json{{"no", 0}, {"yes", 1}}));
+}
+
+TEST_F(Imports, NamesMustBeThoseOfTheClasses) {
+  exported(model_of(BertHead::kTagger));
+  change({{"id2label", {{"0", "O"}, {"1", "O"}}}});
+  const HuggingFaceImport import = import_bert(hf(), target());
+  EXPECT_THAT(import.model.preparation, IsEmpty());
+  EXPECT_THAT(import.notes, ::testing::Contains(HasSubstr("labels are numbers")));
+  change({{"id2label", {{"0", "O"}, {"1", "B"}, {"2", "I"}}}});
+  EXPECT_THAT(message([&] { import_bert(hf(), target()); }),
+              HasSubstr("config.json: `id2label` has 3 names, and `classifier.weight` 2 rows"));
+}
+
+TEST_F(Imports, ABertWithOneOutputIsARegression) {
+  BertConfig bert = small_bert(BertHead::kRegression);
+  bert.labels = 1;
+  const ModelWeights model = model_of(yaml(bert));
+  exported(model);
+  EXPECT_EQ(json()["problem_type"], "regression");
+  change({{"problem_type", nullptr}});
+  const ModelWeights imported = import_bert(hf(), target()).model;
+  EXPECT_EQ(names_of(imported), names_of(model));
+  EXPECT_EQ(bert_of(ConfigText(imported.config, "bert").load()).head, BertHead::kRegression);
+}
+
+TEST_F(Imports, AnEncoderAloneStaysOne) {
+  for (const BertHead head : {BertHead::kMaskedLm, BertHead::kPretraining}) {
+    ModelWeights encoder = model_of(head);
+    std::erase_if(encoder.weights, [](const ModelWeight& weight) {
+      return weight.name.starts_with("predictions/") || weight.name.starts_with("next_sentence/");
+    });
+    exported(encoder);
+    EXPECT_EQ(json()["architectures"], nlohmann::json{"BertModel"});
+    EXPECT_TRUE(HuggingFaceFiles(hf()).find("embeddings.word_embeddings.weight"));
+    const HuggingFaceImport import = import_bert(hf(), target());
+    EXPECT_EQ(names_of(import.model), names_of(encoder));
+    EXPECT_THAT(import.notes, ::testing::Contains(HasSubstr("has an encoder alone")));
+    std::vector<std::string> left = {"predictions/"};
+    if (head == BertHead::kPretraining) left.emplace_back("next_sentence/");
+    EXPECT_EQ(ConfigText(import.model.config, "bert").load().checkpoint.init.exclude, left);
+  }
+}
+
+TEST_F(Imports, AFileOfWeightsNamesTheVocabularyOfItsSource) {
+  exported(model_of(BertHead::kMaskedLm));
+  write("hf/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+  const std::string file = (root_ / "a.safetensors").string();
+  EXPECT_THAT(convert({.from = hf(), .to = file}),
+              ::testing::Contains(HasSubstr("its configuration names " + hf() + "/vocab.txt")));
+  const std::string from_file = (root_ / "again").string(), to_hf = (root_ / "hf_again").string();
+  convert({.from = file, .to = to_hf, .format = WeightFormat::kHuggingFaceBert});
+  EXPECT_EQ(read_text_file(to_hf + "/vocab.txt"), read_text_file(hf() + "/vocab.txt"));
+  EXPECT_THAT(convert({.from = file, .to = from_file}),
+              ::testing::Not(::testing::Contains(HasSubstr("has no vocabulary"))));
+  std::filesystem::remove(root_ / "hf/vocab.txt");
+  EXPECT_THAT(convert({.from = file, .to = from_file, .force = true}),
+              ::testing::Contains(HasSubstr("there is no file " + hf() + "/vocab.txt")));
+}
+
+TEST_F(Imports, ADirectoryHasACopyOfTheVocabulary) {
+  write("hf/spiece.model", "pieces");
+  HuggingFaceImport import;
+  EXPECT_EQ(vocabulary_path(hf(), "spiece.model", target(), import), target().path + "/spiece.model");
+  EXPECT_THAT(import.files, ElementsAre(std::pair<std::string, std::string>("spiece.model", "pieces")));
+  EXPECT_THAT(import.notes, IsEmpty());
+  vocabulary_path(hf(), "vocab.txt", target(), import);
+  EXPECT_THAT(import.notes, ElementsAre(HasSubstr("has no vocab.txt, which texts need")));
+}
+
+TEST(ValueOf, SaysHowToMakeFloat32) {
+  Variable variable;
+  variable.shape = {{"d", 2}};
+  const StoredTensor stored{.name = "norm.weight", .dtype = DType::kFloat64, .shape = {2}};
+  try {
+    value_of(variable, stored, false, "hf");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.problems().front().message, HasSubstr("`norm.weight` is float64 [2]"));
+    EXPECT_THAT(error.problems().front().hint, HasSubstr("model.float()"));
+  }
 }
 
 }  // namespace

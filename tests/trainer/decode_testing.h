@@ -89,6 +89,7 @@ class DecodeRun {
   }
   void set_threads(int threads) { session_.config.run.threads.value = threads; }
   const Session& session() const { return session_; }
+  Session& session() { return session_; }
   VariableStore& weights() { return weights_; }
 
  private:

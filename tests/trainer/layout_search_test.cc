@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "engine/ops/unary.h"
 #include "engine/runtime/memory_plan.h"
 #include "tests/trainer/chain_model.h"
 #include "trainer/explain/prediction.h"
@@ -139,6 +140,14 @@ TEST(LayoutSearch, FindsTheBestLayoutThatFitsIntoMemory) {
   const LayoutCost free = Searched(open("lm_base", kTransformer, "all:4", 4), {}).run().best().cost;
   const StepMemory tight{.position = free.bytes - 1, .process = {}, .source = "test"};
   expect_best_of_all(open("lm_base", kTransformer, "all:4", 4), tight);
+}
+
+TEST(SplittableDimensions, AreNotInternal) {
+  Graph graph;
+  graph.set_output("y", relu(graph.input("x", {{"batch", 8}, {"_entries", 4}})));
+  const SplittableDimensions dimensions({&graph});
+  ASSERT_EQ(dimensions.size(), 1u);
+  EXPECT_EQ(dimensions[0].name, "batch");
 }
 
 TEST(LayoutSearch, StopsWithTheBestSoFar) {

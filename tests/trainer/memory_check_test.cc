@@ -238,6 +238,19 @@ TEST(CheckMemory, NamesTheKeysThatHelp) {
   EXPECT_TRUE(refusal({fmt::format("train.batch_size={}", size + size / 8)}, need * 8 / 10));
 }
 
+TEST(CheckMemory, FindsTheBatchThatFitsBelowOneThatIsFarTooLarge) {
+  constexpr int64_t kLimit = 2'000'000'000;
+  for (const char* run : {"train.batch_size=1000000000", "train.batch_size=10000000000"}) {
+    const std::optional<Problem> problem = refusal(std::vector<std::string>{run}, kLimit);
+    ASSERT_TRUE(problem);
+    const std::string batch = changes_in(problem->hint).front();
+    ASSERT_THAT(batch, HasSubstr("train.batch_size=")) << run;
+    const int64_t size = std::stoll(batch.substr(batch.find('=') + 1));
+    EXPECT_FALSE(refusal({batch}, kLimit));
+    EXPECT_TRUE(refusal({fmt::format("train.batch_size={}", size + size / 8)}, kLimit)) << size;
+  }
+}
+
 TEST(CheckMemory, NamesOnlyWhatHelps) {
   // The variables alone are too large: no batch is small enough.
   const std::optional<Problem> problem = refusal({"train.batch_size=8"}, 6 * kWeights);

@@ -9,10 +9,12 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "tests/support/failure.h"
 #include "tests/support/parse_optimizer.h"
 #include "trainer/parameter_server/gradient_plan.h"
 #include "trainer/parameter_server/weight_placement.h"
+#include "trainer/train/layer_reports.h"
 
 namespace mtf {
 namespace {
@@ -197,6 +199,40 @@ TEST(Placement, APatternThatNoVariableHasIsAnError) {
                 places({{{"io", 4}}}, with_servers(1, config::Named<int64_t>{{"embedding", 0}}));
               }),
               ::testing::HasSubstr("`train.strategy.placement`: no variable has `embedding` in its name"));
+}
+
+/// A runner whose last step this worker has made, or another one.
+class FinishedStep final : public StepRunner {
+ public:
+  explicit FinishedStep(bool is_own) : is_own_(is_own) {}
+  void start(const RunState&, std::optional<int64_t>) override {}
+  const Batch* next(RunState&) override { return nullptr; }
+  void run(const Batch&, const RunState&) override {}
+  void take_results() override {}
+  int64_t skipped() const override { return 0; }
+  double loss() const override { return 0; }
+  double grad_norm() const override { return 0; }
+  bool has_outputs() const override { return is_own_; }
+  double output(const std::string&) const override { return 7; }
+  std::vector<double> elements(const std::string&) const override { return {1, 2}; }
+  std::optional<NonFinite> first_non_finite(const RunState&) override { return std::nullopt; }
+  void count(RunState&) override {}
+
+ private:
+  bool is_own_;
+};
+
+TEST(LayerReports, OfStepsOfOtherWorkersThereAreNone) {
+  Graph graph;
+  graph.set_output("loss/balance", reduce_sum(relu(graph.input("x", {{"batch", 4}})), Shape{}));
+  graph.set_output("report/load", relu(graph.input("load", {{"_layers", 1}, {"_entries", 2}})));
+  const Program program = partition(graph, Layouts::single());
+  const LayerReports own = layer_reports(program, FinishedStep(true)),
+                     other = layer_reports(program, FinishedStep(false));
+  ASSERT_EQ(own.numbers.size(), 1u);
+  EXPECT_EQ(own.numbers[0].first, "loss/balance");
+  EXPECT_EQ(own.lists.size(), 1u);
+  EXPECT_TRUE(other.numbers.empty() && other.lists.empty());
 }
 
 }  // namespace

@@ -95,5 +95,23 @@ TEST(Progress, TheLogIsWrittenAnewOrContinued) {
   std::remove(path.c_str());
 }
 
+TEST(Progress, TheLogMarksErrorsAlone) {
+  const std::string path = ::testing::TempDir() + "progress_levels_test.log";
+  {
+    Progress progress({.log_file = path, .quiet = true});
+    progress.info("begins");
+    progress.warning("slow disk");
+    progress.record("memory: 2 GB planned");
+    progress.record_error("disk full");
+  }
+  std::ifstream file(path);
+  const std::string log(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(log, HasSubstr(" info: begins\n"));
+  EXPECT_THAT(log, HasSubstr(" warning: slow disk\n"));
+  EXPECT_THAT(log, HasSubstr(" info: memory: 2 GB planned\n"));
+  EXPECT_THAT(log, HasSubstr(" error: disk full\n"));
+  std::remove(path.c_str());
+}
+
 }  // namespace
 }  // namespace mtf

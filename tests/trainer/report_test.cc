@@ -280,5 +280,30 @@ TEST_F(Report, TakesDirectoriesFromTheCommandLine) {
               StartsWith("argument 3: a report of directories does not take `train`"));
 }
 
+TEST_F(Report, SaysWhichSamplesAreNotThere) {
+  const std::string of_run = run("a", 3);
+  const auto problem = [&](const std::vector<std::string>& files) {
+    ReportOptions options;
+    for (size_t i = 0; i < files.size(); ++i)
+      options.samples.push_back({files[i], Mark{fmt::format("argument {}", i + 2), 0, 0, 1, {}}});
+    try {
+      write_report({of_run}, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), 2);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string there = write("out.txt", "one\n");
+  EXPECT_THAT(problem({there, path("absent.txt")}),
+              StartsWith("argument 3: there is no file " + path("absent.txt")));
+  EXPECT_THAT(problem({path("*.none")}), StartsWith("argument 2: no file matches " + path("*.none")));
+  EXPECT_THAT(problem({of_run}), StartsWith("argument 2: " + of_run + " is a directory"));
+  EXPECT_THAT(problem({""}), StartsWith("argument 2: `report.samples` names no file"));
+  EXPECT_FALSE(std::filesystem::exists(path("a/report.html")));
+  EXPECT_EQ(problem({path("o*.txt")}), "");
+  EXPECT_TRUE(std::filesystem::exists(path("a/report.html")));
+}
+
 }  // namespace
 }  // namespace mtf

@@ -26,6 +26,10 @@ class GoldenSchedules : public ::testing::Test {
     const std::vector<float> recorded = file_.at("lr/" + name).values<float>();
     const std::vector<int32_t> steps = file_.at("steps").values<int32_t>();
     for (size_t i = 0; i < steps.size(); ++i) {
+      if (recorded[i] < 0) {  // before a schedule begins and after its end the original trains uphill
+        EXPECT_GE(rate(steps[i]), 0) << name << " at step " << steps[i];
+        continue;
+      }
       EXPECT_NEAR(rate(steps[i]), recorded[i], 1e-5 * std::abs(recorded[i]) + 1e-9)
           << name << " at step " << steps[i];
     }
@@ -68,6 +72,24 @@ TEST_F(GoldenSchedules, LearningRates) {
     const std::vector<Schedule> schedules = parse(yaml);
     expect(name, [&](int64_t step) { return schedule_value(schedules, step, 1000); });
   }
+}
+
+TEST(Schedules, AreNeverBelowZero) {
+  for (const std::string yaml :
+       {"{type: linear_decay, steps_or_fraction: 1.0, total_steps: 3}", "{type: noam, total_steps: 3}",
+        "{type: linear_decay_learning_rate, total_steps: 3}", "{type: slanted_triangular, total_steps: 3}",
+        "{type: slanted_triangular, start_step: 5}", "{type: linear_decay_learning_rate, offset: 50}",
+        "{type: noam, offset: 50}",
+        "{type: product, factors: [0.5, {type: linear_warmup, steps_or_fraction: 4}], offset: 3}"}) {
+    const std::vector<Schedule> schedules = parse(yaml);
+    for (int64_t step = 0; step < 12; ++step) {
+      const double rate = schedule_value(schedules, step, 10);
+      EXPECT_TRUE(rate >= 0 && rate <= 1) << yaml << " is " << rate << " at step " << step;
+    }
+  }
+  EXPECT_DOUBLE_EQ(schedule_value(parse("{type: linear_decay_learning_rate, offset: 50}"), 5, 10), 0.1);
+  EXPECT_THROW(parse("{type: constant, value: -0.1}"), Error);
+  EXPECT_THROW(parse("{type: product, factors: [-0.5, noam]}"), Error);
 }
 
 TEST(Schedules, FallLikeACosine) {

@@ -167,6 +167,19 @@ TEST(BeamSearch, HypothesesStayInTheirPlaces) {
   EXPECT_THAT(results[0].tokens, ElementsAre(4, 7, kEosId));
 }
 
+/// What places have in common takes memory for each of them, not for each pair.
+TEST(BeamSearch, TakesMemoryInProportionToTheBeam) {
+  BeamSearch search({.beam = 300'000, .length_penalty = 0, .limit = 9});
+  const std::vector<float> first = {-1, -2, -3, -9};
+  const std::vector<int32_t> tokens = {3, 4, 5, 6};
+  search.advance({4, first, tokens});
+  EXPECT_THAT(search.tokens(), ElementsAre(3, 4, 5, 6));
+  EXPECT_EQ(search.apart(), 0);
+  EXPECT_EQ(search.moved().size(), 300'000u);
+  EXPECT_EQ(BeamSearch::bytes(2000, 50), 2 * BeamSearch::bytes(1000, 50));
+  EXPECT_EQ(BeamSearch::step_bytes(2000, 260), 2 * BeamSearch::step_bytes(1000, 260));
+}
+
 std::map<int32_t, int> counts(const std::vector<float>& log_probs, const SampleOptions& options, int draws) {
   const PhiloxKey key = random_key("sampling", 1);
   std::map<int32_t, int> counts;

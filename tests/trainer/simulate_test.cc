@@ -220,6 +220,18 @@ TEST(LongRun, TakesTheTimeThatIsExpectedWithExponentialFailures) {
   EXPECT_GT(runs.goodput.high, runs.goodput.mean);
 }
 
+TEST(LongRun, SharesOfTheWallTimeAddUp) {
+  LongRun run = run_of(1000, 100, 1);
+  run.restart = 5000;
+  run.mean_time_between_failures = 20'000;  // a few runs have a failure
+  const RunStatistics runs = simulate_runs(run, {.replicas = 100, .seed = 1});
+  EXPECT_NEAR(runs.goodput.mean, runs.mean.useful / runs.mean.seconds(), 1e-12);
+  EXPECT_NEAR(
+      runs.goodput.mean + (runs.mean.lost + runs.mean.saving + runs.mean.restarting) / runs.seconds.mean, 1,
+      1e-9);
+  EXPECT_GT(runs.goodput.high, 0.99);
+}
+
 TEST(LongRun, RepeatsWithTheSameSeed) {
   LongRun run = run_of(1000, 20, 1);
   run.mean_time_between_failures = 300;
@@ -279,7 +291,7 @@ TEST(LongRun, IsGivenUpWhereItMakesNoProgress) {
 }
 
 // Two machines of 8 GPUs, which need not be there.
-Session open(std::vector<std::string> arguments) {
+Session open(std::vector<std::string> arguments, const std::string& model = "toy") {
   const std::vector<std::string> plan{
       "run.mode=explain",
       "run.model_dir=never_written",
@@ -293,13 +305,14 @@ Session open(std::vector<std::string> arguments) {
       "links: [{name: inner, processes: 8, bandwidth: 1e11}, {name: outer, bandwidth: 1e9}]}"};
   arguments.insert(arguments.begin(), plan.begin(), plan.end());
   Diagnostics diagnostics;
-  Session session = open_session({MTF_SOURCE_DIR "/configs/models/toy.yaml"}, arguments, diagnostics);
+  Session session =
+      open_session({MTF_SOURCE_DIR "/configs/models/" + model + ".yaml"}, arguments, diagnostics);
   diagnostics.throw_if_errors();
   return session;
 }
 
-SimulatedRun simulated(const std::vector<std::string>& arguments) {
-  const Session session = open(arguments);
+SimulatedRun simulated(const std::vector<std::string>& arguments, const std::string& model = "toy") {
+  const Session session = open(arguments, model);
   Diagnostics diagnostics;
   const Explanation explanation = make_explanation(session, diagnostics);
   std::optional<SimulatedRun> result = simulate(session, explanation, diagnostics);
@@ -307,9 +320,9 @@ SimulatedRun simulated(const std::vector<std::string>& arguments) {
   return std::move(*result);
 }
 
-std::string error_of(const std::vector<std::string>& arguments) {
+std::string error_of(const std::vector<std::string>& arguments, const std::string& model = "toy") {
   try {
-    simulated(arguments);
+    simulated(arguments, model);
   } catch (const Error& error) {
     return error.what();
   }
@@ -394,6 +407,23 @@ TEST(Simulate, SaysWhatIsMissing) {
               ::testing::HasSubstr("the run has one process"));
   EXPECT_THAT(error_of({"simulate={mean_time_between_failures: {run: 1h, machine: 1h}}"}),
               ::testing::HasSubstr("machine"));
+}
+
+TEST(Simulate, KnowsNoEpochsOfTextsThatItDoesNotRead) {
+  const auto error = [](std::vector<std::string> arguments) {
+    arguments.insert(
+        arguments.begin(),
+        {"vars={num_layers: 1, d_model: 16, d_ff: 32, num_heads: 2, d_kv: 8, max_length: 16}",
+         "data={train: {type: text, path: none.txt}, vocabulary: {type: sentencepiece, size: 256}, "
+         "sequence_length: 16}",
+         "simulate={mean_time_between_failures: 10h}"});
+    return error_of(arguments, "lm_base");
+  };
+  EXPECT_EQ(error({}), "");
+  for (const char* steps : {"train.steps=null", "train.steps=100"})
+    EXPECT_THAT(error({steps, "train.epochs=50"}), ::testing::HasSubstr("needs the length of the run"));
+  EXPECT_THAT(error({"checkpoint.every=1epoch"}),
+              ::testing::HasSubstr("`simulate` needs `checkpoint.every` in steps or as a time"));
 }
 
 }  // namespace

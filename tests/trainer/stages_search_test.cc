@@ -178,6 +178,29 @@ TEST(StagesSearch, MicrobatchesOfStagesAreTheFastest) {
     EXPECT_LE(seconds, measure(RecomputeWord::kNone, count).step.trial.seconds) << count;
 }
 
+TEST(ChooseLayout, RefusesALimitIntoWhichNothingFits) {
+  Session session = open(4, 2, kFastLinks,
+                         {"mesh={data: 2}", "layout=auto", "train.microbatches=1",
+                          "layout_search={memory_limit: 1000, time_limit: 1s}"});
+  session.config.run.mode = RunMode::kTrain;
+  Diagnostics diagnostics;
+  try {
+    choose_layout(session, diagnostics);
+    ADD_FAILURE() << "a layout was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("fits into 1 KB of memory for a position (layout_search.memory_limit): the smallest "
+                  "takes "));
+  }
+  // A plan says what there is.
+  session.config.run.mode = RunMode::kExplain;
+  const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(to_string(*plan, 1), HasSubstr("fits into layout_search.memory_limit"));
+}
+
 /// When the time is over only one layout is computed with all blocks, and what is evaluated ends before it is complete.
 TEST(StagesSearch, ADeepModelsSearchEndsWithinItsTime) {
   const std::vector<std::string> found = {"mesh=auto",

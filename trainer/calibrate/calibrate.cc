@@ -8,8 +8,10 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 
+#include "engine/base/core_waits.h"
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
 #include "engine/base/integer_division.h"
@@ -493,9 +495,23 @@ std::string profile_text(const HardwareOptions& hardware) {
       MTF_VERSION, config::to_yaml(root));
 }
 
+/// Throws Error (kConfig) when the profile could not be written where it is asked for.
+void check_output(const Config& config) {
+  const std::string& file = config.calibrate.output.text;
+  std::error_code ignored;
+  const bool is_file = !file.empty() && !std::filesystem::is_directory(file, ignored);
+  if (is_file && ::access(directory_of(file).c_str(), W_OK) == 0) return;
+  throw Error(ErrorKind::kConfig, config.mark("calibrate.output"),
+              file.empty() ? "`calibrate.output` names no file"
+                           : fmt::format("cannot write {}: {}", file,
+                                         is_file ? system_message(errno) : "it is a directory"),
+              "a file in a directory that exists and can be written");
+}
+
 }  // namespace
 
 void calibrate(const Config& config, ProcessGroup& processes) {
+  if (processes.is_first()) check_output(config);
   const std::unique_ptr<Backend> backend = make_backend(config);
   if (!backend->is_host() && processes.size() > 1) {
     throw Error(ErrorKind::kConfig, config.mark("devices"),
@@ -504,6 +520,7 @@ void calibrate(const Config& config, ProcessGroup& processes) {
   }
   backend->prepare_thread();
   HardwareOptions hardware;
+  const CoreWaits waits;
   processes.first_then_others("calibrate", [&] {
     if (processes.is_first()) hardware = Calibration(*backend, config.calibrate.rounds).device();
   });
@@ -514,6 +531,8 @@ void calibrate(const Config& config, ProcessGroup& processes) {
     hardware.links = {measured_link(*backend, processes)};
   }
   if (!processes.is_first()) return;
+  if (const std::string disturbed = waits.description(); !disturbed.empty())
+    fmt::print(stderr, "warning: {}; calibrate again when the machine is quiet\n", disturbed);
   const std::string& file = config.calibrate.output.text;
   const std::string text = profile_text(hardware);
   if (const int error = write_file(file, std::as_bytes(std::span(text)))) {

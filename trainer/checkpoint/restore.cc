@@ -14,7 +14,7 @@
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/slot_types.h"
 #include "trainer/optimizer/averages.h"
-#include "trainer/optimizer/update.h"
+#include "trainer/optimizer/patterns.h"
 #include "trainer/session/stored_model.h"
 
 namespace mtf {
@@ -93,7 +93,7 @@ std::string of_step(const Config& config, int64_t step, const Mark& mark) {
     if (checkpoint.step == step) return checkpoint.path;
     steps.push_back(fmt::format("{}", checkpoint.step));
   }
-  throw Error(ErrorKind::kCheckpoint, mark,
+  throw Error(ErrorKind::kConfig, mark,
               fmt::format("{} has no checkpoint of step {}", config.run.model_dir.text, step),
               steps.empty() ? "it has none at all" : fmt::format("it has {}", fmt::join(steps, ", ")));
 }

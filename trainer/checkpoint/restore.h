@@ -53,7 +53,7 @@ void restore_constants(const std::string& path, std::string_view prefix, Variabl
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what);
 
 /// Returns the path of the checkpoint's directory, or of the safetensors file, that `choice`, the value of
-/// the configuration's `key`, selects. Throws Error (kCheckpoint) when there is none.
+/// the configuration's `key`, selects. Throws Error when there is none: kConfig if the key names its step or path.
 std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key);
 
 /// Throws the errors of initialize_weights() before variables are allocated, except those of damaged data:

@@ -12,12 +12,19 @@ constexpr std::string_view kAuto = "auto";
 
 bool is_word_auto(const Node& node) { return node.is_scalar() && node.text() == kAuto; }
 
+/// The map that the text "a:2;b:4" stands for; any other node as it is.
+Node without_pairs(const Node& node, const std::string& example, Diagnostics& diagnostics) {
+  const bool is_pairs = node.is_scalar() && node.text().find(':') != std::string::npos;
+  return is_pairs ? pairs_to_map(node, example, diagnostics) : node;
+}
+
 class AutoMeshType final : public Type {
  public:
   std::string name() const override { return sizes().name() + ", or auto, or {auto: 8}"; }
   bool accepts(const Node& node) const override { return sizes().accepts(node); }
 
-  void parse(const Node& node, void* value, const Place& place) const override {
+  void parse(const Node& given, void* value, const Place& place) const override {
+    const Node node = without_pairs(given, "{rows: 2, cols: 4} or \"rows:2;cols:4\"", place.diagnostics);
     auto& mesh = *static_cast<AutoMesh*>(value);
     mesh = {};
     const Entry* word = node.is_map() ? node.entry(kAuto) : nullptr;
@@ -56,7 +63,9 @@ class AutoLayoutType final : public Type {
   std::string name() const override { return rules().name() + ", or auto"; }
   bool accepts(const Node& node) const override { return rules().accepts(node); }
 
-  void parse(const Node& node, void* value, const Place& place) const override {
+  void parse(const Node& given, void* value, const Place& place) const override {
+    const Node node =
+        without_pairs(given, "{batch: rows, hidden: cols} or \"batch:rows;hidden:cols\"", place.diagnostics);
     auto& layout = *static_cast<AutoLayout*>(value);
     layout = {};
     layout.is_auto = is_word_auto(node);

@@ -10,7 +10,7 @@
 
 namespace mtf {
 
-/// A mesh, or `auto`, or `{auto: 8}`.
+/// A mesh, or `auto`, or `{auto: 8}`, which may be written "auto:8".
 struct AutoMesh : config::MeshSizes {
   AutoMesh() = default;
   AutoMesh(config::MeshSizes sizes) : config::MeshSizes(std::move(sizes)) {}

@@ -46,7 +46,10 @@ config::Path default_model_dir(const std::vector<std::string>& files) {
   return {(fs::path("runs") / first.stem()).string()};
 }
 
-std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+/// An empty path stays empty.
+std::string absolute(const std::string& path) {
+  return path.empty() ? path : fs::absolute(path).lexically_normal().string();
+}
 
 template <class Source>
 void make_absolute(Source& source) {
@@ -68,26 +71,7 @@ Node with_section(const Node& root, const std::string& key, const Node& value) {
 
 }  // namespace
 
-Mark Config::mark(std::string_view path) const {
-  const Node* node = &root;
-  Mark mark = root.mark();
-  while (!path.empty() && node) {
-    const size_t dot = path.find('.');
-    const std::string_view key = path.substr(0, dot);
-    if (const std::optional<int64_t> index = node->is_list() ? config::to_integer(key) : std::nullopt) {
-      if (*index < 0 || *index >= static_cast<int64_t>(node->elements().size())) break;
-      node = &node->elements()[*index];
-      mark = node->mark();
-    } else {
-      const config::Entry* entry = node->entry(key);
-      if (!entry) break;
-      mark = entry->value.mark().known() ? entry->value.mark() : entry->mark;
-      node = &entry->value;
-    }
-    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
-  }
-  return mark;
-}
+Mark Config::mark(std::string_view path) const { return root.mark_of(path); }
 
 bool is_below(std::string_view path, std::string_view section) {
   return path == section || (path.starts_with(section) && path[section.size()] == '.');
@@ -195,9 +179,10 @@ Config load_config(const std::vector<std::string>& files, const std::vector<std:
   return typed(config::load(files, arguments, diagnostics), default_model_dir(files), diagnostics);
 }
 
-Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics) {
-  const std::vector<std::string> here{"devices=cpu", "cluster={launcher: none}"};
-  return typed(config::load_text(text, name, here, diagnostics), {}, diagnostics);
+Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics,
+                     std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"devices=cpu", "cluster={launcher: none}"});
+  return typed(config::load_text(text, name, arguments, diagnostics), {}, diagnostics);
 }
 
 Hosting hosting_of(const Config& config) {

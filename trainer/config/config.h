@@ -405,9 +405,10 @@ const std::vector<config::KnownKey>& configuration_keys();
 Config load_config(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                    Diagnostics& diagnostics);
 
-/// Reads what resolved_yaml has made, `text`, for a comparison: where and by how many processes it was run is
-/// left out. `name`: of the text, in messages.
-Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics);
+/// Reads what resolved_yaml has made, `text`, for a comparison or a conversion: where and by how many processes it was run is
+/// left out. `name`: of the text, in messages; `arguments` replace keys.
+Config load_resolved(const std::string& text, const std::string& name, Diagnostics& diagnostics,
+                     std::vector<std::string> arguments = {});
 
 /// How many processes share the mesh, and which of them this is.
 Hosting hosting_of(const Config& config);

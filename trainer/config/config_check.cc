@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/config_mesh.h"
 #include "trainer/config/devices.h"
+#include "trainer/optimizer/patterns.h"
 
 namespace mtf {
 namespace {
@@ -105,6 +105,8 @@ class ConfigCheck {
     check_recompute();
     check_patterns("checkpoint.init.include", config_.checkpoint.init.include);
     check_patterns("checkpoint.init.exclude", config_.checkpoint.init.exclude);
+    for (const auto& [pattern, replacement] : config_.checkpoint.init.rename)
+      check_pattern("checkpoint.init.rename", "checkpoint.init.rename", pattern);
     if (config_.model.is_null() && sound_.contains({"model"}))
       error("model", "`model` is missing", "a map with `type` and `layers`");
   }
@@ -122,18 +124,10 @@ class ConfigCheck {
 
   /// `path` is the place of one of the patterns of `key`.
   void check_pattern(const std::string& key, const std::string& path, const std::string& pattern) {
-    constexpr size_t kLongestPattern = 500;  // std::regex calls itself for each bracket
-    if (pattern.size() > kLongestPattern) {
-      error(path, fmt::format("`{}`: a pattern of more than {} characters", key, kLongestPattern));
-      sound_.remove(key.substr(0, key.find('.')));
-      return;
-    }
-    try {
-      const std::regex regex(pattern);
-    } catch (const std::regex_error& wrong) {
-      error(path, fmt::format("`{}`: `{}` is not a regular expression: {}", key, pattern, wrong.what()));
-      sound_.remove(key.substr(0, key.find('.')));
-    }
+    const std::string problem = pattern_problem(key, pattern);
+    if (problem.empty()) return;
+    error(path, problem);
+    sound_.remove(key.substr(0, key.find('.')));
   }
 
   /// Entries with a `/` are patterns.

@@ -138,7 +138,7 @@ void describe(config::Visitor& visit, TrainOptions& options) {
   visit("ema_decay", options.ema_decay,
         "running means of the weights, such as 0.999, that evaluation, decoding and scoring use instead: "
         "mean += (1 - d) * (weight - mean) after each step, from the initial weights on, d = min(ema_decay, "
-        "(1 + t) / (10 + t)) after t steps",
+        "(1 + t) / (10 + t)) with t steps before",
         kEmaDecay);
   visit("noise_scale_decay", options.noise_scale_decay,
         "such as 0.99: metrics.jsonl gets report/gradient_noise_scale, the batch size in examples beyond "

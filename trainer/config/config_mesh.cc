@@ -58,6 +58,11 @@ Mesh resolve_mesh(const Config& config) {
           fmt::format("without `mesh` there is 1 position, which {} processes cannot share", processes),
           fmt::format("for example `mesh: {{all: {}}}` and `layout: {{batch: all}}`", processes));
     }
+    if (devices && *devices > 1) {
+      throw Error(ErrorKind::kConfig, config.mark("devices"),
+                  fmt::format("`devices` has {} positions, and without `mesh` there is 1", *devices),
+                  fmt::format("for example `mesh: {{all: {}}}` and `layout: {{batch: all}}`", *devices));
+    }
     return Mesh();
   }
   if (config.mesh->is_auto) {

@@ -103,7 +103,9 @@ void describe(config::Visitor& visit, InferOptions& options) {
         "file of lines; \"-\": standard input; or a source, whose labels and targets are not needed");
   visit("output", options.output,
         "file; \"-\": standard output; with several checkpoints {step} in its name");
-  visit("prefix", options.prefix, "file of lines that the texts begin with");
+  visit("prefix", options.prefix,
+        "file of lines that the texts begin with; a language model goes on from them, and writes them with "
+        "`echo` only");
   visit("checkpoint", options.checkpoint, kCheckpointHelp);
   describe_ensemble(visit, options.ensemble);
   describe(visit, static_cast<DecodeOptions&>(options));

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include <utility>
 
 #include "trainer/config/config.h"
+#include "trainer/optimizer/patterns.h"
 
 namespace mtf {
 
@@ -80,12 +81,8 @@ void check_strategy(const Config& config, Diagnostics& diagnostics) {
   if (const auto* tasks = std::get_if<config::Named<int64_t>>(&strategy->placement)) {
     for (const auto& [pattern, task] : *tasks) {
       const Mark at = config.mark("train.strategy.placement");
-      try {
-        const std::regex check(pattern);
-      } catch (const std::regex_error&) {
-        diagnostics.error(at,
-                          fmt::format("`train.strategy.placement`: `{}` is no regular expression", pattern));
-      }
+      if (std::string problem = pattern_problem("train.strategy.placement", pattern); !problem.empty())
+        diagnostics.error(at, std::move(problem));
       if (servers > 0 && (task < 0 || task >= servers))
         diagnostics.error(
             at, fmt::format("`train.strategy.placement`: there is no ps task {} for `{}`", task, pattern),

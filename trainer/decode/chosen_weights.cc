@@ -37,7 +37,7 @@ std::vector<SavedCheckpoint> all_saved(const Config& config, const Mark& mark) {
 ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& mark) {
   const std::vector<SavedCheckpoint> saved = all_saved(config, mark);
   if (static_cast<int64_t>(saved.size()) < count) {
-    throw Error(ErrorKind::kCheckpoint, mark,
+    throw Error(ErrorKind::kConfig, mark,
                 fmt::format("{} holds {}, not {}", config.run.model_dir.text,
                             counted(static_cast<int64_t>(saved.size()), "checkpoint"), count),
                 "a smaller `average`; `checkpoint.keep_last` says how many a run keeps");

@@ -31,8 +31,8 @@ struct ChosenWeights {
   std::string description() const;
 };
 
-/// Returns the weights that the option `key` selects, in the order in which they are used. Throws Error
-/// (kCheckpoint) when a checkpoint does not exist.
+/// Returns the weights that the option `key` selects, in the order in which they are used. Throws Error (kConfig) when a
+/// checkpoint that it names does not exist, and (kCheckpoint) when there is none at all.
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
                                           std::string_view key);
 

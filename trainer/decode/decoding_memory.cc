@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 
 #include "engine/runtime/memory_plan.h"
+#include "trainer/decode/search.h"
 #include "trainer/decode/text_codec.h"
 
 namespace mtf {
@@ -36,6 +39,30 @@ int64_t copied_bytes(const Program& program) {
       most = std::max(most, v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
   }
   return 2 * most;
+}
+
+/// Returns the bytes of the searches of a batch, of which one is in a step at a time.
+int64_t search_bytes(const DecodePlan& plan, const DecodeOptions& options) {
+  if (!options.is_beam()) return 0;
+  return plan.sizes.texts * BeamSearch::bytes(plan.sizes.beam, plan.sizes.memory) +
+         BeamSearch::step_bytes(plan.sizes.beam, plan.candidates);
+}
+
+/// Returns a smaller batch and a smaller beam, such as "`infer.beam_size: 8`", with each of which alone decoding fits.
+std::vector<std::string> smaller_options(const DecodeOptions& options, std::string_view section,
+                                         const std::function<bool(const DecodeOptions&)>& fits) {
+  std::vector<std::string> advice;
+  const auto try_halves = [&](int64_t DecodeOptions::*number, std::string_view key, int64_t least) {
+    for (DecodeOptions smaller = options; smaller.*number / 2 >= least;) {
+      smaller.*number /= 2;
+      if (!fits(smaller)) continue;
+      advice.push_back(fmt::format("`{}.{}: {}`", section, key, smaller.*number));
+      return;
+    }
+  };
+  try_halves(&DecodeOptions::batch_size, "batch_size", 1);
+  if (options.is_beam()) try_halves(&DecodeOptions::beam_size, "beam_size", options.n_best);
+  return advice;
 }
 
 }  // namespace
@@ -88,10 +115,11 @@ DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
     stages = std::max<int64_t>(1, kKeptStageBytes / bytes);
   inputs += stages * step.input_bytes;
   own += stages * step.own_bytes;
-  const int64_t moved = copied_bytes(step.program) + fetched_bytes(step.program),
+  const int64_t moved =
+                    copied_bytes(step.program) + fetched_bytes(step.program) + search_bytes(last, options_),
                 tensors = temporaries + shares.threads * scratch + caches + inputs;
   if (session.backend->is_host()) return {shares.decoders * (tensors + own + moved), 0};
-  // Stages are on the GPU but for their instructions; rows of caches move through the host.
+  // Stages are on the GPU but for their instructions; rows of caches move through the host, where the searches are.
   return {moved + own, tensors};
 }
 
@@ -118,7 +146,7 @@ RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {
   return need;
 }
 
-void DecodingMemory::check(std::span<const GivenText> texts, const std::string& key) {
+void DecodingMemory::check(std::span<const GivenText> texts, std::string_view section) {
   if (texts.empty()) return;
   const DecodeShares shares = this->shares(texts);
   const Sizes sizes = sizes_of(texts, shares);
@@ -130,14 +158,9 @@ void DecodingMemory::check(std::span<const GivenText> texts, const std::string& 
   };
   if (std::ranges::any_of(checked_, covers)) return;
   check_memory(programs_.environment().session, need(texts), [&](const MemoryLimits& limits) {
-    std::vector<std::string> advice;
-    DecodeOptions smaller = options_;
-    while (advice.empty() && smaller.batch_size > 1) {
-      smaller.batch_size /= 2;
-      if (fits(DecodingMemory(programs_, smaller).need(texts), limits))
-        advice.push_back(fmt::format("`{}: {}`", key, smaller.batch_size));
-    }
-    return advice;
+    return smaller_options(options_, section, [&](const DecodeOptions& smaller) {
+      return fits(DecodingMemory(programs_, smaller).need(texts), limits);
+    });
   });
   checked_.push_back(numbers);
 }
@@ -180,14 +203,12 @@ DecodingNeed evaluation_decoding(const Session& session, std::span<const Evaluat
   const DecodingBytes bytes = bytes_of(session, session.config.evaluate.infer, sets);
   if (bytes.host == 0) return {};
   return {bytes, [&session, sets](const DecodingBytes& limit) -> std::vector<std::string> {
-            DecodeOptions smaller = session.config.evaluate.infer;
-            while (limit.host > 0 && limit.device > 0 && smaller.batch_size > 1) {
-              smaller.batch_size /= 2;
-              const DecodingBytes less = bytes_of(session, smaller, sets);
-              if (less.host <= limit.host && less.device <= limit.device)
-                return {fmt::format("`evaluate.infer.batch_size: {}`", smaller.batch_size)};
-            }
-            return {};
+            if (limit.host <= 0 || limit.device <= 0) return {};
+            return smaller_options(session.config.evaluate.infer, "evaluate.infer",
+                                   [&](const DecodeOptions& smaller) {
+                                     const DecodingBytes less = bytes_of(session, smaller, sets);
+                                     return less.host <= limit.host && less.device <= limit.device;
+                                   });
           }};
 }
 

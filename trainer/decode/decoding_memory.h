@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/decode/batch_decoder.h"
@@ -26,9 +26,9 @@ class DecodingMemory {
   DecodingBytes bytes(std::span<const GivenText> texts) const;
   /// Returns the memory of run.mode=infer, including the weights.
   RunMemory need(std::span<const GivenText> texts) const;
-  /// Throws Error (kMemory) when `texts` need more memory than the run may use; `key` is the option of the
-  /// batch size. Batches that are not larger than one that passed are not checked again.
-  void check(std::span<const GivenText> texts, const std::string& key);
+  /// Throws Error (kMemory) when `texts` need more memory than the run may use; `section` is that of the options ("infer").
+  /// Batches that are not larger than one that passed are not checked again.
+  void check(std::span<const GivenText> texts, std::string_view section);
 
  private:
   struct Sizes;
@@ -44,7 +44,7 @@ class DecodingMemory {
   std::vector<Checked> checked_;  ///< what has passed the check
 };
 
-/// Returns the memory of evaluations that decode texts, with a function that advises on batch sizes. Both
+/// Returns the memory of evaluations that decode texts, with a function that advises on sizes of batch and beam. Both
 /// arguments must outlive that function.
 DecodingNeed evaluation_decoding(const Session& session, std::span<const EvaluationSet> sets);
 

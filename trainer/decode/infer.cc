@@ -102,7 +102,7 @@ class Infer {
     for (const Line& line : lines) {
       if (!is_empty(line)) texts.push_back(line.given);
     }
-    memory_.check(texts, "infer.batch_size");
+    memory_.check(texts, "infer");
     std::vector<Written> written = *decoder_.decode(texts);
     auto next = written.begin();
     for (Line& line : lines) {
@@ -175,7 +175,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const GroupModels models(session, chosen.front(), config.infer.ensemble, config.mark("infer.checkpoint"));
   DecodePrograms programs(decode_environment(session, models.ensemble(), true));
   DecodingMemory memory(programs, config.infer);
-  memory.check({&shortest, 1}, "infer.batch_size");
+  memory.check({&shortest, 1}, "infer");
   check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
   Communicator& communicator = session.processes->communicator();

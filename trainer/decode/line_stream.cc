@@ -10,6 +10,7 @@
 
 #include "data/input_file.h"
 #include "data/paths.h"
+#include "data/text/line_reader.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
 
@@ -36,6 +37,20 @@ ReadBytes reader(const std::string& path) {
       [file, read = read_from(file->get(), path)](char* buffer, size_t size) { return read(buffer, size); };
 }
 
+bool is_terminal(const std::string& path) { return path == "-" && ::isatty(STDIN_FILENO) != 0; }
+
+/// True for a line in UTF-8. Otherwise throws Error (kData), or says on a terminal what is wrong with it.
+bool is_accepted(std::string_view line, int64_t number, const std::string& path) {
+  TextProblems problems;
+  check_utf8(line, input_name(path), "line", number, problems);
+  if (!is_terminal(path)) problems.throw_if_any();
+  for (const Problem& problem : problems.problems()) {
+    fmt::print(stderr, "{}; {}\n", problem.message, problem.hint);
+    prompt_on_terminal(path);
+  }
+  return problems.empty();
+}
+
 }  // namespace
 
 bool is_stream(const std::string& path) {
@@ -49,7 +64,15 @@ bool is_stream(const std::string& path) {
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 void prompt_on_terminal(const std::string& path) {
-  if (path == "-" && ::isatty(STDIN_FILENO) != 0) fmt::print(stderr, "> ");
+  if (is_terminal(path)) fmt::print(stderr, "> ");
+}
+
+void check_lines(const std::string& path, const TextLimit& limit) {
+  if (is_stream(path)) return;
+  TextProblems problems;
+  LineReader lines(path, problems, limit);
+  while (lines.next()) continue;
+  problems.throw_if_any();
 }
 
 void check_inputs(const Config& config, const NamedInput& first, const NamedInput& second,
@@ -79,7 +102,7 @@ LineStream::LineStream(const std::string& path, const TextLimit& limit) : queue_
     try {
       LineSplitter lines(input_name(path), read ? read : reader(path), limit);
       while (const auto line = lines.next()) {
-        if (!queue->add(*line)) break;
+        if (is_accepted(*line, lines.line(), path) && !queue->add(*line)) break;
       }
     } catch (...) {
       error = std::current_exception();

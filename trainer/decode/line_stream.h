@@ -24,6 +24,9 @@ namespace mtf {
 bool is_stream(const std::string& path);
 /// Returns the name of an input in messages: the path, or "standard input".
 std::string input_name(const std::string& path);
+/// Throws Error (kData) with all lines of a file that are not UTF-8, or with the first that exceeds the limit. A stream can be
+/// read only once, so that its lines are checked as they come.
+void check_lines(const std::string& path, const TextLimit& limit);
 /// Asks for a line on standard error if the input is standard input and that is a terminal.
 void prompt_on_terminal(const std::string& path);
 
@@ -46,7 +49,8 @@ class LineStream {
 
   /// Waits for a line, then returns the available lines, at most `most`; an empty vector at the end. Lines
   /// end with "\n" or "\r\n", which is removed. While it waits it calls `waits` twice a second. Throws Error
-  /// when the input cannot be opened or read, or when a line exceeds the limit.
+  /// when the input cannot be opened or read, or when a line exceeds the limit or is not UTF-8, after the lines before it
+  /// were returned. On a terminal a line that is not UTF-8 is refused, and the next one asked for.
   std::vector<std::string> take(
       size_t most, const std::function<void()>& waits = [] {});
 

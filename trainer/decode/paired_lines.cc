@@ -45,12 +45,16 @@ LinePairs pairs_of(std::string_view message) {
 PairedLines::PairedLines(Communicator& communicator, const LineFiles& files)
     : communicator_(communicator), files_(files) {
   if (communicator.process() != 0) return;
+  const auto open = [&](const std::string& file, std::optional<LineStream>& lines) {
+    check_lines(file, files.limit);
+    lines.emplace(file, files.limit);
+  };
   if (files.texts) {
     texts_.emplace(*files.texts, files.limit);
   } else {
-    first_.emplace(files.first, files.limit);
+    open(files.first, first_);
   }
-  if (!files.second.empty()) second_.emplace(files.second, files.limit);
+  if (!files.second.empty()) open(files.second, second_);
 }
 
 LinePairs PairedLines::take(size_t most) {

@@ -27,7 +27,7 @@ struct LineFiles {
 
 class PairedLines {
  public:
-  /// Opens the files in process 0. Throws Error (kData) there when one cannot be opened.
+  /// Opens the files in process 0. Throws Error (kData) there when one cannot be opened, or has lines that are not UTF-8.
   PairedLines(Communicator& communicator, const LineFiles& files);
 
   /// Waits for lines, then returns the available pairs, at most `most`; an empty vector at the end. The call

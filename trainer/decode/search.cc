@@ -55,10 +55,28 @@ double length_penalty(int64_t length, double alpha) {
 }
 
 BeamSearch::BeamSearch(const BeamOptions& options)
-    : options_(options), alive_(1), common_(static_cast<size_t>(options.beam * options.beam)) {}
+    : options_(options),
+      alive_(1),
+      order_(static_cast<size_t>(options.beam)),
+      common_(static_cast<size_t>(options.beam - 1)) {
+  std::iota(order_.begin(), order_.end(), 0);
+}
+
+int64_t BeamSearch::bytes(int64_t beam, int64_t tokens) {
+  // A vector that grows has up to twice the size that it needs, and the old one beside it while it is copied.
+  constexpr int64_t kGrowing = 3;
+  const int64_t nodes = kGrowing * 2 * beam * tokens * static_cast<int64_t>(sizeof(Node));
+  const int64_t finished = beam * tokens * static_cast<int64_t>(sizeof(int32_t) + sizeof(float));
+  return nodes + finished;
+}
+
+int64_t BeamSearch::step_bytes(int64_t beam, int64_t each) {
+  return beam * each * static_cast<int64_t>(sizeof(Candidate));
+}
 
 void BeamSearch::advance(const Candidates& candidates) {
   std::vector<Candidate> all;
+  all.reserve(alive_.size() * static_cast<size_t>(candidates.each));
   for (size_t parent = 0; parent < alive_.size(); ++parent) {
     for (int64_t j = 0; j < candidates.each; ++j) {
       const auto at = static_cast<size_t>(places_[parent] * candidates.each + j);
@@ -120,14 +138,18 @@ void BeamSearch::place(const std::vector<int32_t>& parents) {
   for (size_t i = 0; i < parents.size(); ++i) {
     if (owner[static_cast<size_t>(parents[i])] == kNone) put(i, parents[i]);
   }
+  moved_.assign(static_cast<size_t>(options_.beam), 0);
   for (size_t i = 0; i < parents.size(); ++i) {
     if (places_[i] != kNone) continue;
+    const std::vector<int32_t> common = common_with(parents[i]);
     int32_t best = kNone;  // the free place in which least is replaced
     for (int32_t at = 0; at < options_.beam; ++at) {
       const bool is_free = owner[static_cast<size_t>(at)] == kNone;
-      if (is_free && (best == kNone || common(at, parents[i]) > common(best, parents[i]))) best = at;
+      if (is_free && (best == kNone || common[static_cast<size_t>(at)] > common[static_cast<size_t>(best)]))
+        best = at;
     }
     put(i, best);
+    moved_[static_cast<size_t>(best)] = static_cast<int32_t>(length_ - 1) - common[static_cast<size_t>(best)];
   }
   while (!owner.empty() && owner.back() == kNone) owner.pop_back();
   tokens_.assign(owner.size(), kPadId);
@@ -140,20 +162,36 @@ void BeamSearch::place(const std::vector<int32_t>& parents) {
   take_over();
 }
 
+std::vector<int32_t> BeamSearch::common_with(int32_t place) const {
+  std::vector<int32_t> result(order_.size());
+  const auto middle = static_cast<size_t>(std::ranges::find(order_, place) - order_.begin());
+  const auto all = static_cast<int32_t>(length_ - 1);
+  result[static_cast<size_t>(place)] = all;
+  int32_t least = all;
+  for (size_t i = middle; i + 1 < order_.size(); ++i) {
+    least = std::min(least, common_[i]);
+    result[static_cast<size_t>(order_[i + 1])] = least;
+  }
+  least = all;
+  for (size_t i = middle; i > 0; --i) {
+    least = std::min(least, common_[i - 1]);
+    result[static_cast<size_t>(order_[i - 1])] = least;
+  }
+  return result;
+}
+
 void BeamSearch::take_over() {
-  const auto read = static_cast<int32_t>(length_ - 1);
-  std::vector<int32_t> from(static_cast<size_t>(options_.beam));
-  std::iota(from.begin(), from.end(), 0);
-  std::ranges::copy(parents_, from.begin());
-  const std::vector<int32_t> before = common_;
-  const auto were_common = [&](int32_t a, int32_t b) {
-    return a == b ? read : before[static_cast<size_t>(a * options_.beam + b)];
-  };
-  moved_.clear();
-  for (int32_t a = 0; a < options_.beam; ++a) {
-    moved_.push_back(read - were_common(a, from[static_cast<size_t>(a)]));
-    for (int32_t b = 0; b < options_.beam; ++b)
-      common(a, b) = were_common(from[static_cast<size_t>(a)], from[static_cast<size_t>(b)]);
+  std::vector<size_t> index(order_.size());  // by place: where the place that it continues is in order_
+  for (size_t i = 0; i < order_.size(); ++i) index[static_cast<size_t>(order_[i])] = i;
+  const std::vector<size_t> before = index;
+  for (size_t place = 0; place < parents_.size(); ++place)
+    index[place] = before[static_cast<size_t>(parents_[place])];
+  std::ranges::stable_sort(order_, {}, [&](int32_t place) { return index[static_cast<size_t>(place)]; });
+  const std::vector<int32_t> were_common = common_;
+  for (size_t i = 0; i < common_.size(); ++i) {
+    const auto begin = were_common.begin() + static_cast<ptrdiff_t>(index[static_cast<size_t>(order_[i])]),
+               end = were_common.begin() + static_cast<ptrdiff_t>(index[static_cast<size_t>(order_[i + 1])]);
+    common_[i] = begin == end ? static_cast<int32_t>(length_ - 1) : *std::min_element(begin, end);
   }
 }
 

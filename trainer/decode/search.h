@@ -48,6 +48,11 @@ class BeamSearch {
  public:
   explicit BeamSearch(const BeamOptions& options);
 
+  /// Returns the bytes that the search of a text of `tokens` tokens keeps, and those that a step takes besides, with `each`
+  /// candidates for each of `beam` hypotheses.
+  static int64_t bytes(int64_t beam, int64_t tokens);
+  static int64_t step_bytes(int64_t beam, int64_t each);
+
   /// Takes 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller.
   void advance(const Candidates& candidates);
   bool done() const { return done_; }
@@ -59,7 +64,9 @@ class BeamSearch {
   /// By place: how many of the last tokens that the hypothesis continues are not those that were read in its place.
   const std::vector<int32_t>& moved() const { return moved_; }
   /// How many of the last tokens that hypotheses continue are then not the same in all places.
-  int32_t apart() const { return std::ranges::max(common_) - std::ranges::min(common_); }
+  int32_t apart() const {
+    return common_.empty() ? 0 : static_cast<int32_t>(length_ - 1) - std::ranges::min(common_);
+  }
   /// Returns at most `results` texts: the finished ones, best first, and if they are too few, then the best
   /// unfinished ones.
   std::vector<Hypothesis> results() const;
@@ -79,9 +86,10 @@ class BeamSearch {
   bool cannot_improve() const;
   /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
   void place(const std::vector<int32_t>& parents);
-  /// Sets moved(), and what places have in common when they have taken over the tokens of their parents.
+  /// By place: how many tokens, from the first on, were read in both it and `place`.
+  std::vector<int32_t> common_with(int32_t place) const;
+  /// Sets what places have in common when they have taken over the tokens of their parents.
   void take_over();
-  int32_t& common(int32_t a, int32_t b) { return common_[static_cast<size_t>(a * options_.beam + b)]; }
 
   BeamOptions options_;
   std::vector<Node> nodes_;
@@ -89,8 +97,11 @@ class BeamSearch {
   std::vector<Hypothesis> finished_;  ///< best first
   std::vector<int32_t> places_{0};    ///< where those of alive_ are
   std::vector<int32_t> tokens_, parents_, moved_;
-  std::vector<int32_t>
-      common_;          ///< [place, place]: the tokens from the first on that were read in both places
+  /// All places, as the leaves of a tree: those that have many tokens in common are beside each other.
+  std::vector<int32_t> order_;
+  /// How many tokens, from the first on, were read in the places at i and i + 1 of order_. Two other places have the least of
+  /// the numbers between them in common.
+  std::vector<int32_t> common_;
   int64_t length_ = 0;  ///< number of tokens so far
   bool done_ = false;
 };

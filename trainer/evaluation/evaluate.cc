@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "data/class_names.h"
 #include "engine/base/check.h"
+#include "engine/base/exception.h"
 #include "engine/base/nearest.h"
 #include "engine/base/printable.h"
 #include "engine/base/seconds_since.h"
@@ -114,7 +116,7 @@ std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::f
 
 /// Nothing where neither metrics of classes nor misclassified images are asked for, or the model is no classifier.
 std::optional<Predictions> Evaluator::predictions_of(const EvaluationSet& set) const {
-  if (executor_.program().output(kPredictions) == kNoValue) return std::nullopt;
+  if (executor_.program().output(kClasses) == kNoValue) return std::nullopt;
   PredictionOptions options{.counts_classes = std::ranges::any_of(set.metrics, is_class_metric),
                             .dataset = set.name};
   if (shows_misclassified(session_)) options.mistakes = session_.config.evaluate.misclassified;
@@ -124,7 +126,8 @@ std::optional<Predictions> Evaluator::predictions_of(const EvaluationSet& set) c
 
 std::unique_ptr<PredictionMetrics> Evaluator::prediction_metrics_of(const EvaluationSet& set) const {
   if (!std::ranges::any_of(set.metrics, is_prediction_metric) && set.commands.empty()) return nullptr;
-  return make_prediction_metrics(executor_, set, session_.config.evaluate.answers);
+  return make_prediction_metrics(executor_, set, session_.config.evaluate.answers,
+                                 names_of_classes(*set.source, session_.preparation));
 }
 
 void Evaluator::run_commands(const EvaluationSet& set, Evaluation& result) const {
@@ -170,7 +173,7 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
   for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
   if (predictions) {
-    result.class_names = set.source->class_names();
+    result.class_names = names_of_classes(*set.source, session_.preparation);
     result.matrix = predictions->matrix();
     if (result.matrix) {
       for (const std::string& name : set.metrics) {
@@ -232,7 +235,7 @@ class CheckpointEvaluation {
       if (!config.evaluate.output.empty())
         write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
     }
-    std::fflush(stdout);
+    check_standard_output();
   }
 
  private:
@@ -261,8 +264,12 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
     await_checkpoint(config);
     session.preparation = stored_preparation(config);
   }
+  // Another process may see one checkpoint more of a job that trains.
+  std::vector<ChosenWeights> chosen;
+  if (!config.evaluate.follow && !config.evaluate.datasets.empty() && !diagnostics.has_errors())
+    chosen = choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
   std::vector<EvaluationSet> sets = open_evaluation_sets(session, diagnostics);
-  if (config.evaluate.datasets.empty())
+  if (config.evaluate.datasets.empty() && !diagnostics.has_errors())
     diagnostics.error(config.mark("evaluate"), "`evaluate.datasets` is missing",
                       "sources by name, with `metrics`");
   // The model is built for the features of the evaluation data; data.train need not be available.
@@ -273,13 +280,8 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   Program program = compile(session, *graph);
   const WeightConversions conversions(session, *graph, session.layouts);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
-  // Another process may see one checkpoint more of a job that trains.
-  std::vector<ChosenWeights> chosen;
   std::vector<std::pair<std::string, std::string>> fields;
-  if (!config.evaluate.follow) {
-    chosen = choose_weights(config, config.evaluate.checkpoint, "evaluate.checkpoint");
-    fields.emplace_back("weights", descriptions(together(chosen, {})));
-  }
+  if (!config.evaluate.follow) fields.emplace_back("weights", descriptions(together(chosen, {})));
   if (!config.evaluate.output.empty())
     check_output_names(config.evaluate.output, config.evaluate.follow ? 2 : chosen.size(),
                        config.mark("evaluate.output"));

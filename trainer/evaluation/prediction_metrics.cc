@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "trainer/evaluation/grouped_predictions.h"
@@ -56,7 +57,7 @@ class NumberMetrics final : public PredictionMetrics {
 /// The classes of examples, each of which may have several labels.
 class ClassTexts final : public PredictionMetrics {
  public:
-  explicit ClassTexts(const Source& source) : names_(source.class_names()) {}
+  explicit ClassTexts(std::vector<std::string> names) : names_(std::move(names)) {}
 
   void add(const Executor& executor, int64_t, int64_t examples) override {
     const HostTensor labels = executor.fetch(kLabels), predictions = executor.fetch(kPredictions);
@@ -83,8 +84,8 @@ class ClassTexts final : public PredictionMetrics {
 /// The tags of sentences.
 class EntityMetrics final : public PredictionMetrics {
  public:
-  explicit EntityMetrics(const ConllSource& source)
-      : source_(source), names_(source.class_names()), predicted_(source, names_) {}
+  EntityMetrics(const ConllSource& source, std::vector<std::string> names)
+      : source_(source), names_(std::move(names)), predicted_(source, names_) {}
 
   void add(const Executor& executor, int64_t first, int64_t examples) override {
     predicted_.add(executor, first, examples);
@@ -160,15 +161,16 @@ class AnswerMetrics final : public PredictionMetrics {
 }  // namespace
 
 std::unique_ptr<PredictionMetrics> make_prediction_metrics(const Executor& executor, const EvaluationSet& set,
-                                                           const AnswerOptions& answers) {
+                                                           const AnswerOptions& answers,
+                                                           std::vector<std::string> classes) {
   const auto has = [&](const std::string& output) { return executor.program().output(output) != kNoValue; };
   if (has(kExample + "target")) return std::make_unique<NumberMetrics>();
   const auto* const squad = dynamic_cast<const SquadSource*>(set.source.get());
   if (squad && has(kExample + "start")) return std::make_unique<AnswerMetrics>(*squad, answers);
   if (!has(kPredictions)) return nullptr;
   if (const auto* const conll = dynamic_cast<const ConllSource*>(set.source.get()))
-    return std::make_unique<EntityMetrics>(*conll);
-  return std::make_unique<ClassTexts>(*set.source);
+    return std::make_unique<EntityMetrics>(*conll, std::move(classes));
+  return std::make_unique<ClassTexts>(std::move(classes));
 }
 
 }  // namespace mtf

@@ -37,8 +37,9 @@ class PredictionMetrics {
 };
 
 /// The executor's program was built with EvaluationGraphOptions::keep_predictions. Null: the model gives no predictions
-/// for examples of this source. Keeps a reference to the source of `set`.
+/// for examples of this source. `classes`: their names, or empty. Keeps a reference to the source of `set`.
 std::unique_ptr<PredictionMetrics> make_prediction_metrics(const Executor& executor, const EvaluationSet& set,
-                                                           const AnswerOptions& answers);
+                                                           const AnswerOptions& answers,
+                                                           std::vector<std::string> classes);
 
 }  // namespace mtf

@@ -18,7 +18,9 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ProgramFacts& facts) {
     for (int axis = 0; axis < mesh.rank(); ++axis) {
       if (!has_axis(c.repeated, axis)) continue;
       for (int i = 0; i < c.volume.rank(); ++i) {
-        if (c.volume[i].size / parts(c.layout, i, mesh) % mesh.size(axis) != 0) continue;
+        if (is_internal(c.volume[i].name) ||
+            c.volume[i].size / parts(c.layout, i, mesh) % mesh.size(axis) != 0)
+          continue;
         saved[{c.volume[i].name, axis}] += c.flops * (1 - 1 / static_cast<double>(mesh.size(axis)));
       }
     }

@@ -146,23 +146,25 @@ class Search {
 
   /// Returns the largest n below `count` with which the run fits, or a smaller one that interpolation finds
   /// in a few trials; 0 if n = 1 does not fit. change_to(n) is the change, whose need grows about linearly
-  /// with n.
+  /// with n. Where it bends, each further n that is too large makes the next step a greater part shorter.
   template <class ChangeTo>
   int64_t largest(int64_t count, const ChangeTo& change_to) const {
-    constexpr int kTrials = 4;
+    constexpr int kTrials = 6;
+    constexpr double kLeastMargin = 1.0 / 64;
     if (count <= 1) return 0;
     const std::optional<double> least = need(change_to(int64_t{1})), most = need(change_to(count));
     if (!least || *least > 1 || !most || *most <= 1) return 0;
     int64_t low = 1, high = count;
-    double low_share = *least, high_share = *most;
+    double low_share = *least, high_share = *most, margin = 0;
     for (int trial = 0; trial < kTrials && high - low > 1; ++trial) {
       const double slope = (high_share - low_share) / static_cast<double>(high - low);
-      const auto guess = low + static_cast<int64_t>((1 - low_share) / slope);
+      const auto guess = low + static_cast<int64_t>((1 - margin) * (1 - low_share) / slope);
       const int64_t middle = std::clamp(guess, low + 1, high - 1);
       const std::optional<double> share = need(change_to(middle));
       if (!share) break;
       (*share <= 1 ? low : high) = middle;
       (*share <= 1 ? low_share : high_share) = *share;
+      margin = *share <= 1 ? 0 : std::clamp(4 * margin, kLeastMargin, 1.0);
     }
     return low;
   }
@@ -185,12 +187,21 @@ class Search {
     if (units > 0) found_.push_back(fmt::format("`train.batch_size: {}`", units * unit));
   }
 
-  void try_microbatches() {
-    const int64_t batch = now_.step.batch_size;
-    std::vector<int64_t> counts;
-    for (int64_t n = now_.step.microbatches + 1; n <= batch / batch_parts_; ++n) {
-      if (batch % n == 0 && batch / n % batch_parts_ == 0) counts.push_back(n);
+  /// Returns the numbers of microbatches above the present one that divide the rows of each part, in increasing order. Of more
+  /// than 10^12 rows it leaves out divisors in the middle.
+  std::vector<int64_t> further_microbatches() const {
+    constexpr int64_t kMostTried = 1 << 20;
+    std::set<int64_t> counts;
+    if (now_.step.batch_size % batch_parts_ != 0) return {};
+    const int64_t rows = now_.step.batch_size / batch_parts_;
+    for (int64_t n = 1; n <= kMostTried && n <= rows / n; ++n) {
+      if (rows % n == 0) counts.insert({n, rows / n});
     }
+    return {counts.upper_bound(now_.step.microbatches), counts.end()};
+  }
+
+  void try_microbatches() {
+    const std::vector<int64_t> counts = further_microbatches();
     const auto with = [&](int64_t count) {
       Change change = now_;
       change.step.microbatches = count;

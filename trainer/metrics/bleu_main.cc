@@ -180,6 +180,7 @@ int bleu_main(const std::vector<std::string>& words) {
     } else {
       run(command);
     }
+    check_standard_output();
     return 0;
   } catch (const std::exception& error) {
     return report_failure(error, "mtf-bleu");

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "engine/base/reproducible_math.h"
+#include "trainer/optimizer/patterns.h"
 #include "trainer/optimizer/update.h"
 
 namespace mtf {

@@ -19,13 +19,18 @@ double half_cosine(double p) { return (1 + reproducible::cos(std::numbers::pi * 
 /// From 1 to `end`, as `shape` goes from 1 to 0.
 double down_to(double end, double shape) { return end + (1 - end) * shape; }
 
+/// rest / steps, but neither below 0 nor above 1, also where a decay over no steps is over or has not begun.
+double part_of_one(double rest, double steps) {
+  return steps > 0 ? std::clamp(rest / steps, 0.0, 1.0) : (rest > 0 ? 1.0 : 0.0);
+}
+
 double value(double constant, double, double) { return constant; }
 
 double value(const NoamSchedule& s, double step, double total) {
   const double steps = total - s.offset;
   const double at = step - s.offset;
   double rate = s.multiplier / std::sqrt(std::max(at, s.warmup_steps));
-  if (s.linear_decay_fraction > 0) rate *= std::min(1.0, (steps - at) / (steps * s.linear_decay_fraction));
+  if (s.linear_decay_fraction > 0) rate *= part_of_one(steps - at, steps * s.linear_decay_fraction);
   return rate;
 }
 
@@ -34,15 +39,15 @@ double value(const TruncatedRsqrtSchedule& s, double step, double) {
 }
 
 double value(const LinearWarmupSchedule& s, double step, double total) {
-  return std::min(1.0, step / steps_of(s.steps_or_fraction, total));
+  return part_of_one(step, steps_of(s.steps_or_fraction, total));
 }
 
 double value(const LinearDecaySchedule& s, double step, double total) {
-  return std::min(1.0, (total - step) / steps_of(s.steps_or_fraction, total));
+  return part_of_one(total - step, steps_of(s.steps_or_fraction, total));
 }
 
 double value(const CosineDecaySchedule& s, double step, double total) {
-  const double rest = std::clamp((total - step) / steps_of(s.steps_or_fraction, total), 0.0, 1.0);
+  const double rest = part_of_one(total - step, steps_of(s.steps_or_fraction, total));
   return down_to(s.end, half_cosine(1 - rest));
 }
 
@@ -59,14 +64,14 @@ double value(const ConstantSchedule& s, double, double) { return s.value; }
 double value(const ConstantLearningRateSchedule& s, double, double) { return s.learning_rate; }
 
 double value(const LinearDecayLearningRateSchedule& s, double step, double total) {
-  return s.initial_lr * std::min(1.0, (total - step) / (total - s.offset));
+  return s.initial_lr * part_of_one(total - step, total - s.offset);
 }
 
 double value(const SlantedTriangularSchedule& s, double step, double total) {
   const double at = step - s.start_step;
   const double cut = std::max(1.0, std::floor(total * s.cut_fraction));
   const double p = at < cut ? at / cut : 1 - (at - cut) / (cut * (1 / s.cut_fraction - 1));
-  return s.max_learning_rate * (1 + p * (s.ratio - 1)) / s.ratio;
+  return s.max_learning_rate * std::max(0.0, 1 + p * (s.ratio - 1)) / s.ratio;
 }
 
 double value(const BertSchedule& s, double step, double total) {
@@ -237,7 +242,7 @@ void describe(config::Visitor& visit, StepDecaySchedule& options) {
 }
 
 void describe(config::Visitor& visit, ConstantSchedule& options) {
-  visit("value", options.value, "the factor");
+  visit("value", options.value, "the factor", config::non_negative);
 }
 
 void describe(config::Visitor& visit, ConstantLearningRateSchedule& options) {
@@ -314,7 +319,8 @@ void describe(config::Visitor& visit, InverseSqrtSchedule& options) {
 }
 
 void describe(config::Visitor& visit, ProductSchedule& options) {
-  visit("factors", options.factors, "numbers and schedules that are multiplied", config::required);
+  visit("factors", options.factors, "numbers and schedules that are multiplied", config::non_negative,
+        config::required);
   visit("offset", options.offset, "step that counts as 0 for all factors");
   visit("total_steps", options.total_steps, kTotalMeaning, config::positive);
 }

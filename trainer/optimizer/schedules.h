@@ -20,7 +20,7 @@
 namespace mtf {
 
 /// 1 / sqrt(max(s, warmup_steps)) * multiplier, s = step - offset; over the last part `linear_decay_fraction`
-/// of the N = total - offset steps times min(1, (N - s) / (N * linear_decay_fraction)).
+/// of the N = total - offset steps times min(1, (N - s) / (N * linear_decay_fraction)), then 0.
 struct NoamSchedule {
   static constexpr std::string_view type_name = "noam";
   static constexpr std::array common_names = {CommonName{"rsqrt", "`truncated_rsqrt`"},
@@ -38,7 +38,7 @@ struct TruncatedRsqrtSchedule {
   double warmup_steps = 10000;
 };
 
-/// min(1, step / w), w = steps_or_fraction * total where that is at most 1, else steps_or_fraction.
+/// step / w from 0 to 1, w = steps_or_fraction * total where that is at most 1, else steps_or_fraction.
 struct LinearWarmupSchedule {
   static constexpr std::string_view type_name = "linear_warmup";
   static constexpr std::array common_names = {
@@ -47,7 +47,7 @@ struct LinearWarmupSchedule {
   std::optional<int64_t> total_steps;
 };
 
-/// min(1, (total - step) / d), d as w above. Negative beyond total.
+/// min(1, (total - step) / d), d as w above; 0 beyond total.
 struct LinearDecaySchedule {
   static constexpr std::string_view type_name = "linear_decay";
   static constexpr std::array common_names = {
@@ -88,7 +88,7 @@ struct ConstantLearningRateSchedule {
   double learning_rate = 0.01;
 };
 
-/// initial_lr * min(1, (total - step) / (total - offset)).
+/// initial_lr * min(1, (total - step) / (total - offset)), and 0 beyond total.
 struct LinearDecayLearningRateSchedule {
   static constexpr std::string_view type_name = "linear_decay_learning_rate";
   double initial_lr = 0.1;
@@ -98,7 +98,7 @@ struct LinearDecayLearningRateSchedule {
 
 /// Howard and Ruder, Universal language model fine-tuning (2018), eq. 3: s = step - start_step, cut =
 /// floor(total * cut_fraction), p = s / cut before the cut, 1 - (s - cut) / (cut (1 / cut_fraction - 1))
-/// after it; the rate is max_learning_rate * (1 + p (ratio - 1)) / ratio.
+/// after it; the rate is max_learning_rate * (1 + p (ratio - 1)) / ratio, but at least 0.
 struct SlantedTriangularSchedule {
   static constexpr std::string_view type_name = "slanted_triangular";
   double cut_fraction = 0.1;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <regex>
 
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
@@ -13,6 +12,7 @@
 #include "engine/ops/unary.h"
 #include "layers/context.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/optimizer/patterns.h"
 
 namespace mtf {
 namespace {
@@ -137,13 +137,6 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
 double learning_rate_at(const UpdateOptions& options, int64_t step) {
   if (!options.learning_rate.empty()) return schedule_value(options.learning_rate, step, options.total_steps);
   return options.optimizer->own_learning_rate(step).value();
-}
-
-bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    if (std::regex_search(name, std::regex(pattern))) return true;
-  }
-  return false;
 }
 
 }  // namespace mtf

@@ -66,7 +66,4 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
 /// The learning rate of a step.
 double learning_rate_at(const UpdateOptions& options, int64_t step);
 
-/// True when one of the regular expressions occurs in `name`.
-bool matches_any(const std::string& name, const std::vector<std::string>& patterns);
-
 }  // namespace mtf

@@ -9,6 +9,7 @@
 #include "engine/backend/squares.h"
 #include "engine/base/nearest.h"
 #include "trainer/config/strategy.h"
+#include "trainer/optimizer/patterns.h"
 #include "trainer/session/step.h"
 
 namespace mtf {

@@ -240,7 +240,9 @@ class AsynchronousSteps final : public WorkerSteps {
     committed_ = client_.commit({.loss = loss_, .tokens = tokens()}, squares);
     skipped_ = committed_.skipped;
     grad_norm_ = committed_.grad_norm;
+    has_outputs_ = true;
   }
+  bool has_outputs() const override { return has_outputs_; }
   std::optional<NonFinite> first_non_finite(const RunState&) override {
     return executor_.first_non_finite(static_cast<uint64_t>(number_));
   }
@@ -272,11 +274,13 @@ class AsynchronousSteps final : public WorkerSteps {
     state.tokens = at.tokens;
     loss_ = at.loss;
     grad_norm_ = at.grad_norm;
+    has_outputs_ = has_outputs_ && at.step == committed_.step + 1;
   }
 
   std::optional<Batch> batch_;
   int64_t number_ = 0;  ///< number of the batch from the beginning of the stream
   Committed committed_;
+  bool has_outputs_ = false;     ///< the last update is the one that this worker has committed last
   std::vector<int64_t> logged_;  ///< histogram of staleness at the last log line
 };
 

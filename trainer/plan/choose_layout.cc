@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/base/counted.h"
 #include "engine/base/signals.h"
 #include "engine/spmd/partition/unit_places.h"
 #include "trainer/plan/plain.h"
@@ -115,6 +116,18 @@ void check_batch_size(const Config& config, Diagnostics& diagnostics) {
       relative->per_replica ? "the number of examples in all" : "`{tokens: N}`, of the whole batch");
 }
 
+/// layout_search.memory_limit holds for what is found. Other limits are checked with the plan of the whole run.
+void check_limit(const Config& config, const LayoutPlan& plan) {
+  const LayoutCost& cost = plan.layouts.front().cost;
+  if (cost.fits || !plan.memory.position || config.run.mode == RunMode::kExplain) return;
+  const std::string least = bytes_text(static_cast<double>(cost.bytes));
+  throw Error(ErrorKind::kConfig, config.mark(plan.memory.source),
+              fmt::format("none of {} fits into {} of memory for a position ({}): the smallest takes {}",
+                          counted(plan.search.evaluations, "layout"),
+                          bytes_text(static_cast<double>(*plan.memory.position)), plan.memory.source, least),
+              fmt::format("at least {}, or a larger mesh", least));
+}
+
 }  // namespace
 
 config::Node train_section(const FoundTraining& found) {
@@ -172,6 +185,7 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
     throw Error(ErrorKind::kConfig, config.mark("layout"),
                 "no layout of the step is legal with the rules that are given", "leave some of them out");
   }
+  if (plan) check_limit(config, *plan);
   Diagnostics of_text;
   const auto found = config::parse<FoundLayout>(config::load_text(text, "layout", {}, of_text), of_text);
   of_text.throw_if_errors();

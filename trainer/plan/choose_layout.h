@@ -59,8 +59,9 @@ struct LayoutPlan {
 
 /// Replaces what is `auto` of mesh and layouts in session.config, and session.layouts; sets session.found_recompute. A run
 /// that goes on keeps what it had found; of several processes one searches. Returns the search, or nothing where there was
-/// none; notes in `diagnostics` say what was found. Throws Error (kConfig) if the rules that are given are illegal, or if the run's mode has no training step and
-/// its directory has no layout.
+/// none; notes in `diagnostics` say what was found. Throws Error (kConfig) if the rules that are given are illegal, if no
+/// layout fits into layout_search.memory_limit (explain says so instead), or if the run's mode has no training step and its
+/// directory has no layout.
 std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnostics);
 
 /// Searches without changing the session. `limits`: in place of layout_search.time_limit.

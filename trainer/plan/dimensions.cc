@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "engine/core/layout.h"
+
 namespace mtf {
 namespace {
 
@@ -31,7 +33,7 @@ class Collection {
 
   std::map<std::string, Occurrences> splittable() && {
     std::erase_if(by_name_, [this](const auto& entry) {
-      return entry.second.divisor == 1 || unsplittable_.contains(entry.first) ||
+      return entry.second.divisor == 1 || is_internal(entry.first) || unsplittable_.contains(entry.first) ||
              ruled(entry.first) != entry.first;
     });
     return std::move(by_name_);

@@ -39,13 +39,6 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::vector<std::string> names_of_classes(const Source& source, const PredictionLineOptions& options) {
-  std::vector<std::string> names = source.class_names();
-  if (names.empty())
-    names = prepared_names(options.preparation, "classes").value_or(std::vector<std::string>());
-  return names;
-}
-
 /// The values of one example, or a single value as such.
 template <class T>
 Json json_of(const std::vector<T>& values, bool single) {
@@ -108,7 +101,7 @@ class NumberLines final : public ExampleLines {
 class ClassLines final : public ExampleLines {
  public:
   ClassLines(const Source& source, const PredictionLineOptions& options)
-      : ExampleLines(source, options), names_(names_of_classes(source, options)) {}
+      : ExampleLines(source, options), names_(names_of_classes(source, options.preparation)) {}
 
   void add(const Executor& executor, int64_t first, int64_t examples) override {
     const HostTensor predictions = executor.fetch(kPredictions);
@@ -165,7 +158,7 @@ void take_complete(std::map<int64_t, Value>& found, bool all, const Use& use) {
 class TagLines final : public PredictionLines {
  public:
   TagLines(const ConllSource& source, const PredictionLineOptions& options)
-      : source_(source), options_(options), tags_(source, names_of_classes(source, options)) {}
+      : source_(source), options_(options), tags_(source, names_of_classes(source, options.preparation)) {}
 
   void add(const Executor& executor, int64_t first, int64_t examples) override {
     tags_.add(executor, first, examples);

@@ -245,6 +245,20 @@ static bool is_key(const std::string& word) {
                              [&](const config::KnownKey& key) { return key.path == word; });
 }
 
+/// Refuses words beside an option that prints a list: it would not use them.
+static void check_list_alone(const CommandLine& command_line, const std::vector<std::string>& words) {
+  const bool has_argument = !command_line.layer.empty() || !command_line.section.empty();
+  const bool lists = command_line.list_layers || command_line.list_devices || command_line.help_config;
+  const size_t used = has_argument ? 2 : 1;
+  if (!lists || command_line.help || words.size() == used) return;
+  const auto option = std::ranges::find_if(
+      words, [](const std::string& word) { return word.starts_with("--list-") || word == "--help-config"; });
+  const std::string whole = fmt::format("{}", fmt::join(option, option + static_cast<ptrdiff_t>(used), " "));
+  const std::string& other = option == words.begin() ? words[used] : words.front();
+  throw Error(ErrorKind::kUsage, fmt::format("`{}` stands beside `{}`", other, whole),
+              fmt::format("`{} {}` alone", kProgram, whole));
+}
+
 CommandLine parse_command_line(const std::vector<std::string>& words) {
   CommandLine result;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -261,6 +275,9 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
     } else if (word == "--help-config") {
       result.help_config = true;
       if (i + 1 < words.size() && !words[i + 1].starts_with("-")) result.section = words[++i];
+    } else if (word.empty()) {
+      throw Error(ErrorKind::kUsage, fmt::format("word {} of the command line is empty", i + 1),
+                  "a file or key=value; a variable of the shell may be empty");
     } else if (word.starts_with("-")) {
       const std::string key = word.substr(std::min(word.find_first_not_of('-'), word.size()));
       if (key.find('=') != std::string::npos) {
@@ -284,6 +301,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
       result.files.push_back(word);
     }
   }
+  check_list_alone(result, words);
   return result;
 }
 
@@ -318,7 +336,9 @@ int run_main(const std::vector<std::string>& words) {
   // plan.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
-    return run(parse_command_line(words));
+    const int code = run(parse_command_line(words));
+    check_standard_output();
+    return code;
   } catch (const std::exception& error) {
     return report_failure(error, kProgram);
   }

@@ -247,7 +247,7 @@ std::string one_word(const std::string& piece) {
 
 void write_line(const std::string& line) {
   if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fputc('\n', stdout) == EOF)
-    throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
+    check_standard_output();
 }
 
 /// Returns a line as training data are read: without the byte order mark at the begin of a file. Throws Error
@@ -266,8 +266,6 @@ void filter(const TextLimit& limit,
             const std::function<std::string(std::string_view line, int64_t number)>& convert) {
   LineSplitter lines("standard input", read_from(STDIN_FILENO, "standard input"), limit);
   while (const std::optional<std::string_view> line = lines.next()) write_line(convert(*line, lines.line()));
-  if (std::fflush(stdout) != 0)
-    throw Error(ErrorKind::kSystem, "standard output: cannot be written: " + system_message(errno));
 }
 
 void encode(const Options& options) {
@@ -322,6 +320,7 @@ int vocab_main(const std::vector<std::string>& words) {
   prepare_process();
   try {
     run(parse(words));
+    check_standard_output();
     return 0;
   } catch (const std::exception& error) {
     return report_failure(error, "mtf-vocab");

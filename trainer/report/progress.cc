@@ -112,6 +112,10 @@ void Progress::warning(const std::string& message) {
 }
 
 void Progress::record(const std::string& message) {
+  if (log_) log_->info(message);
+}
+
+void Progress::record_error(const std::string& message) {
   if (log_) log_->error(message);
 }
 

@@ -58,8 +58,9 @@ class Progress {
 
   void info(const std::string& message);
   void warning(const std::string& message);
-  /// Writes a message only to the log file.
+  /// Write a message, or an error, only to the log file.
   void record(const std::string& message);
+  void record_error(const std::string& message);
   /// Shows the state if the last drawing is old enough; the first call always does. It is cheap to call in
   /// each step.
   void update(const ProgressState& state);

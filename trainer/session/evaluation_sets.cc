@@ -54,6 +54,21 @@ void keep_measurable(EvaluationSet& set, const Mark& mark, Diagnostics& diagnost
   });
 }
 
+/// Reports features that the model needs and the data set lacks; true if there are any.
+bool lacks_features(const EvaluationSet& set, const Model& model, const Mark& mark,
+                    Diagnostics& diagnostics) {
+  std::vector<std::string> lacking = model.features();
+  std::erase_if(lacking, [&](const std::string& name) {
+    const std::vector<Feature>& features = set.source->features();
+    return std::ranges::find(features, name, &Feature::name) != features.end();
+  });
+  if (!lacking.empty())
+    diagnostics.error(
+        mark, fmt::format("`evaluate.datasets.{}` has no feature `{}`", set.name, fmt::join(lacking, "`, `")),
+        fmt::format("a source with `{}`", fmt::join(model.features(), "`, `")));
+  return !lacking.empty();
+}
+
 /// The source whose features all data sets must have, and its name.
 struct ExpectedExamples {
   const Source& source;
@@ -223,6 +238,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
     if (!session.model || !set.source) continue;
     keep_measurable(set, config.mark("evaluate.datasets." + set.name + ".metrics"), diagnostics);
     if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;
+    if (!session.train_data && lacks_features(set, *session.model, mark, diagnostics)) continue;
     if (writes_texts(session, dataset) && session.vocabularies.targets &&
         (!set.metrics_of(true).empty() || !set.commands.empty())) {
       set.texts = read_texts(*text_source(dataset.choice), set, dataset.extra.references, session, mark);

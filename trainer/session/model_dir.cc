@@ -192,10 +192,13 @@ void write_config(const Config& config, int64_t step, const std::string& trained
   if (there != text) write_whole(path, text);
 }
 
-std::string stored_preparation(const Config& config) {
+bool has_checkpoints(const Config& config) {
   std::error_code ignored;
-  const bool begins = !fs::exists(in_model_dir(config, "checkpoints"), ignored);
-  if (config.run.mode == RunMode::kTrain && begins) return {};
+  return fs::exists(in_model_dir(config, "checkpoints"), ignored);
+}
+
+std::string stored_preparation(const Config& config) {
+  if (config.run.mode == RunMode::kTrain && !has_checkpoints(config)) return {};
   return read_text(in_model_dir(config, std::string(kPreparationFile)));
 }
 

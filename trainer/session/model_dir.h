@@ -50,6 +50,9 @@ void check_model_dir_is_shared(const Config& config, ProcessGroup& processes);
 /// after it remains. Throws Error (kSystem).
 void write_config(const Config& config, int64_t step, const std::string& trained_with);
 
+/// True if the run has begun to save checkpoints.
+bool has_checkpoints(const Config& config);
+
 /// The file of what the data of a run have in common: Source::preparation() of its training data.
 inline constexpr std::string_view kPreparationFile = "data.json";
 /// Returns the content of that file in run.model_dir; empty where there is none, or when a run begins that has no

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "data/sources/held_out.h"
+#include "data/text/token_store.h"
 #include "data/vocabulary/train_vocabulary.h"
+#include "engine/base/counted.h"
 #include "engine/base/nearest.h"
 #include "engine/runtime/collective_scratch.h"
 #include "engine/spmd/partition/unit_places.h"
@@ -64,6 +66,13 @@ void show_progress(SourceContext& context) {
     settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
 }
 
+/// The examples of a run that trains tell what it needs to know of its training data; those that are given to trained weights
+/// do not, data.train of the same run apart.
+bool prepares(const Config& config, bool training) {
+  const bool is_trained = config.run.mode == RunMode::kEvaluate || config.run.mode == RunMode::kInfer;
+  return !is_trained || (training && !takes_weights_by_path(config));
+}
+
 SourceContext context_of(const Session& session, TextPurpose purpose, const Mark& mark) {
   SourceContext context{.seed = data_seed(session.config), .mark = mark};
   context.text = text_settings(session.config.data, session.vocabularies);
@@ -72,6 +81,7 @@ SourceContext context_of(const Session& session, TextPurpose purpose, const Mark
   context.cache = session.config.data.cache.text;
   context.training = purpose == TextPurpose::kTraining;
   context.preparation = session.preparation;
+  context.prepares = prepares(session.config, context.training);
   if (context.training) context.split = SplitRule(session.config.data.split);
   if (session.processes->is_first()) show_progress(context);
   return context;
@@ -94,7 +104,6 @@ bool opened(const Open& open, Diagnostics& diagnostics) {
 /// Opens data.train and what is held out of it.
 void open_train_sources(Session& session, Diagnostics& diagnostics) {
   const Config& config = session.config;
-  session.preparation = stored_preparation(config);
   opened(
       [&] {
         const SourceContext context = context_of(session, TextPurpose::kTraining, config.mark("data.train"));
@@ -160,7 +169,31 @@ bool looks_at_examples(const Config& config) {
   return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
 }
 
-/// Trains missing vocabularies, if the run has no errors, and opens the vocabularies.
+/// Returns a text that differs for other texts of data.train.
+std::string key_of_texts(const Config& config) {
+  std::vector<const SourceChoice*> sources;
+  if (const auto* const one = std::get_if<SourceChoice>(&*config.data.train)) {
+    sources.push_back(one);
+  } else {
+    for (const auto& [name, source] : std::get<NamedSources>(*config.data.train))
+      sources.push_back(&source.choice);
+  }
+  std::string key;
+  for (const SourceChoice* source : sources) key += texts_key(*source, config.data.cache.text) + "\n";
+  return key;
+}
+
+/// The texts of which the run's vocabularies are made.
+VocabularyTexts vocabulary_texts(const Config& config) {
+  return {.for_each =
+              [&config](const std::function<void(Side, std::string_view)>& use) {
+                for_each_text(config.data, config.mark("data.train"), use);
+              },
+          .key = [&config] { return key_of_texts(config); },
+          .may_replace = !has_checkpoints(config)};
+}
+
+/// Trains vocabularies that are missing or of other texts, if the run has no errors, and opens the vocabularies.
 void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
@@ -175,14 +208,18 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
       for (const Problem& problem : first_look.errors()) diagnostics.add(problem);
     }
     diagnostics.throw_if_errors();
-    if (before_texts) before_texts(session, step ? step->graph.get() : nullptr, diagnostics);
-    const Mark mark = config.mark("data.train");
-    train_missing_vocabularies(
-        *config.data.vocabulary, config.run.model_dir.text,
-        [&](const std::function<void(Side, std::string_view)>& use) {
-          for_each_text(config.data, mark, use);
-        },
-        [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, config.mark("data.vocabulary"));
+    const VocabularyChoice& vocabulary = *config.data.vocabulary;
+    const std::string& directory = config.run.model_dir.text;
+    const VocabularyTexts texts = vocabulary_texts(config);
+    const bool replaces = replaces_vocabulary(vocabulary, directory, texts);
+    if (before_texts)
+      before_texts(session, step ? step->graph.get() : nullptr,
+                   replaces || lacks_vocabulary(vocabulary, directory), diagnostics);
+    std::optional<ModelDirLock> lock;  // a process that trains there uses the vocabulary
+    if (replaces) lock.emplace(config);
+    train_vocabularies(
+        vocabulary, directory, texts, [](const std::string& line) { fmt::print(stderr, "{}\n", line); },
+        config.mark("data.vocabulary"));
   }
   session.vocabularies =
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
@@ -216,10 +253,10 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
   const Config& config = session.config;
   if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
     open_vocabularies(session, before_texts, diagnostics);
-    if (is_predictor(session)) {
-      session.preparation = stored_preparation(config);
-    } else {
+    if (!is_predictor(session)) {
       session.train_data = declared_texts(session);
+    } else if (config.run.mode == RunMode::kInfer && !diagnostics.has_errors()) {
+      session.preparation = preparation_of_weights(config);
     }
     return;
   }
@@ -231,11 +268,12 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
     if (session.train_data || brings_examples) return;
   }
   open_vocabularies(session, before_texts, diagnostics);
-  if (config.run.mode == RunMode::kEvaluate) session.preparation = stored_preparation(config);
-  if (config.run.mode == RunMode::kEvaluate && !evaluates_held_out(config)) return;
-  if (!config.data.train) return;
+  const bool evaluates = config.run.mode == RunMode::kEvaluate;
+  if (evaluates && !diagnostics.has_errors()) session.preparation = preparation_of_weights(config);
+  if (!config.data.train || (evaluates && !evaluates_held_out(config))) return;
+  if (!evaluates) session.preparation = stored_preparation(config);
   open_train_sources(session, diagnostics);
-  if (config.run.mode == RunMode::kEvaluate) session.train_data.reset();
+  if (evaluates) session.train_data.reset();
 }
 
 /// True if the layout splits `evaluate.batch_size` evenly; otherwise reports an error that names this key.
@@ -423,12 +461,15 @@ SourceContext prediction_context(const Session& session, const Mark& mark) {
 }
 
 AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {
-  return {.augmentations = config.data.augment,
-          .image = config.data.image.text,
-          .seed = data_seed(config),
-          .purpose = purpose,
-          .threads = thread_count(config),
-          .mark = config.mark("data.augment")};
+  AugmentSettings settings{.augmentations = config.data.augment,
+                           .image = config.data.image.text,
+                           .seed = data_seed(config),
+                           .purpose = purpose,
+                           .threads = thread_count(config),
+                           .mark = config.mark("data.augment")};
+  std::erase_if(settings.augmentations,
+                [](const auto& augmentation) { return augmentation.choice.empty(); });  // reported as unknown
+  return settings;
 }
 
 bool runs_ahead(const Session& session) {
@@ -495,17 +536,27 @@ std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& dia
 std::optional<int64_t> planned_steps(const Session& session, int64_t step, int64_t row) {
   std::optional<int64_t> steps = session.config.train.steps;
   if (session.config.train.epochs && session.train_data) {
+    if (!session.train_data->has_examples()) return std::nullopt;
     const int64_t batch = train_batch_size(session.config, session.layouts);
     const int64_t left = std::max<int64_t>(0, rows_of_epochs(session) - row);
-    const int64_t of_epochs = step + (left + batch - 1) / batch;
+    const int64_t of_epochs = step + left / batch + (left % batch > 0 ? 1 : 0);
     steps = std::min(steps.value_or(of_epochs), of_epochs);
   }
   return steps;
 }
 
 int64_t rows_of_epochs(const Session& session) {
+  constexpr double kMost = 0x1p62;  // sums of rows and steps do not overflow
+  const double epochs = *session.config.train.epochs;
   const auto examples = static_cast<double>(session.train_data->examples());
-  return std::max<int64_t>(1, std::llround(std::ceil(*session.config.train.epochs * examples - 1e-9)));
+  const double rows = std::ceil(epochs * examples - 1e-9);
+  if (!(rows <= kMost)) {
+    throw Error(ErrorKind::kConfig, session.config.mark("train.epochs"),
+                fmt::format("`train.epochs`: {:g} passes over {} are too many to count", epochs,
+                            counted(session.train_data->examples(), "example")),
+                fmt::format("at most {:.0e}", std::pow(10, std::floor(std::log10(kMost / examples)))));
+  }
+  return std::max<int64_t>(1, std::llround(rows));
 }
 
 Program compile(const Session& session, const Graph& graph) {

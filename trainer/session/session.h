@@ -64,14 +64,15 @@ struct Session {
 };
 
 /// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the
-/// training step, or null if the features are not known without reading the examples. Problems are reported
-/// to `diagnostics` or thrown as Error.
-using BeforeTexts = std::function<void(const Session& session, const Graph* step, Diagnostics& diagnostics)>;
+/// training step, or null if the features are not known without reading the examples. `trains_vocabulary`: a vocabulary is
+/// trained next. Problems are reported to `diagnostics` or thrown as Error.
+using BeforeTexts = std::function<void(const Session& session, const Graph* step, bool trains_vocabulary,
+                                       Diagnostics& diagnostics)>;
 
 /// Makes the model and opens data.train. Errors of the configuration are reported to `diagnostics`; files
 /// that cannot be read are thrown as Error, unless the configuration has errors. If the configuration is
-/// correct, a vocabulary that a training run lacks is trained into its directory. Modes that read no training
-/// examples get a data.train without examples if the configuration declares its features (texts); otherwise
+/// correct, a vocabulary that a training run lacks, or that it may replace, is trained into its directory. Modes that
+/// read no training examples get a data.train without examples if the configuration declares its features (texts); otherwise
 /// run.mode=explain opens the files to find the features. `before_texts` is called in training runs before
 /// texts are read and a vocabulary is trained.
 Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Diagnostics& diagnostics,
@@ -110,9 +111,11 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
 std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics);
 
 /// Returns the number of steps of the whole run, by train.steps and train.epochs, whichever ends first;
-/// nullopt if neither is given. `step` steps are done, and row `row` of the stream of examples comes next.
+/// nullopt if neither is given, or the length of an epoch is not known. `step` steps are done, and row `row` of
+/// the stream of examples comes next.
 std::optional<int64_t> planned_steps(const Session& session, int64_t step = 0, int64_t row = 0);
-/// Returns the number of rows of the stream in train.epochs, which must be given.
+/// Returns the number of rows of the stream in train.epochs, which must be given. Throws Error (kConfig), as
+/// planned_steps() does, when there are too many to count.
 int64_t rows_of_epochs(const Session& session);
 
 /// Partitions a graph, which must have passed check_layouts(), with the layouts of the session or others.

@@ -16,6 +16,7 @@
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "trainer/optimizer/noise_scale.h"
+#include "trainer/optimizer/patterns.h"
 
 namespace mtf {
 namespace {
@@ -184,6 +185,11 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
     if (!variable->trainable() || !is_trained(variable->name, options.trainable, options.rules)) continue;
     pass.gradients.push_back({variable.get(), {}});
     weights.push_back(graph.read(*variable));
+  }
+  if (weights.empty() && options.update) {
+    throw Error(ErrorKind::kConfig, options.trainable_mark,
+                "there is nothing to train: `train.trainable` and `optimizer.rules` leave no variable",
+                "`train.trainable` has the patterns of variables");
   }
   const Tensors gradients_of_weights = gradients({pass.loss}, weights);
   for (size_t i = 0; i < weights.size(); ++i) pass.gradients[i].gradient = gradients_of_weights[i];

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "trainer/config/config.h"
+#include "trainer/session/model_dir.h"
 
 namespace mtf {
 namespace {
@@ -63,6 +65,60 @@ std::unique_ptr<Model> model_of(const Manifest& manifest, const std::string& pat
   if (manifest.config.empty()) return nullptr;
   Diagnostics diagnostics;
   return model_of(load_resolved(manifest.config, path, diagnostics), diagnostics);
+}
+
+std::string run_of(const std::string& checkpoint) {
+  const fs::path run =
+      (fs::absolute(checkpoint) / "").lexically_normal().parent_path().parent_path().parent_path();
+  return fs::exists(run / "config.yaml") ? run.string() : std::string();
+}
+
+std::string preparation_at(const std::string& checkpoint) {
+  const std::string name(kPreparationFile);
+  if (fs::is_regular_file(checkpoint)) {
+    const SafetensorsFile file(checkpoint);
+    const auto found = file.metadata().find(name);
+    return found == file.metadata().end() ? std::string() : found->second;
+  }
+  const std::string run = run_of(checkpoint);
+  return run.empty() ? std::string() : read_text((fs::path(run) / name).string());
+}
+
+namespace {
+
+bool is_path(const CheckpointChoice& choice) { return std::holds_alternative<config::Path>(choice); }
+
+std::string preparation_of(const Config& config, const CheckpointChoice& choice) {
+  const auto* const path = std::get_if<config::Path>(&choice);
+  return path ? preparation_at(checkpoint_at(*path)) : stored_preparation(config);
+}
+
+const InferCheckpoints& chosen_checkpoints(const Config& config) {
+  return config.run.mode == RunMode::kEvaluate ? config.evaluate.checkpoint : config.infer.checkpoint;
+}
+
+}  // namespace
+
+bool takes_weights_by_path(const Config& config) {
+  const InferCheckpoints& choice = chosen_checkpoints(config);
+  const auto* const list = std::get_if<std::vector<CheckpointChoice>>(&choice);
+  return list ? std::ranges::any_of(*list, is_path) : std::holds_alternative<config::Path>(choice);
+}
+
+std::string preparation_of_weights(const Config& config) {
+  const InferCheckpoints& choice = chosen_checkpoints(config);
+  if (const auto* const path = std::get_if<config::Path>(&choice)) return preparation_of(config, *path);
+  if (!takes_weights_by_path(config)) return stored_preparation(config);
+  const auto& list = std::get<std::vector<CheckpointChoice>>(choice);
+  const std::string first = preparation_of(config, list.front());
+  const bool agree = std::ranges::all_of(
+      list, [&](const CheckpointChoice& each) { return preparation_of(config, each) == first; });
+  if (agree) return first;
+  throw Error(ErrorKind::kConfig,
+              config.mark(config.run.mode == RunMode::kEvaluate ? "evaluate.checkpoint" : "infer.checkpoint"),
+              "the training data of these checkpoints have different classes, words, means or deviations "
+              "(data.json of their runs)",
+              "checkpoints that were trained on the same data, or one at a time");
 }
 
 StoredModel open_stored_model(const config::Path& checkpoint, const config::Path& config) {

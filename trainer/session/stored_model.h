@@ -11,6 +11,7 @@
 #include "engine/config/types.h"
 #include "engine/safetensors/safetensors.h"
 #include "models/model.h"
+#include "trainer/config/config.h"
 
 namespace mtf {
 
@@ -26,6 +27,19 @@ std::string checkpoint_at(const config::Path& path);
 Manifest manifest_of(const SafetensorsFile& file);
 /// Returns the manifest of a checkpoint's directory or of a safetensors file.
 Manifest manifest_at(const std::string& checkpoint);
+
+/// Returns the directory of the run to which the checkpoint in directory `checkpoint` belongs; empty if there is none.
+std::string run_of(const std::string& checkpoint);
+
+/// Returns what the training data of a checkpoint have prepared (Source::preparation()): data.json of its run or, of a
+/// safetensors file, what mtf-convert has kept of that; empty if there is none.
+std::string preparation_at(const std::string& checkpoint);
+/// True if evaluate.checkpoint or infer.checkpoint, whichever the mode reads, names weights by their paths, which may be
+/// those of another run.
+bool takes_weights_by_path(const Config& config);
+/// Returns what the training data of the weights that evaluate.checkpoint or infer.checkpoint selects have prepared; empty if
+/// that is not known. Throws Error: kConfig when that of several weights differs, and as checkpoint_at() does.
+std::string preparation_of_weights(const Config& config);
 
 struct StoredModel {
   std::string path;  ///< a checkpoint's directory, or a safetensors file

@@ -175,6 +175,7 @@ RunStatistics simulate_runs(const LongRun& run, const Replicas& replicas) {
   }
   statistics.seconds = range_of(std::move(seconds));
   statistics.goodput = range_of(std::move(goodput));
+  statistics.goodput.mean = statistics.mean.goodput();
   statistics.are_complete = complete == std::ssize(outcomes);
   statistics.mean.is_complete = statistics.are_complete;
   return statistics;

@@ -60,6 +60,7 @@ struct ReplicaRange {
 };
 
 struct RunStatistics {
+  /// goodput.mean is the share of the wall time of all replicas together, mean.goodput(); the range is that of the replicas.
   ReplicaRange seconds, goodput;
   RunOutcome mean;            ///< means of the parts
   double failures = 0;        ///< mean number

@@ -37,9 +37,19 @@ class Simulator {
                          "for example `hardware: h100_8x_nvlink_400g`, or a file that run.mode=calibrate has "
                          "written");
     }
+    const bool knows_epochs = session_.train_data->has_examples();
     if (!steps) {
       diagnostics_.error(config_.mark("simulate"), "`simulate` needs the length of the run",
-                         "`train.steps`, or `train.epochs` of data that are there");
+                         knows_epochs ? "`train.steps` or `train.epochs`"
+                                      : "`train.steps` alone: how long an epoch is, is not known here");
+    }
+    const bool saves_by_epoch = config_.checkpoint.every.unit == config::Interval::Unit::kEpochs;
+    if (saves_by_epoch && config_.checkpoint.every.value > 0 && !knows_epochs) {
+      diagnostics_.error(
+          config_.mark("checkpoint.every"),
+          "`simulate` needs `checkpoint.every` in steps or as a time: how long an epoch is, is "
+          "not known here",
+          "for example `checkpoint.every: 1000`");
     }
     const std::optional<size_t> link = slow_link();
     if (session_.layouts.pipeline && !HostedMesh(program_.mesh, hosting_of(config_)).hosts_blocks()) {
@@ -224,11 +234,9 @@ class Simulator {
     if (every.value <= 0) return steps;
     double interval = every.value;
     if (every.unit == config::Interval::Unit::kSeconds) interval /= result_.run.step;
-    if (every.unit == config::Interval::Unit::kEpochs) {
-      if (!session_.train_data) return steps;
+    if (every.unit == config::Interval::Unit::kEpochs)
       interval *= static_cast<double>(session_.train_data->examples()) /
                   static_cast<double>(explanation_.step.batch_size);
-    }
     return static_cast<int64_t>(std::min(std::ceil(interval - 1e-9), static_cast<double>(steps)));
   }
 

@@ -51,6 +51,8 @@ class StepRunner {
   virtual int64_t skipped() const = 0;
   virtual double loss() const = 0;
   virtual double grad_norm() const = 0;
+  /// False: another worker has made the step, and the following two are of no use.
+  virtual bool has_outputs() const { return true; }
   /// The value of a 0-dimensional output of the program.
   virtual double output(const std::string& name) const = 0;
   /// The elements of an output report/NAME of any shape.

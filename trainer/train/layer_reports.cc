@@ -4,6 +4,7 @@ namespace mtf {
 
 LayerReports layer_reports(const Program& program, const StepRunner& runner) {
   LayerReports reports;
+  if (!runner.has_outputs()) return reports;
   for (const auto& [name, id] : program.outputs) {
     if (!name.starts_with("loss/") && !name.starts_with("report/")) continue;
     const Shape& shape = program.values[id].shape;

@@ -13,7 +13,7 @@ struct LayerReports {
   Metrics numbers;
   std::vector<MetricList> lists;
 };
-/// Returns those of the step whose results `runner` has taken last.
+/// Returns those of the step whose results `runner` has taken last; none if another worker has made it.
 LayerReports layer_reports(const Program& program, const StepRunner& runner);
 
 }  // namespace mtf

@@ -31,8 +31,9 @@ class RunLog {
   Progress& messages() { return progress_; }
   void info(const std::string& message) { progress_.info(message); }
   void warning(const std::string& message) { progress_.warning(message); }
-  /// Writes a message only to the log file.
+  /// Write a message, or an error, only to the log file.
   void record(const std::string& message) { progress_.record(message); }
+  void record_error(const std::string& message) { progress_.record_error(message); }
   void progress(const ProgressState& state) {
     if (is_first_) progress_.update(state);
   }

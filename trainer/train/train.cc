@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "trainer/session/model_dir.h"
 #include "trainer/session/same_run.h"
 #include "trainer/train/trainer.h"
 
@@ -14,12 +17,24 @@ std::string start_of(const TrainPlan& plan) {
   return goes_on ? fmt::format("step {}", plan.continuation->checkpoint->step) : "none";
 }
 
+/// Locks run.model_dir in the first process, but not where the plan is going to report what is wrong.
+void lock_directory(const Session& session, const Diagnostics& diagnostics,
+                    std::optional<ModelDirLock>& lock) {
+  session.processes->first_then_others("the lock of run.model_dir", [&] {
+    Diagnostics of_directory;
+    holds_run(session.config, of_directory);
+    if (session.processes->is_first() && !of_directory.has_errors() && !diagnostics.has_errors())
+      lock.emplace(session.config);
+  });
+}
+
 }  // namespace
 
 int train(Session& session, Diagnostics& diagnostics) {
-  TrainPlan plan = make_train_plan(session, diagnostics);
+  // The plan reads where the run goes on: the process that has trained in the directory must have ended.
   std::optional<ModelDirLock> lock;
-  if (session.processes->is_first()) lock.emplace(session.config);
+  lock_directory(session, diagnostics, lock);
+  TrainPlan plan = make_train_plan(session, diagnostics);
   const bool goes_back = goes_back_behind_damage(session.config);
   check_same_run(session, programs_of(plan),
                  {{"checkpoint that it goes on from", start_of(plan)},

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/nearest.h"
+#include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/explain/choose_microbatches.h"
@@ -197,11 +197,12 @@ void check_vocabulary(const Session& session, Continuation& old, Diagnostics& di
                     "put its file back, or `run.model_dir=NEW`");
 }
 
-void check_before_texts(const Session& session, const Graph* step, Diagnostics& diagnostics) {
+void check_before_texts(const Session& session, const Graph* step, bool trains_vocabulary,
+                        Diagnostics& diagnostics) {
   Config config = session.config;
   const bool is_fresh = list_checkpoints(checkpoints_directory(config)).empty();
   if (is_fresh && !config.checkpoint.init.path.empty()) check_initial_weights(config.checkpoint.init, step);
-  if (!lacks_vocabulary(*config.data.vocabulary, config.run.model_dir.text)) return;
+  if (!trains_vocabulary) return;
   const std::optional<Continuation> old = find_continuation(config, diagnostics);
   if (old && old->checkpoint && !diagnostics.has_errors() && !is_allowed_change(config, "data.vocabulary")) {
     diagnostics.error(config.mark("data.vocabulary"),

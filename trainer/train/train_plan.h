@@ -34,7 +34,8 @@ std::vector<const Program*> programs_of(const TrainPlan& plan);
 /// Checks what can be checked before the texts are read (BeforeTexts): the weights from which a fresh run
 /// starts and, if a vocabulary must be trained, the run that resumes, metrics, the evaluation and its texts.
 /// Throws Error with all problems.
-void check_before_texts(const Session& session, const Graph* step, Diagnostics& diagnostics);
+void check_before_texts(const Session& session, const Graph* step, bool trains_vocabulary,
+                        Diagnostics& diagnostics);
 
 /// Reports an error if a run would resume with another vocabulary, unless run.allow_change permits it.
 void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics);

@@ -112,7 +112,7 @@ int Trainer::run() {
     // A failed write may only be the consequence of a removed directory.
     const bool may_follow = error.kind() == ErrorKind::kSystem;
     const Error cause = (may_follow ? model_dir_error(config_, directory_) : std::nullopt).value_or(error);
-    log_->record(cause.what());
+    log_->record_error(cause.what());
     throw cause;
   }
   report_end();

@@ -130,6 +130,10 @@ class LayoutCheck {
            : holds(layouts_.parameter) ? "parameter_layout"
                                        : "optimizer_layout";
   }
+  /// The rule for a dimension; null: none. check_unused_rules() reports rules for internal dimensions.
+  const LayoutRule* find_rule(std::string_view dimension, Domain domain) const {
+    return is_internal(dimension) ? nullptr : rules(domain).find(dimension);
+  }
   /// The product of the sizes of the rule's mesh dimensions, as far as the mesh has them.
   int64_t parts(const LayoutRule& rule) const {
     int64_t n = 1;
@@ -197,12 +201,13 @@ void LayoutCheck::check_mesh_dimensions() {
 void LayoutCheck::check_block(const Block& block) {
   for (const auto& operation : block) {
     if (!live_.contains(operation.get())) continue;
-    check_operation(*operation);
+    // The body of a loop comes first, so that messages name its layers as the places of sizes rather than the loop.
     if (const auto* loop = dynamic_cast<const Repeat*>(operation.get())) {
       const Microbatching outer = std::exchange(microbatching_, loop->microbatching);
       check_block(loop->body);
       microbatching_ = outer;
     }
+    check_operation(*operation);
   }
 }
 
@@ -255,7 +260,7 @@ void LayoutCheck::check_repeated_rules(const std::string& name, const Shape& sha
 
 /// The rule by which a dimension is split, also after split_apart(); null: none.
 const LayoutRule* LayoutCheck::rule_for(const std::string& dimension, Domain domain) const {
-  if (const LayoutRule* rule = rules(domain).find(dimension)) return rule;
+  if (const LayoutRule* rule = find_rule(dimension, domain)) return rule;
   const std::vector<LayoutRule>& all = rules(domain).rules();
   const auto found = std::ranges::find_if(all, [&](const LayoutRule& rule) {
     return dimension.starts_with(split_apart(rule.dimension, {std::string()}));
@@ -300,7 +305,7 @@ void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Doma
 
 void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, Domain domain) {
   for (const Dimension& d : shape) {
-    const LayoutRule* rule = rules(domain).find(d.name);
+    const LayoutRule* rule = find_rule(d.name, domain);
     if (!rule) continue;
     SplitSizes& known = split_sizes_[fmt::format("{} {}{}", d.name, join_words(rule->mesh_dimensions),
                                                  in_part_ ? " part" : "")];
@@ -355,7 +360,7 @@ void LayoutCheck::report_indivisible(const std::string& key, const SplitSizes& k
 
 void LayoutCheck::check_unsplittable(const Operation& operation) {
   for (const std::string& dimension : operation.unsplittable()) {
-    const LayoutRule* rule = rules(operation.hints().domain).find(dimension);
+    const LayoutRule* rule = find_rule(dimension, operation.hints().domain);
     if (!rule || parts(*rule) == 1) continue;
     // Limits of a gradient follow from those of its forward operation, which was checked before.
     const bool forward = operation.provenance().phase == Phase::kForward;
@@ -384,7 +389,9 @@ std::vector<std::string> LayoutCheck::splittable_instead(const Operation& operat
   std::vector<std::string> found;
   std::set<std::string> names;
   for (const Tensor& input : operation.inputs()) {
-    for (const Dimension& d : input.shape()) names.insert(d.name);
+    for (const Dimension& d : input.shape()) {
+      if (!is_internal(d.name)) names.insert(d.name);
+    }
   }
   for (const std::string& name : names) {
     if (rules(operation.hints().domain).find(name)) continue;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/nearest.h"
 
@@ -70,14 +71,21 @@ std::vector<std::string> names_of(const std::vector<Unit>& units) {
 
 int64_t count_blocks(const Graph& graph) { return std::ranges::count_if(graph.units(), &Unit::is_block); }
 
-/// The stage that the configuration gives to a unit.
-std::optional<int64_t> given_stage(const Pipeline& pipeline, const Unit& unit) {
+/// The stages that the configuration gives to a unit. More than one is an error.
+std::vector<int64_t> given_stages(const Pipeline& pipeline, const Unit& unit) {
+  std::vector<int64_t> stages;
   for (const auto& [stage, entries] : pipeline.placement) {
-    for (const std::string& entry : entries) {
-      if (UnitNames(entry).contain(unit.name)) return stage;
-    }
+    if (std::ranges::any_of(entries,
+                            [&](const std::string& entry) { return UnitNames(entry).contain(unit.name); }))
+      stages.push_back(stage);
   }
-  return std::nullopt;
+  return stages;
+}
+
+/// The first of them, if there is one.
+std::optional<int64_t> given_stage(const Pipeline& pipeline, const Unit& unit) {
+  const std::vector<int64_t> stages = given_stages(pipeline, unit);
+  return stages.empty() ? std::nullopt : std::optional(stages.front());
 }
 
 /// The number of blocks in each of R chunks of S stages, as evenly as possible on the stages, too. What is left over lies on
@@ -177,7 +185,14 @@ void check_placement(const Graph& graph, const Pipeline& pipeline, int64_t stage
   }
   std::vector<std::string> missing;
   for (const Unit& unit : graph.units()) {
-    if (unit.is_block && !given_stage(pipeline, unit)) missing.push_back(unit.name);
+    const std::vector<int64_t> given = given_stages(pipeline, unit);
+    if (given.empty() && unit.is_block) missing.push_back(unit.name);
+    if (given.size() > 1) {
+      diagnostics.error(
+          pipeline.mark,
+          fmt::format("`placement` puts {} on the stages {}", unit.name, fmt::join(given, ", ")),
+          "each layer is named for one stage");
+    }
   }
   if (!missing.empty()) {
     diagnostics.error(pipeline.mark,

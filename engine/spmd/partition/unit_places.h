@@ -10,7 +10,7 @@ namespace mtf {
 void place_units(const Graph& graph, const Pipeline& pipeline, const Mesh& mesh);
 
 /// Reports what makes Layouts::pipeline illegal for a training step or an evaluation: fewer blocks than chunks, names that
-/// no unit has, blocks without a place, stages without a layer, other rules for its mesh dimension.
+/// no unit has, blocks without a place, units on two stages, stages without a layer, other rules for its mesh dimension.
 void check_pipeline(const Graph& graph, const Layouts& layouts, Diagnostics& diagnostics);
 
 }  // namespace mtf

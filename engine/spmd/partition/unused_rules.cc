@@ -16,7 +16,9 @@ namespace mtf {
 namespace {
 
 void add_names(const Shape& shape, std::set<std::string>& names) {
-  for (const Dimension& d : shape) names.insert(d.name);
+  for (const Dimension& d : shape) {
+    if (!is_internal(d.name)) names.insert(d.name);
+  }
 }
 
 void add_block(const Block& block, const OperationSet& live, std::set<std::string>& names) {
@@ -71,7 +73,9 @@ class UnusedRules {
     for (const RuleSection& section : sections_) {
       for (const LayoutRule& rule : section.rules.rules()) {
         if (section.names.contains(rule.dimension) || is_reversed(rule)) continue;
-        if (std::ranges::find(shared_, rule.dimension) != shared_.end()) {
+        if (is_internal(rule.dimension)) {
+          refuse(section, rule);
+        } else if (std::ranges::find(shared_, rule.dimension) != shared_.end()) {
           mention(section, rule);
         } else {
           report(section, rule);
@@ -100,6 +104,13 @@ class UnusedRules {
     std::vector<std::string> names;
     std::ranges::set_difference(section.names, ruled_, std::back_inserter(names));
     return names;
+  }
+
+  void refuse(const RuleSection& section, const LayoutRule& rule) {
+    diagnostics_.error(rule.mark,
+                       fmt::format("{} splits `{}`, and dimensions whose names begin with `_` are internal",
+                                   section.name, rule.dimension),
+                       did_you_mean("", {section.names.begin(), section.names.end()}));
   }
 
   void report(const RuleSection& section, const LayoutRule& rule) {

@@ -1,4 +1,5 @@
-// Reports layout rules that have no effect because no tensor of their kind has the dimension.
+// Reports layout rules that have no effect because no tensor of their kind has the dimension, and those that split an internal
+// dimension.
 //
 //   DimensionNames names;
 //   names.add(step_graph);
@@ -19,7 +20,7 @@
 
 namespace mtf {
 
-/// The names of the dimensions in graphs.
+/// The names of the dimensions in graphs, without internal ones.
 struct DimensionNames {
   std::set<std::string> tensors;    ///< dimensions of all tensors and variables
   std::set<std::string> variables;  ///< dimensions of variables, except session variables
@@ -39,10 +40,10 @@ struct LayoutSections {
 using GraphMaker = std::function<std::unique_ptr<Graph>()>;
 
 /// Reports an error, with the nearest name, for each rule of `layout` whose dimension no tensor has and for
-/// each rule of the other sections whose dimension no variable has. For a shared dimension it is a warning if
-/// the name is a near miss or the rule's mesh dimensions split nothing, else a note. Mesh dimensions that
-/// split no tensor are warnings. `further_graphs` of the model are made, one after the other, while `names`
-/// lacks the dimension of a rule.
+/// each rule of the other sections whose dimension no variable has, and for each rule of an internal dimension.
+/// For a shared dimension it is a warning if the name is a near miss or the rule's mesh dimensions split
+/// nothing, else a note. Mesh dimensions that split no tensor are warnings. `further_graphs` of the model are
+/// made, one after the other, while `names` lacks the dimension of a rule.
 void check_unused_rules(const LayoutSections& sections, const Mesh& mesh, DimensionNames names,
                         const std::vector<GraphMaker>& further_graphs, Diagnostics& diagnostics);
 

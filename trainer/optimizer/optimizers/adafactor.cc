@@ -1,6 +1,8 @@
 // Adafactor (Shazeer and Stern 2018, algorithms 4 and 5 with relative steps).
 #include "engine/ops/adafactor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "trainer/optimizer/optimizer.h"
@@ -77,6 +79,12 @@ void describe(config::Visitor& visit, Adafactor& options) {
   visit("exclude_from_parameter_scale", options.exclude_from_parameter_scale,
         "parts of names of variables whose steps are not relative");
   describe_common(visit, options);
+  visit.check([&options](const config::Report& report) {
+    const auto* const rate = std::get_if<double>(&options.decay_rate);
+    if (rate != nullptr && !(*rate >= 0 && *rate < 1))
+      report.error("decay_rate", fmt::format("`optimizer.decay_rate` is {}", *rate),
+                   "at least 0 and below 1");
+  });
 }
 
 const config::Registration<OptimizerOptions, Adafactor> adafactor;

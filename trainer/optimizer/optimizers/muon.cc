@@ -13,6 +13,8 @@
 // Rows are the first dimensions of a weight and columns the last, cut where both are nearest in size: [d_model, heads,
 // d_kv] is d_model x (heads d_kv), a kernel [3, 3, in, out] of a convolution is (3 3 in) x out. Dimensions of
 // stacked_dim_names stack independent matrices.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -24,6 +26,7 @@
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "trainer/optimizer/optimizers/adam.h"
+#include "trainer/optimizer/patterns.h"
 #include "trainer/optimizer/update.h"
 
 namespace mtf {
@@ -130,6 +133,14 @@ void describe(config::Visitor& visit, Muon& options) {
   visit("adam", options.adam, "patterns of variables that AdamW updates, as it does vectors");
   visit("stacked_dim_names", options.stacked_dim_names, "dimensions that stack independent matrices");
   describe_adam(visit, options, "decay of AdamW's mean of gradients");
+  visit.check([&options](const config::Report& report) {
+    for (size_t i = 0; i < options.adam.size(); ++i) {
+      if (std::string problem = pattern_problem("optimizer.adam", options.adam[i]); !problem.empty())
+        report.error(fmt::format("adam.{}", i), std::move(problem));
+    }
+    // The other checks of the run match the sound ones.
+    std::erase_if(options.adam, [](const std::string& each) { return !pattern_problem({}, each).empty(); });
+  });
 }
 
 const config::Registration<OptimizerOptions, Muon> muon;

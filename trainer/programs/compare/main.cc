@@ -88,13 +88,16 @@ CompareOptions parse_compare_command_line(const std::vector<std::string>& words)
 int compare_main(const std::vector<std::string>& words) {
   try {
     const CompareOptions options = parse_compare_command_line(words);
+    bool differ = false;
     if (options.help) {
       fmt::print("{}", kHelp);
-      return 0;
+    } else {
+      const Comparison comparison = compare(options);
+      fmt::print("{}", report(comparison));
+      differ = comparison.differs();
     }
-    const Comparison comparison = compare(options);
-    fmt::print("{}", report(comparison));
-    return comparison.differs() ? 1 : 0;
+    check_standard_output();
+    return differ ? 1 : 0;
   } catch (const std::exception& error) {
     report_failure(error, "mtf-compare");
     return kTrouble;

@@ -8,11 +8,15 @@
 #include <map>
 #include <set>
 
+#include "data/class_names.h"
+#include "data/labelled/conll.h"
+#include "data/labelled/labelled_text.h"
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/printable.h"
 #include "engine/config/load.h"
+#include "trainer/predict/predict.h"
 #include "trainer/programs/convert/bert_config.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
@@ -24,12 +28,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kBert = "BERT";
 constexpr const char *kVocabularyFile = "vocab.txt", *kTokenizerFile = "tokenizer_config.json";
-/// What begins the names of the encoder's tensors, unless the file has the encoder alone.
-constexpr std::string_view kEncoder = "bert.";
+/// What begins the names of the encoder's tensors, unless the file has the encoder alone, and of the heads of pretraining.
+constexpr std::string_view kEncoder = "bert.", kHeads = "cls.";
 constexpr const char *kWords = "bert.embeddings.word_embeddings.weight",
                      *kPlaces = "bert.embeddings.position_embeddings.weight",
                      *kTypes = "bert.embeddings.token_type_embeddings.weight",
-                     *kClassifier = "classifier.weight";
+                     *kPooler = "bert.pooler.dense.weight", *kClassifier = "classifier.weight";
 /// The longest word that Hugging Face's tokeniser divides into pieces.
 constexpr int64_t kLongestWord = 100;
 
@@ -45,7 +49,7 @@ const std::map<std::string, HuggingFaceTensor>& outer_names() {
       {"positions/positional_embedding", {kPlaces}},
       {"layer_norm/layer_norm_scale", {"bert.embeddings.LayerNorm.weight"}},
       {"layer_norm/layer_norm_bias", {"bert.embeddings.LayerNorm.bias"}},
-      {"pooler/kernel", {"bert.pooler.dense.weight", true}},
+      {"pooler/kernel", {kPooler, true}},
       {"pooler/bias", {"bert.pooler.dense.bias"}},
       {"predictions/dense/kernel", {"cls.predictions.transform.dense.weight", true}},
       {"predictions/dense/bias", {"cls.predictions.transform.dense.bias"}},
@@ -111,20 +115,40 @@ const StoredTensor* find_bert(const HuggingFaceFiles& files, const std::string& 
 void settle_head(const HuggingFaceFiles& files, BertConfig& bert) {
   const StoredTensor* classes = files.find(kClassifier);
   if (classes && !classes->shape.empty()) {
-    bert.head = find_bert(files, "bert.pooler.dense.weight") ? BertHead::kClassifier : BertHead::kTagger;
     bert.labels = classes->shape[0];
+    if (!find_bert(files, kPooler)) {
+      bert.head = BertHead::kTagger;
+    } else if (bert.head != BertHead::kRegression) {  // one number is no class
+      bert.head = bert.labels == 1 ? BertHead::kRegression : BertHead::kClassifier;
+    }
   } else if (files.find("qa_outputs.weight")) {
     bert.head = BertHead::kSpans;
   } else {
     // An encoder alone is one of a masked language model, which will start from it.
-    const bool pairs =
-        files.find("cls.seq_relationship.weight") || find_bert(files, "bert.pooler.dense.weight");
+    const bool pairs = files.find("cls.seq_relationship.weight") || find_bert(files, kPooler);
     bert.head = pairs ? BertHead::kPretraining : BertHead::kMaskedLm;
+    bert.without_head =
+        std::ranges::none_of(files.names(), [](const std::string& name) { return name.starts_with(kHeads); });
   }
 }
 
+/// Keeps the names of classes or tags if each has its own. Throws Error if they are more or fewer.
+void settle_label_names(const std::string& config_file, BertConfig& bert, HuggingFaceImport& import) {
+  std::vector<std::string>& names = bert.label_names;
+  if (bert.head != BertHead::kClassifier && bert.head != BertHead::kTagger) names.clear();
+  if (names.empty()) return;
+  if (std::ssize(names) != bert.labels)
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `id2label` has {} names, and `{}` {} rows",
+                                                    config_file, names.size(), kClassifier, bert.labels));
+  const std::set<std::string> different(names.begin(), names.end());
+  if (different.size() == names.size() && !different.contains("")) return;
+  import.notes.push_back(
+      fmt::format("{}: `id2label` has a name twice or an empty one: labels are numbers", config_file));
+  names.clear();
+}
+
 /// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
-std::string wordpiece_of(const std::string& from, const std::string& to, int64_t rows,
+std::string wordpiece_of(const std::string& from, const ImportTarget& target, int64_t rows,
                          HuggingFaceImport& import) {
   WordPieceOptions options;
   int64_t pieces = rows;
@@ -134,12 +158,9 @@ std::string wordpiece_of(const std::string& from, const std::string& to, int64_t
     if (pieces > rows)
       throw Error(ErrorKind::kCheckpoint,
                   fmt::format("{} has {} pieces, and the embedding only {} rows", file, pieces, rows));
-    import.files.emplace_back(kVocabularyFile, read_text_file(file));
-  } else {
-    import.notes.push_back(fmt::format(
-        "{} has no {}, which texts need: convert it again with this file, or change `data.vocabulary`", from,
-        kVocabularyFile));
   }
+  const config::Node path =
+      config::Node::scalar(vocabulary_path(from, kVocabularyFile, target, import), {}, true);
   if (const std::string file = from + "/" + kTokenizerFile; fs::exists(file)) {
     const HuggingFaceJson json(read_text_file(file), file);
     options.lowercase = json.flag("do_lower_case", options.lowercase);
@@ -150,7 +171,6 @@ std::string wordpiece_of(const std::string& from, const std::string& to, int64_t
         fmt::format("{} has no {}: texts become lower case; `data.vocabulary.lowercase: false` if not", from,
                     kTokenizerFile));
   }
-  const config::Node path = config::Node::scalar(to + "/" + kVocabularyFile, {}, true);
   std::string text = fmt::format("{{type: wordpiece, path: {}, size: {}, lowercase: {}, longest_word: {}",
                                  config::to_flow_yaml(path), pieces, options.lowercase, kLongestWord);
   if (options.strip_accents) text += fmt::format(", strip_accents: {}", *options.strip_accents);
@@ -192,10 +212,33 @@ void add_sizes(const ModelWeights& model, BertConfig& bert) {
       bert.token_types = shape[0].size;
     } else if (theirs->name == kClassifier) {
       bert.labels = shape[shape.rank() - 1].size;
-    } else if (theirs->name == "cls.seq_relationship.weight") {
-      bert.head = BertHead::kPretraining;
+    } else if (theirs->name == kPooler && bert.head == BertHead::kMaskedLm) {
+      bert.head = BertHead::kPretraining;  // nothing else of a masked language model reads it
     }
   }
+}
+
+/// True for the name of a variable in the heads of pretraining.
+bool is_of_heads(const std::string& variable) {
+  const std::optional<HuggingFaceTensor> theirs = bert_tensor(variable);
+  return theirs && theirs->name.starts_with(kHeads);
+}
+
+/// bert_tensor() of an encoder alone.
+std::optional<HuggingFaceTensor> encoder_tensor(const std::string& variable) {
+  std::optional<HuggingFaceTensor> tensor = bert_tensor(variable);
+  if (tensor && tensor->name.starts_with(kEncoder)) tensor->name.erase(0, kEncoder.size());
+  return tensor;
+}
+
+/// The names of the labels that the model's training data had, or that data.train gives.
+std::vector<std::string> label_names_of(const ModelWeights& model, const Config& config) {
+  if (auto prepared = prepared_names(model.preparation, "classes")) return *std::move(prepared);
+  const SourceChoice* const train = training_source(config);
+  if (train == nullptr) return {};
+  if (const auto* texts = train->get_if<LabelledTextOptions>()) return texts->classes;
+  if (const auto* sentences = train->get_if<ConllOptions>()) return sentences->classes;
+  return {};
 }
 
 /// The weights, with the default transform's norm under the name that a list gives it.
@@ -221,23 +264,24 @@ std::optional<HuggingFaceTensor> bert_tensor(const std::string& variable) {
                            found->second.transposed};
 }
 
-HuggingFaceImport import_bert(const std::string& from, const std::string& to) {
+HuggingFaceImport import_bert(const std::string& from, const ImportTarget& target) {
   const std::string config_file = from + "/config.json";
   BertConfig bert = parse_bert_config(read_text_file(config_file), config_file);
   const HuggingFaceFiles files(from);
   settle_head(files, bert);
   HuggingFaceImport import;
-  ModelSurroundings around{.vocabulary = {}, .directory = to, .source = from};
-  around.vocabulary = wordpiece_of(from, to, bert.vocab_size, import);
+  settle_label_names(config_file, bert, import);
+  ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
+  around.vocabulary = wordpiece_of(from, target, bert.vocab_size, import);
   import.model.config = bert_yaml(bert, around);
-  const bool alone = !files.find(kWords);
+  import.model.preparation = preparation_of(bert.label_names);
   std::set<std::string> used;
   std::vector<std::string> missing;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
     const std::optional<HuggingFaceTensor> theirs = bert_tensor(variable.name);
     MTF_CHECK(theirs, "a BERT has the variable {}", variable.name);
     const StoredTensor* stored = find_bert(files, theirs->name);
-    if (!stored && alone && theirs->name.starts_with("cls.")) {
+    if (!stored && bert.without_head && theirs->name.starts_with(kHeads)) {
       missing.push_back(variable.name);
       continue;
     }
@@ -263,12 +307,16 @@ std::vector<std::string> export_bert(const ModelWeights& model, const std::strin
   const Config config = ConfigText(model.config, from).load();
   BertConfig bert = bert_of(config);
   add_sizes(model, bert);
+  bert.label_names = label_names_of(model, config);
+  const bool pretrains = bert.head == BertHead::kMaskedLm || bert.head == BertHead::kPretraining;
+  bert.without_head = pretrains && std::ranges::none_of(model.weights, is_of_heads, &ModelWeight::name);
   const ModelSurroundings around{
       .vocabulary = fmt::format("{{type: wordpiece, path: {}, size: {}}}", kVocabularyFile, bert.vocab_size),
-      .directory = from,
+      .target = {from},
       .source = from};
-  write_tensors(model, bert_tensor, from, kBert, directory);
-  check_weights(with_listed_transform(model), bert_yaml(bert, around), from);
+  write_tensors(model, bert.without_head ? encoder_tensor : bert_tensor, from, kBert, directory);
+  check_weights(with_listed_transform(model), bert_yaml(bert, around), from,
+                [&](const std::string& variable) { return bert.without_head && is_of_heads(variable); });
   write_text_file(directory + "/config.json", bert_json(bert));
   export_wordpiece(config, bert, directory, notes);
   return notes;

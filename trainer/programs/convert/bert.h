@@ -1,7 +1,7 @@
 // Imports and exports BERT models in Hugging Face format: a directory with config.json, model.safetensors (or several files,
 // with model.safetensors.index.json) and vocab.txt. Kernels of dense layers are stored transposed.
 //
-//   const HuggingFaceImport bert = import_bert("bert-base-uncased", "/home/me/models/bert");
+//   const HuggingFaceImport bert = import_bert("bert-base-uncased", {"/home/me/models/bert"});
 //   export_bert(read_checkpoint_weights("runs/bert", {}), "runs/bert", directory);
 #pragma once
 
@@ -17,10 +17,9 @@ namespace mtf {
 /// Returns nullopt for variables that a BERT does not have.
 std::optional<HuggingFaceTensor> bert_tensor(const std::string& variable);
 
-/// Imports the model in directory `from`: a model of pretraining, a classifier of texts or tokens, one that answers questions,
-/// or an encoder alone. `to` is the absolute path of the directory that will hold it. Throws Error (kCheckpoint), which names
-/// file and tensor.
-HuggingFaceImport import_bert(const std::string& from, const std::string& to);
+/// Imports the model in directory `from`: a model of pretraining, a classifier of texts or tokens, one that predicts numbers
+/// or answers questions, or an encoder alone. Throws Error (kCheckpoint), which names file and tensor.
+HuggingFaceImport import_bert(const std::string& from, const ImportTarget& target);
 
 /// Writes a model into an existing directory and returns readable notes. `from` names the model in messages. Throws Error:
 /// kConfig when the model is no BERT, kCheckpoint when its weights do not fit.

@@ -8,6 +8,8 @@
 namespace mtf {
 namespace {
 
+constexpr const char* kRegressionProblem = "regression";
+
 /// The names of `hidden_act`. If several have the same activation, the first one is written.
 struct HiddenActivation {
   std::string_view name;
@@ -31,13 +33,53 @@ Activation parse_hidden_activation(const HuggingFaceJson& json) {
             fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
-std::string_view architecture_of(BertHead head) {
-  switch (head) {
+/// What Hugging Face calls a label without a name.
+std::string usual_label(size_t number) { return fmt::format("LABEL_{}", number); }
+
+/// Returns the names of `id2label` in the order of their numbers; none where all are the usual ones.
+std::vector<std::string> parse_label_names(const HuggingFaceJson& json) {
+  if (!json.has("id2label")) return {};
+  const nlohmann::json& given = json.at("id2label");
+  std::vector<std::string> names;
+  bool are_usual = true;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto name = given.find(fmt::to_string(i));
+    if (name == given.end())
+      json.fail(fmt::format("`id2label` has no name for label {}", i), "a name for each number from 0");
+    names.push_back(name->is_string() ? name->get<std::string>() : name->dump());
+    are_usual = are_usual && names.back() == usual_label(i);
+  }
+  return are_usual ? std::vector<std::string>() : names;
+}
+
+/// Throws Error for heads that have the tensors of a classifier, and that no model here has.
+void check_task(const HuggingFaceJson& json) {
+  const nlohmann::json architectures =
+      json.has("architectures") ? json.at("architectures") : nlohmann::json::array();
+  const auto is_one = [&](const char* name) {
+    return std::ranges::find(architectures, name) != architectures.end();
+  };
+  if (is_one("BertForMultipleChoice"))
+    json.fail("a BertForMultipleChoice cannot be converted: no model here chooses among several texts",
+              "a BertForSequenceClassification");
+  const bool classifies = architectures.empty() || is_one("BertForSequenceClassification");
+  if (const std::string problem = json.text("problem_type", "");
+      classifies && problem == "multi_label_classification")
+    json.fail(fmt::format("`problem_type` is {}, which cannot be converted: a classifier here gives each "
+                          "text one class",
+                          problem),
+              "single_label_classification or regression");
+}
+
+std::string_view architecture_of(const BertConfig& bert) {
+  if (bert.without_head) return "BertModel";
+  switch (bert.head) {
     case BertHead::kMaskedLm:
       return "BertForMaskedLM";
     case BertHead::kPretraining:
       return "BertForPreTraining";
     case BertHead::kClassifier:
+    case BertHead::kRegression:
       return "BertForSequenceClassification";
     case BertHead::kTagger:
       return "BertForTokenClassification";
@@ -62,6 +104,7 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   json.require("is_decoder", false, "a BERT is an encoder");
   json.require("tie_word_embeddings", true, "logits come from the embedding");
   json.require("pad_token_id", 0, "padding is id 0");
+  check_task(json);
   BertConfig bert;
   bert.vocab_size = json.size("vocab_size", bert.vocab_size);
   bert.hidden = json.size("hidden_size", bert.hidden);
@@ -75,6 +118,8 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   bert.epsilon = json.number("layer_norm_eps", bert.epsilon);
   bert.initializer_range = json.number("initializer_range", bert.initializer_range);
   bert.activation = parse_hidden_activation(json);
+  if (json.text("problem_type", "") == kRegressionProblem) bert.head = BertHead::kRegression;
+  bert.label_names = parse_label_names(json);
   if (bert.hidden % bert.num_heads != 0)
     json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", bert.hidden, bert.num_heads));
   return bert;
@@ -83,7 +128,7 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
 std::string bert_json(const BertConfig& bert) {
   const auto name = std::ranges::find(kHiddenActivations, bert.activation, &HiddenActivation::activation);
   nlohmann::ordered_json json = {
-      {"architectures", {architecture_of(bert.head)}},
+      {"architectures", {architecture_of(bert)}},
       {"model_type", "bert"},
       {"vocab_size", bert.vocab_size},
       {"hidden_size", bert.hidden},
@@ -101,10 +146,12 @@ std::string bert_json(const BertConfig& bert) {
       {"position_embedding_type", "absolute"},
       {"torch_dtype", "float32"},
   };
-  if (bert.head == BertHead::kClassifier || bert.head == BertHead::kTagger) {
+  if (bert.head == BertHead::kRegression) json["problem_type"] = kRegressionProblem;
+  if (bert.head == BertHead::kClassifier || bert.head == BertHead::kRegression ||
+      bert.head == BertHead::kTagger) {
     nlohmann::ordered_json names, numbers;
-    for (int64_t i = 0; i < bert.labels; ++i) {
-      const std::string label = fmt::format("LABEL_{}", i);
+    for (size_t i = 0; i < static_cast<size_t>(bert.labels); ++i) {
+      const std::string label = i < bert.label_names.size() ? bert.label_names[i] : usual_label(i);
       names[fmt::to_string(i)] = label;
       numbers[label] = i;
     }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "layers/activation.h"
 #include "trainer/config/config.h"
@@ -15,8 +16,8 @@
 namespace mtf {
 
 /// What stands on the encoder: logits of hidden tokens, without and with the classifier of pairs of sentences; classes of a
-/// text; tags of its tokens; the bounds of an answer.
-enum class BertHead { kMaskedLm, kPretraining, kClassifier, kTagger, kSpans };
+/// text; numbers for a text; tags of its tokens; the bounds of an answer.
+enum class BertHead { kMaskedLm, kPretraining, kClassifier, kRegression, kTagger, kSpans };
 
 /// The hyperparameters. The defaults are those of keys that config.json omits.
 struct BertConfig {
@@ -32,8 +33,10 @@ struct BertConfig {
   double epsilon = 1e-12;
   double initializer_range = 0.02;
   Activation activation = Activation::kGeluErf;
-  BertHead head = BertHead::kPretraining;  ///< which only the weights determine
-  int64_t labels = 2;                      ///< of a classifier or a tagger; only the weights determine them
+  BertHead head = BertHead::kPretraining;  ///< from the weights, but for kRegression of config.json
+  bool without_head = false;               ///< an encoder alone; only the weights determine it
+  int64_t labels = 2;                      ///< rows of `classifier`; only the weights determine them
+  std::vector<std::string> label_names;    ///< in their order; empty: LABEL_0, LABEL_1, ...
 
   friend bool operator==(const BertConfig&, const BertConfig&) = default;
 };
@@ -46,7 +49,8 @@ std::string bert_json(const BertConfig& bert);
 bool has_bert_name(Activation activation);
 
 /// Returns the BERT that a configuration of this program describes, without the sizes that only the weights determine:
-/// vocab_size, hidden, max_positions, token_types, labels. Throws Error (kConfig), which says what differs from a BERT.
+/// vocab_size, hidden, max_positions, token_types, labels and their names. Throws Error (kConfig), which says what differs
+/// from a BERT.
 BertConfig bert_of(const Config& config);
 /// Returns the text of config.yaml.
 std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around);

@@ -92,7 +92,8 @@ class BertReader {
     const Node* layers = model_.find("layers");
     std::vector<LayerEntry> list = layers ? entries(*layers) : std::vector<LayerEntry>();
     std::vector<std::string> wanted = {"embedding", "token_types", "positions", "layer_norm", "transformer"};
-    if (bert_.head == BertHead::kClassifier) wanted.emplace_back("pooler");
+    if (bert_.head == BertHead::kClassifier || bert_.head == BertHead::kRegression)
+      wanted.emplace_back("pooler");
     const bool has_dense = bert_.head != BertHead::kMaskedLm && bert_.head != BertHead::kPretraining;
     if (has_dense) wanted.emplace_back("dense");
     std::erase_if(list, [&](const LayerEntry& entry) { return entry.name == "dropout"; });
@@ -143,12 +144,15 @@ class BertReader {
       bert_.head = BertHead::kMaskedLm;  // the weights say whether there is a classifier of pairs
     } else if (name == "classifier") {
       bert_.head = BertHead::kClassifier;
+    } else if (name == "regression") {
+      bert_.head = BertHead::kRegression;
     } else if (name == "tagger") {
       bert_.head = BertHead::kTagger;
     } else if (name == "spans") {
       bert_.head = BertHead::kSpans;
     } else {
-      not_bert(mark_, fmt::format("its type is {}", name), "masked_lm, classifier, tagger or spans");
+      not_bert(mark_, fmt::format("its type is {}", name),
+               "masked_lm, classifier, regression, tagger or spans");
     }
     const Node* scope = model_.find("name");
     require(!scope || scope->text().empty(), mark_, "its variables have a scope", "no `name`");
@@ -242,7 +246,22 @@ class BertReader {
   bool has_epsilon_ = false;
 };
 
+std::string quoted_list(const std::vector<std::string>& texts) {
+  std::vector<Node> elements;
+  for (const std::string& text : texts) elements.push_back(Node::scalar(text, {}, true));
+  return config::to_flow_yaml(Node::list(std::move(elements)));
+}
+
+/// The columns of the numbers that a regression predicts.
+std::vector<std::string> target_columns(const BertConfig& bert) {
+  if (bert.labels == 1) return {"target"};
+  std::vector<std::string> columns;
+  for (int64_t i = 0; i < bert.labels; ++i) columns.push_back(fmt::format("target_{}", i));
+  return columns;
+}
+
 std::string data_of(const BertConfig& bert) {
+  const std::string classes = bert.label_names.empty() ? "" : ", classes: " + quoted_list(bert.label_names);
   switch (bert.head) {
     case BertHead::kMaskedLm:
       return "{type: text, path: texts.txt, objective: masked_lm}";
@@ -250,9 +269,12 @@ std::string data_of(const BertConfig& bert) {
       return "{type: text, path: texts.txt, join: document, objective: {type: masked_lm, pairs: "
              "next_sentence}}";
     case BertHead::kClassifier:
-      return "{type: labelled_text, path: train.tsv, text: text, labels: label}";
+      return fmt::format("{{type: labelled_text, path: train.tsv, text: text, labels: label{}}}", classes);
+    case BertHead::kRegression:
+      return fmt::format("{{type: labelled_text, path: train.tsv, text: text, targets: {}}}",
+                         quoted_list(target_columns(bert)));
     case BertHead::kTagger:
-      return "{type: conll, path: train.conll}";
+      return fmt::format("{{type: conll, path: train.conll{}}}", classes);
     case BertHead::kSpans:
       break;
   }
@@ -263,6 +285,8 @@ std::string_view type_of(BertHead head) {
   switch (head) {
     case BertHead::kClassifier:
       return "classifier\n  input: inputs";
+    case BertHead::kRegression:
+      return "regression\n  input: inputs";
     case BertHead::kTagger:
       return "tagger";
     case BertHead::kSpans:
@@ -283,6 +307,8 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
   switch (bert.head) {
     case BertHead::kClassifier:
       return pooler + dropout + dense("classifier", "classes", bert.labels);
+    case BertHead::kRegression:
+      return pooler + dropout + dense("classifier", "targets", bert.labels);
     case BertHead::kTagger:
       return dropout + dense("classifier", "tags", bert.labels);
     case BertHead::kSpans:
@@ -293,6 +319,14 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
           "layer_norm]\n",
           bert.hidden, activation_text({bert.activation}), initializer);
   }
+}
+
+/// The value of checkpoint.init: weights that an encoder alone lacks are left as they are.
+std::string init_of(const BertConfig& bert, const std::string& path) {
+  const std::string quoted = config::to_flow_yaml(Node::scalar(path, {}, true));
+  if (!bert.without_head) return fmt::format("{{path: {}}}", quoted);
+  return fmt::format("{{path: {}, exclude: [{}]}}", quoted,
+                     bert.head == BertHead::kPretraining ? "predictions/, next_sentence/" : "predictions/");
 }
 
 }  // namespace
@@ -306,7 +340,7 @@ std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around) {
   return fmt::format(
       R"({header}
 # A BERT that mtf-convert has made of {source}
-#   mtf-train {directory}/config.yaml data.train.path=FILE run.model_dir=NEW      # goes on training it
+{usage}
 vars: {{dropout: {dropout}, attention_dropout: {attention_dropout}}}
 data:
   train: {data}
@@ -336,10 +370,10 @@ model:
 optimizer: {{type: adamw, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1}}
 learning_rate: 5e-5
 train: {{steps: 10000, batch_size: 32}}
-checkpoint: {{init: {{path: {init}}}}}
+checkpoint: {{init: {init}}}
 )",
       fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
-      fmt::arg("directory", printable(around.directory)), fmt::arg("dropout", bert.dropout),
+      fmt::arg("usage", usage_comment(around, "data.train.path=FILE")), fmt::arg("dropout", bert.dropout),
       fmt::arg("attention_dropout", bert.attention_dropout), fmt::arg("data", data_of(bert)),
       fmt::arg("vocabulary", around.vocabulary),
       fmt::arg("length", std::min(usual_length, bert.max_positions)), fmt::arg("type", type_of(bert.head)),
@@ -350,7 +384,7 @@ checkpoint: {{init: {{path: {init}}}}}
       fmt::arg("epsilon", bert.epsilon), fmt::arg("heads", bert.num_heads),
       fmt::arg("head_size", bert.hidden / bert.num_heads), fmt::arg("intermediate", bert.intermediate),
       fmt::arg("activation", activation_text({bert.activation})),
-      fmt::arg("init", config::to_flow_yaml(Node::scalar(around.directory, {}, true))));
+      fmt::arg("init", init_of(bert, around.target.path)));
 }
 
 }  // namespace mtf

@@ -17,15 +17,27 @@ namespace {
 [[noreturn]] void throw_renamed(const Error& error, const std::string& path, const std::string& name) {
   std::vector<Problem> problems = error.problems();
   for (Problem& problem : problems) {
-    if (problem.mark.file == path) problem.mark.file = name + ": config.yaml";
+    if (problem.mark.file == path) problem.mark.file = name;
   }
   throw Error(std::move(problems));
 }
 
+/// A mode in which keys that training requires may be missing.
+constexpr std::string_view kNeedsModel = "run.mode=infer";
+
+/// Returns what was loaded for kNeedsModel with the usual mode.
+Config model_config(Config config, const Diagnostics& diagnostics) {
+  diagnostics.throw_if_errors();
+  config.run.mode = RunOptions().mode;
+  return config;
+}
+
 }  // namespace
 
-ConfigText::ConfigText(const std::string& text, const std::string& name)
-    : name_(name), path_((std::filesystem::temp_directory_path() / "mtf-convert-XXXXXX").string()) {
+ConfigText::ConfigText(const std::string& text, const std::string& model)
+    : text_(text),
+      name_(model + ": config.yaml"),
+      path_((std::filesystem::temp_directory_path() / "mtf-convert-XXXXXX").string()) {
   const int descriptor = ::mkstemp(path_.data());
   int error = errno;
   if (descriptor >= 0) {
@@ -44,18 +56,12 @@ ConfigText::~ConfigText() { ::unlink(path_.c_str()); }
 
 Config load_model_config(const std::string& path) {
   Diagnostics diagnostics;
-  Config config = load_config({path}, {"run.mode=infer"}, diagnostics);
-  diagnostics.throw_if_errors();
-  config.run.mode = RunOptions().mode;
-  return config;
+  return model_config(load_config({path}, {std::string(kNeedsModel)}, diagnostics), diagnostics);
 }
 
 Config ConfigText::load() const {
-  try {
-    return load_model_config(path_);
-  } catch (const Error& error) {
-    throw_renamed(error, path_, name_);
-  }
+  Diagnostics diagnostics;
+  return model_config(load_resolved(text_, name_, diagnostics, {std::string(kNeedsModel)}), diagnostics);
 }
 
 std::vector<Variable> ConfigText::variables() const {

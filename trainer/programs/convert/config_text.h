@@ -18,20 +18,21 @@ Config load_model_config(const std::string& path);
 
 class ConfigText {
  public:
-  /// `name` names the text in messages.
-  ConfigText(const std::string& text, const std::string& name);
+  /// `model` names the model in messages.
+  ConfigText(const std::string& text, const std::string& model);
   ~ConfigText();
   ConfigText(const ConfigText&) = delete;
   ConfigText& operator=(const ConfigText&) = delete;
 
-  /// Throws Error (kConfig).
+  /// The places of what it returns are in the text, not in a file. Throws Error (kConfig).
   Config load() const;
   /// Returns the variables of the configuration's model, in the order in which it creates them. Throws Error
   /// (kConfig), and the errors of data files that the model needs to be built.
   std::vector<Variable> variables() const;
 
  private:
-  std::string name_;
+  std::string text_;
+  std::string name_;  ///< of the text, in messages
   std::string path_;  ///< a temporary file
 };
 

@@ -99,7 +99,7 @@ struct Read {
   std::vector<std::string> notes;
 };
 
-Read read(const ConvertOptions& options, WeightFormat from) {
+Read read(const ConvertOptions& options, WeightFormat from, WeightFormat to) {
   switch (from) {
     case WeightFormat::kModel:
       return {read_checkpoint_weights(options.from, {options.step, options.all, options.raw}), {}, {}};
@@ -109,29 +109,38 @@ Read read(const ConvertOptions& options, WeightFormat from) {
     case WeightFormat::kHuggingFaceBert:
       break;
   }
+  // An export to Hugging Face's form takes the files of the vocabulary from the source.
+  const fs::path place = fs::absolute(is_hugging_face(to) ? options.from : options.to);
   // Removes a trailing slash, since file names are appended with one.
-  const std::string to = (fs::absolute(options.to) / "").lexically_normal().parent_path().string();
-  HuggingFaceImport import =
-      from == WeightFormat::kHuggingFaceT5 ? import_t5(options.from, to) : import_bert(options.from, to);
+  const ImportTarget target{(place / "").lexically_normal().parent_path().string(),
+                            to == WeightFormat::kSafetensors};
+  const auto import_model = from == WeightFormat::kHuggingFaceT5 ? import_t5 : import_bert;
+  HuggingFaceImport import = import_model(options.from, target);
   return {std::move(import.model), std::move(import.files), std::move(import.notes)};
 }
 
-/// Returns notes on vocabularies that the run has trained: they are in the run's directory and not in a file
-/// of weights.
+/// Returns notes on vocabularies that a file of weights lacks: those that the run has trained are in the run's directory, and
+/// the files of others may be gone.
 std::vector<std::string> missing_vocabularies(const ModelWeights& model, const std::string& to) {
   const Config config = ConfigText(model.config, to).load();
   if (!config.data.vocabulary) return {};
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
   std::set<std::string> notes;
   for (const Side side : kSides) {
-    if (!languages[side]->is_trained()) continue;
-    notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
-                             trained_vocabulary_path(*config.data.vocabulary, side, to)));
+    LanguageVocabulary language = languages[side];
+    const config::Path* file = language->file();
+    if (language->is_trained()) {
+      notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
+                               trained_vocabulary_path(*config.data.vocabulary, side, to)));
+    } else if (file != nullptr && !fs::exists(file->text)) {
+      notes.insert(
+          fmt::format("{} has no vocabulary, which texts need: there is no file {}", to, file->text));
+    }
   }
   return {notes.begin(), notes.end()};
 }
 
-void write(const ConvertOptions& options, WeightFormat to, Read& read) {
+void write(const ConvertOptions& options, WeightFormat from, WeightFormat to, Read& read) {
   if (to != WeightFormat::kSafetensors && read.model.config.empty())
     throw Error(ErrorKind::kCheckpoint,
                 options.from + " lies in no run, so it is not known which model it is of");
@@ -139,7 +148,7 @@ void write(const ConvertOptions& options, WeightFormat to, Read& read) {
   NewDirectory directory(options.to, options.force);
   if (to == WeightFormat::kModel) {
     write_model_directory(read.model, directory.path());
-    if (read.model.directory.empty() && read.files.empty())
+    if (from == WeightFormat::kSafetensors)
       std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
     for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
   } else {
@@ -156,8 +165,8 @@ std::vector<std::string> convert(const ConvertOptions& options) {
   const WeightFormat from = format_of_source(options.from), to = format_of_target(options, from);
   check(options, from, to);
   if (to == WeightFormat::kSafetensors) check_new_file(options.to, options.force);
-  Read read = mtf::read(options, from);
-  write(options, to, read);
+  Read read = mtf::read(options, from, to);
+  write(options, from, to, read);
   int64_t numbers = 0;
   for (const ModelWeight& weight : read.model.weights) numbers += weight.value.shape.size();
   std::vector<std::string> lines = std::move(read.notes);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <span>
@@ -56,6 +57,30 @@ std::pair<int64_t, int64_t> matrix_of(const Shape& shape) {
 
 }  // namespace
 
+std::string usage_comment(const ModelSurroundings& around, std::string_view data) {
+  const std::string path = printable(around.target.path);
+  if (around.target.is_file)
+    return fmt::format("#   mtf-convert {} NEW      # makes a directory of it, which mtf-train takes", path);
+  return fmt::format("#   mtf-train {}/config.yaml {} run.model_dir=NEW      # goes on training it", path,
+                     data);
+}
+
+std::string vocabulary_path(const std::string& from, const std::string& name, const ImportTarget& target,
+                            HuggingFaceImport& import) {
+  const std::string file = from + "/" + name;
+  if (!fs::exists(file)) {
+    import.notes.push_back(fmt::format(
+        "{} has no {}, which texts need: convert it again with this file, or change `data.vocabulary`", from,
+        name));
+  } else if (target.is_file) {
+    import.notes.push_back(
+        fmt::format("{} has no vocabulary, which texts need: its configuration names {}", target.path, file));
+  } else {
+    import.files.emplace_back(name, read_text_file(file));
+  }
+  return target.is_file ? fs::absolute(file).lexically_normal().string() : target.path + "/" + name;
+}
+
 HuggingFaceJson::HuggingFaceJson(const std::string& text, const std::string& path) : path_(path) {
   try {
     json_ = parse_json(text, [&](const std::string& key) { fail(fmt::format("`{}` occurs twice", key)); });
@@ -88,6 +113,13 @@ std::string HuggingFaceJson::text(const char* key, const std::string& otherwise)
   if (!has(key)) return otherwise;
   if (!json_[key].is_string()) fail(fmt::format("`{}` is {}, no text", key, json_[key].dump()));
   return json_[key].get<std::string>();
+}
+
+int64_t HuggingFaceJson::major_version(const char* key, int64_t otherwise) const {
+  const std::string version = text(key, "");
+  int64_t major = otherwise;
+  std::from_chars(version.data(), version.data() + version.size(), major);
+  return major;
 }
 
 bool HuggingFaceJson::flag(const char* key, bool otherwise) const {
@@ -186,7 +218,10 @@ HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool t
     throw Error(
         ErrorKind::kCheckpoint,
         fmt::format("{}: tensor `{}` is {} [{}], and config.json says float32 [{}]", from, stored.name,
-                    name_of(stored.dtype), fmt::join(stored.shape, ", "), fmt::join(expected, ", ")));
+                    name_of(stored.dtype), fmt::join(stored.shape, ", "), fmt::join(expected, ", ")),
+        convertible(stored.dtype, DType::kFloat32)
+            ? ""
+            : "in Python, `model.float().save_pretrained(DIRECTORY)` writes float32");
   }
   HostTensor stored_value(variable.shape, DType::kFloat32);
   convert_elements(stored.data.data(), stored.dtype, stored_value.bytes.data(), DType::kFloat32,
@@ -209,13 +244,15 @@ Shape with_heads_together(const Shape& shape) {
   return Shape(std::move(dimensions));
 }
 
-void check_weights(const ModelWeights& model, const std::string& config, const std::string& from) {
+void check_weights(const ModelWeights& model, const std::string& config, const std::string& from,
+                   const std::function<bool(const std::string& variable)>& is_absent) {
   const auto fail = [&](const std::string& variable, const std::string& there, const std::string& right) {
     throw Error(ErrorKind::kCheckpoint, fmt::format("{}: variable `{}` {}, and its config.yaml says {}", from,
                                                     variable, there, right));
   };
   std::set<std::string> expected;
   for (const Variable& variable : ConfigText(config, from).variables()) {
+    if (is_absent(variable.name)) continue;
     expected.insert(variable.name);
     const auto weight = std::ranges::find(model.weights, variable.name, &ModelWeight::name);
     const std::string right = variable.shape.to_string();

@@ -27,9 +27,15 @@ struct HuggingFaceTensor {
   bool transposed = false;
 };
 
+/// Where an imported model will be.
+struct ImportTarget {
+  std::string path;      ///< absolute path of a directory or of a .safetensors file
+  bool is_file = false;  ///< of a .safetensors file, beside which no other files are written
+};
+
 struct HuggingFaceImport {
   ModelWeights model;
-  /// The names and contents of further files for the model's directory.
+  /// The names and contents of further files for the model's directory; none where the target is a file.
   std::vector<std::pair<std::string, std::string>> files;
   std::vector<std::string> notes;  ///< readable lines on the import
 };
@@ -37,9 +43,18 @@ struct HuggingFaceImport {
 /// The values of config.yaml besides the model.
 struct ModelSurroundings {
   std::string vocabulary;  ///< the value of `data.vocabulary`
-  std::string directory;   ///< directory that will hold the model
+  ImportTarget target;     ///< what will hold the model
   std::string source;      ///< origin of the model
 };
+
+/// Returns the lines of config.yaml that say how training goes on; `data` are the arguments for its files.
+std::string usage_comment(const ModelSurroundings& around, std::string_view data);
+
+/// Returns the path of the vocabulary's file `name` for the configuration of an imported model: a copy in the directory of
+/// the target, or where the target is a file that of the source `from`. Copy and notes are added to `import`, also where the
+/// source has no such file.
+std::string vocabulary_path(const std::string& from, const std::string& name, const ImportTarget& target,
+                            HuggingFaceImport& import);
 
 /// Typed access to the keys of config.json. `path` names the text in messages. Each function throws Error (kCheckpoint).
 class HuggingFaceJson {
@@ -54,6 +69,8 @@ class HuggingFaceJson {
   bool flag(const char* key, bool otherwise) const;
   /// Throws Error if `key` is given with another value.
   void require(const char* key, const nlohmann::json& value, const char* why) const;
+  /// Returns the first part of the key's version number: 4 for "4.57.6"; `otherwise` where there is none.
+  int64_t major_version(const char* key, int64_t otherwise) const;
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
   const nlohmann::json& at(const char* key) const { return json_[key]; }
 
@@ -98,9 +115,13 @@ HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool t
 /// Combines heads and d_kv into one dimension. The elements keep their order.
 Shape with_heads_together(const Shape& shape);
 
-/// Throws Error (kCheckpoint) unless the weights are exactly the variables of `config`, a text: the configuration of a run may
-/// have been changed, and a file may have lost some weights. `from` names the model.
-void check_weights(const ModelWeights& model, const std::string& config, const std::string& from);
+/// Throws Error (kCheckpoint) unless the weights are exactly the variables of `config`, a text, but for those that `is_absent`
+/// says: the configuration of a run may have been changed, and a file may have lost some weights. `from` names the model.
+void check_weights(
+    const ModelWeights& model, const std::string& config, const std::string& from,
+    const std::function<bool(const std::string& variable)>& is_absent = [](const std::string&) {
+      return false;
+    });
 
 /// Writes directory/model.safetensors with the tensors that `name_of` says. Throws Error (kCheckpoint) for a variable that it
 /// does not know; `from` names the model in messages and `kind` its kind.

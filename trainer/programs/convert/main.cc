@@ -43,7 +43,7 @@ Hugging Face form: a directory with config.json and model.safetensors (v1.0, v1.
   --force           replaces TO
 
 What is written appears whole or not at all. Values do not change: an import that is exported again gives the
-same tensors. Weights in bfloat16 become float32; those in float16 or float64 are refused.
+same tensors. An import makes float32 of bfloat16, and refuses float16 and float64.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 )";
@@ -112,6 +112,7 @@ int convert_main(const std::vector<std::string>& words) {
     const std::optional<ConvertOptions> options = parse(words);
     if (!options) {
       std::fputs(kHelp.data(), stdout);
+      check_standard_output();
       return 0;
     }
     for (const std::string& line : convert(*options)) std::fputs((line + "\n").c_str(), stderr);

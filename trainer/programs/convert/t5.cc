@@ -68,7 +68,7 @@ void settle_softmax(const HuggingFaceFiles& files, const std::string& from, T5Co
 }
 
 /// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
-std::string vocabulary_of(const std::string& from, const std::string& to, int64_t rows,
+std::string vocabulary_of(const std::string& from, const ImportTarget& target, int64_t rows,
                           HuggingFaceImport& import) {
   const auto check = [&](int64_t pieces, const std::string& file) {
     if (pieces <= rows) return;
@@ -76,7 +76,8 @@ std::string vocabulary_of(const std::string& from, const std::string& to, int64_
                 fmt::format("{} has {} pieces, and the embedding only {} rows", file, pieces, rows));
   };
   const auto sentencepiece = [&](int64_t pieces) {
-    const config::Node path = config::Node::scalar(to + "/" + kVocabulary, {}, true);
+    const config::Node path =
+        config::Node::scalar(vocabulary_path(from, kVocabulary, target, import), {}, true);
     return fmt::format("{{type: sentencepiece, path: {}, size: {}}}", config::to_flow_yaml(path), pieces);
   };
   if (const std::string file = from + "/" + kVocabulary; fs::exists(file)) {
@@ -84,7 +85,6 @@ std::string vocabulary_of(const std::string& from, const std::string& to, int64_
     options.path.text = file;
     const int64_t pieces = read_vocabulary(options)->size();
     check(pieces, file);
-    import.files.emplace_back(kVocabulary, read_text_file(file));
     return sentencepiece(pieces);
   }
   if (const std::string file = from + "/tokenizer_config.json";
@@ -92,9 +92,6 @@ std::string vocabulary_of(const std::string& from, const std::string& to, int64_
     check(vocabulary_size(BytesOptions{}), "the vocabulary of bytes");
     return "bytes";
   }
-  import.notes.push_back(fmt::format(
-      "{} has no {}, which texts need: convert it again with this file, or change `data.vocabulary`", from,
-      kVocabulary));
   return sentencepiece(rows);
 }
 
@@ -148,14 +145,14 @@ std::optional<HuggingFaceTensor> t5_tensor(const std::string& variable) {
                            tensor->transposed};
 }
 
-HuggingFaceImport import_t5(const std::string& from, const std::string& to) {
+HuggingFaceImport import_t5(const std::string& from, const ImportTarget& target) {
   const std::string config_file = from + "/config.json";
   T5Config t5 = parse_t5_config(read_text_file(config_file), config_file);
   const HuggingFaceFiles files(from);
   settle_softmax(files, from, t5);
   HuggingFaceImport import;
-  ModelSurroundings around{.vocabulary = {}, .directory = to, .source = from};
-  around.vocabulary = vocabulary_of(from, to, t5.vocab_size, import);
+  ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
+  around.vocabulary = vocabulary_of(from, target, t5.vocab_size, import);
   import.model.config = t5_yaml(t5, around);
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
@@ -184,7 +181,7 @@ std::vector<std::string> export_t5(const ModelWeights& model, const std::string&
   }
   const ModelSurroundings around{
       .vocabulary = fmt::format("{{type: sentencepiece, path: {}, size: {}}}", kVocabulary, t5.vocab_size),
-      .directory = from,
+      .target = {from},
       .source = from};
   write_tensors(model, t5_tensor, from, kKind, directory);
   check_weights(model, t5_yaml(t5, around), from);

@@ -1,7 +1,7 @@
 // Imports and exports T5 models in Hugging Face format: a directory with config.json, model.safetensors (or
 // several files, with model.safetensors.index.json) and spiece.model. Projections are stored transposed.
 //
-//   const HuggingFaceImport t5 = import_t5("t5-small", "/home/me/models/t5-small");
+//   const HuggingFaceImport t5 = import_t5("t5-small", {"/home/me/models/t5-small"});
 //   export_t5(read_checkpoint_weights("runs/ende", {}), "runs/ende", directory);
 #pragma once
 
@@ -18,9 +18,8 @@ namespace mtf {
 /// does not have.
 std::optional<HuggingFaceTensor> t5_tensor(const std::string& variable);
 
-/// Imports the model in directory `from`. `to` is the absolute path of the directory that will hold it.
-/// Throws Error (kCheckpoint), which names file and tensor.
-HuggingFaceImport import_t5(const std::string& from, const std::string& to);
+/// Imports the model in directory `from`. Throws Error (kCheckpoint), which names file and tensor.
+HuggingFaceImport import_t5(const std::string& from, const ImportTarget& target);
 
 /// Writes a model into an existing directory and returns readable notes. `from` names the model in messages.
 /// Throws Error: kConfig when the model is no T5, kCheckpoint when its weights do not fit.

@@ -45,6 +45,15 @@ std::vector<Activation> parse_feed_forward(const HuggingFaceJson& json) {
             fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
+/// Whether a file without `scale_decoder_outputs` means scaled logits. Before version 5 of transformers separate softmax
+/// weights implied unscaled ones, and the library wrote no such key. Since then it never scales those of an mT5, for which
+/// it writes `tie_word_embeddings: true` whatever the weights are.
+bool scales_if_unsaid(const HuggingFaceJson& json, bool tied) {
+  constexpr int64_t scaling_version = 4;
+  const bool is_mt5 = json.text("model_type", "") == "mt5";
+  return tied && !(is_mt5 && json.major_version("transformers_version", scaling_version) > scaling_version);
+}
+
 }  // namespace
 
 bool has_feed_forward_name(const std::vector<Activation>& activation) {
@@ -75,8 +84,7 @@ T5Config parse_t5_config(const std::string& text, const std::string& path) {
   t5.epsilon = json.number("layer_norm_epsilon", t5.epsilon);
   t5.activation = parse_feed_forward(json);
   t5.tied = json.flag("tie_word_embeddings", true);
-  // Newer files contain the key; in older ones separate softmax weights imply unscaled logits.
-  t5.scaled_logits = json.flag("scale_decoder_outputs", t5.tied);
+  t5.scaled_logits = json.flag("scale_decoder_outputs", scales_if_unsaid(json, t5.tied));
   return t5;
 }
 

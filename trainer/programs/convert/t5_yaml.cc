@@ -167,7 +167,7 @@ std::string t5_yaml(const T5Config& t5, const ModelSurroundings& around) {
   std::string text = fmt::format(
       R"({13}
 # A T5 that mtf-convert has made of {0}
-#   mtf-train {1}/config.yaml data.train.inputs=FILE data.train.targets=FILE run.model_dir=NEW      # goes on training it
+{1}
 vars: {{dropout: {2}}}
 data:
   train: {{type: parallel, inputs: inputs.txt, targets: targets.txt}}
@@ -187,15 +187,15 @@ model:
     EncDecAttention: {{{9}, dropout: $dropout}}
     DenseReluDense: {{hidden_size: {11}, activation: {12}, dropout: $dropout}}
 )",
-      printable(around.source), printable(around.directory), t5.dropout, around.vocabulary, t5.num_layers,
-      t5.num_decoder_layers, t5.d_model, t5.vocab_size, t5.tied, heads, t5.num_buckets, t5.d_ff,
-      activation_text(t5.activation), kResolvedHeader, unscaled);
+      printable(around.source), usage_comment(around, "data.train.inputs=FILE data.train.targets=FILE"),
+      t5.dropout, around.vocabulary, t5.num_layers, t5.num_decoder_layers, t5.d_model, t5.vocab_size, t5.tied,
+      heads, t5.num_buckets, t5.d_ff, activation_text(t5.activation), kResolvedHeader, unscaled);
   if (t5.epsilon != T5Config().epsilon) text += fmt::format("    rms_norm: {{epsilon: {}}}\n", t5.epsilon);
   return text + fmt::format(R"(learning_rate: 0.001
 train: {{steps: 10000, batch_size: 32}}
 checkpoint: {{init: {{path: {}}}}}
 )",
-                            quoted(around.directory));
+                            quoted(around.target.path));
 }
 
 }  // namespace mtf

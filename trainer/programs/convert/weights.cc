@@ -14,6 +14,7 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/session/model_dir.h"
 #include "trainer/session/stored_model.h"
 
 namespace mtf {
@@ -54,12 +55,6 @@ std::string checkpoint_in(const std::string& path, const std::optional<int64_t>&
   }
   throw Error(ErrorKind::kCheckpoint, fmt::format("{} has no checkpoint of step {}", path, *step),
               fmt::format("it has {}", fmt::join(steps, ", ")));
-}
-
-/// Returns the directory of the run to which a checkpoint belongs; empty if there is none.
-std::string run_of(const std::string& checkpoint) {
-  const fs::path run = fs::absolute(checkpoint).lexically_normal().parent_path().parent_path();
-  return fs::exists(run / "config.yaml") ? run.string() : std::string();
 }
 
 /// Removes the entries that only resuming a training needs.
@@ -164,8 +159,11 @@ void add_tensors(const SafetensorsFile& file, ModelWeights& model) {
 
 ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSelection& part) {
   CheckpointReader reader(checkpoint_in(path, part.step));
-  ModelWeights model{
-      .config = {}, .directory = run_of(reader.path()), .manifest = reader.manifest(), .weights = {}};
+  ModelWeights model{.config = {},
+                     .directory = run_of(reader.path()),
+                     .preparation = preparation_at(reader.path()),
+                     .manifest = reader.manifest(),
+                     .weights = {}};
   if (!model.directory.empty()) model.config = read_text_file(model.directory + "/config.yaml");
   model.manifest.files.clear();
   model.manifest.variables.clear();
@@ -183,7 +181,11 @@ ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSe
 
 ModelWeights read_weights_file(const std::string& path, const std::string& config) {
   const SafetensorsFile file(path);
-  ModelWeights model{.config = {}, .directory = {}, .manifest = manifest_of(file), .weights = {}};
+  ModelWeights model{.config = {},
+                     .directory = {},
+                     .preparation = preparation_at(path),
+                     .manifest = manifest_of(file),
+                     .weights = {}};
   const auto found = file.metadata().find(kConfigKey);
   if (!config.empty()) {
     model.config = resolved_yaml(load_model_config(config));
@@ -200,6 +202,8 @@ ModelWeights read_weights_file(const std::string& path, const std::string& confi
 
 void write_model_directory(const ModelWeights& model, const std::string& directory) {
   write_text_file(directory + "/config.yaml", model.config);
+  if (!model.preparation.empty())
+    write_text_file(fmt::format("{}/{}", directory, kPreparationFile), model.preparation);
   if (!model.directory.empty()) {
     for (const fs::directory_entry& entry : fs::directory_iterator(model.directory)) {
       const std::string name = entry.path().filename().string();
@@ -220,6 +224,7 @@ void write_model_directory(const ModelWeights& model, const std::string& directo
 void write_weights_file(const ModelWeights& model, const std::string& path) {
   std::map<std::string, std::string> metadata{{Manifest::kFile, to_json(model.manifest)}};
   if (!model.config.empty()) metadata[kConfigKey] = model.config;
+  if (!model.preparation.empty()) metadata[std::string(kPreparationFile)] = model.preparation;
   std::vector<StoredTensor> tensors;
   for (const ModelWeight& weight : model.weights) {
     StoredTensor tensor{

@@ -23,6 +23,7 @@ struct ModelWeight {
 struct ModelWeights {
   std::string config;                ///< text of config.yaml; empty if unknown
   std::string directory = {};        ///< run's directory, which has trained vocabularies; may be empty
+  std::string preparation = {};      ///< what the training data have prepared (data.json); empty: nothing
   Manifest manifest = {};            ///< without files and variables
   std::vector<ModelWeight> weights;  ///< in the order of the file
 };
@@ -42,7 +43,7 @@ ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSe
 /// (kCheckpoint, kConfig) when model and file do not fit together.
 ModelWeights read_weights_file(const std::string& path, const std::string& config);
 
-/// Writes into an existing directory: config.yaml, checkpoints/step-N, and copies of vocabularies that the
+/// Writes into an existing directory: config.yaml, data.json, checkpoints/step-N, and copies of vocabularies that the
 /// run has trained. Throws Error (kSystem).
 void write_model_directory(const ModelWeights& model, const std::string& directory);
 

@@ -292,8 +292,10 @@ class Attempt {
     for (size_t task = 0; task < tasks_.size(); ++task) {
       const std::optional<ProcessEnd> end = processes_[task].look();
       if (!end || end->exit_code() == 0) continue;
-      if (passed_on_ != 0 && end->exit_code() == 128 + passed_on_) {
-        if (ended_by_signal_ == 0) ended_by_signal_ = end->exit_code();
+      // After a signal a process may end by it, or since another one has.
+      const bool by_signal = end->exit_code() == 128 + passed_on_ || end->exit_code() == kPeerLost;
+      if (passed_on_ != 0 && by_signal) {
+        if (ended_by_signal_ == 0) ended_by_signal_ = 128 + passed_on_;
         continue;
       }
       if (!are_asked_to_end_) failures_.push_back({task, *end});
@@ -367,7 +369,7 @@ class Attempt {
   bool are_asked_to_end_ = false;
   std::optional<Failure> culprit_;
   int passed_on_ = 0;  ///< the last signal that was passed on
-  /// Exit code of the first process that was ended by the signal that was passed on; 0: none.
+  /// 128 + the signal that was passed on, if a process was ended by it; 0: none.
   int ended_by_signal_ = 0;
 };
 

@@ -150,15 +150,14 @@ int launch_main(const std::vector<std::string>& words) {
   prepare_process();
   try {
     const LaunchWords parsed = parse_launch_words(words);
+    if (!parsed.help && !parsed.version) return launch(parsed.launch);
     if (parsed.help) {
       fmt::print("{}", kLaunchHelp);
-      return 0;
-    }
-    if (parsed.version) {
+    } else {
       fmt::print("mtf-launch {}\n", MTF_VERSION);
-      return 0;
     }
-    return launch(parsed.launch);
+    check_standard_output();
+    return 0;
   } catch (const std::exception& error) {
     return report_failure(error, "mtf-launch");
   }

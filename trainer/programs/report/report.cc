@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 
+#include "data/paths.h"
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
 #include "trainer/checkpoint/checkpoints.h"
@@ -228,12 +229,30 @@ void thin(std::vector<RunFiles>& runs, size_t most) {
   }
 }
 
+/// Returns the files of report.samples. Throws Error (kConfig) with the places of paths where no file is.
+std::vector<std::string> further_samples(const ReportOptions& options) {
+  std::vector<Problem> problems;
+  for (const config::Path& path : options.samples) {
+    if (path.empty())
+      problems.push_back({ErrorKind::kConfig,
+                          path.mark,
+                          "`report.samples` names no file",
+                          "the path of a file, or a glob",
+                          {}});
+  }
+  std::vector<std::string> files;
+  if (problems.empty()) files = find_files(options.samples, problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+  return files;
+}
+
 /// Reads the runs, and thins their curves until the page is small enough.
 Json fitting_document(const std::vector<std::string>& paths, const ReportOptions& options) {
   if (paths.size() > kMostRuns)
     throw Error(ErrorKind::kUsage, fmt::format("a report of {} runs", paths.size()),
                 fmt::format("at most {} runs", kMostRuns));
   for (const std::string& path : paths) check_run(path);
+  const std::vector<std::string> further = further_samples(options);
   const std::vector<std::string> names = names_of(paths);
   Json notes = Json::array();
   std::vector<RunFiles> runs;
@@ -244,9 +263,7 @@ Json fitting_document(const std::vector<std::string>& paths, const ReportOptions
     runs.push_back(read_run(paths[i]));
     std::vector<std::string> files = sample_files(paths[i]);
     // Files that the command line names are those of the first run.
-    if (i == 0) {
-      for (const config::Path& file : options.samples) files.push_back(file.text);
-    }
+    if (i == 0) files.insert(files.end(), further.begin(), further.end());
     runs.back().samples = read_samples(files, limits);
   }
   const Json differences = differences_json(paths, names, notes);
