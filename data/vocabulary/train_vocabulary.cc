@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "data/vocabulary/sentencepiece_vocabulary.h"
@@ -171,11 +173,18 @@ LanguageVocabulary with_path(LanguageVocabulary options, const std::string& path
 /// What a file that mtf-train has trained was made of, which is written beside it.
 struct VocabularyOrigin {
   std::string key;    ///< hash of the options and texts
-  std::string model;  ///< hash of the file, which may have been replaced by hand
+  std::string model;  ///< identity_of() the file, which may have been replaced or copied by hand
 };
 
 std::string origin_path(const std::string& path) {
   return fs::path(path).replace_extension(".origin").string();
+}
+
+/// Returns a hash of a file's bytes and directory.
+std::string identity_of(std::span<const std::byte> bytes, const std::string& path) {
+  std::error_code ignored;
+  return hash128_hex(fmt::format("{} {}", hash128_hex(bytes),
+                                 fs::weakly_canonical(fs::path(path).parent_path(), ignored).string()));
 }
 
 /// Returns empty texts if there is none.
@@ -199,7 +208,8 @@ bool is_replaced(const std::string& path, const VocabularyChoice& options, Side 
                  const VocabularyTexts& texts) {
   const VocabularyOrigin origin = read_origin(path);
   return texts.may_replace && !origin.model.empty() && fs::exists(path) &&
-         origin.model == hash128_hex(MappedFile(path).bytes()) && origin.key != key_of(options, side, texts);
+         origin.model == identity_of(MappedFile(path).bytes(), path) &&
+         origin.key != key_of(options, side, texts);
 }
 
 bool needs_training(const std::string& path, const VocabularyChoice& options, Side side,
@@ -222,7 +232,7 @@ void train(const TextSample& sample, const std::string& path, const SentencePiec
   // If the process ends between two of these steps there is no model, and the next start trains it.
   std::error_code ignored;
   fs::remove(path, ignored);
-  write(fmt::format("{} {}\n", key, hash128_hex(model)), origin_path(path));
+  write(fmt::format("{} {}\n", key, identity_of(std::as_bytes(std::span(model)), path)), origin_path(path));
   write_vocabulary(model, path);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   announce(fmt::format("vocabulary trained in {:.1f} s: {}", seconds.count(), path));

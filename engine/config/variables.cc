@@ -145,9 +145,12 @@ void report_unknown(std::string_view name, const Mark& mark, const std::vector<s
       known.empty() ? fmt::format("define it: `vars: {{{}: ...}}`", name) : did_you_mean(name, known));
 }
 
+/// The names of the entries that have a value.
 std::vector<std::string> names_of(const std::vector<Entry>& entries) {
   std::vector<std::string> names;
-  for (const Entry& entry : entries) names.push_back(entry.key);
+  for (const Entry& entry : entries) {
+    if (!entry.value.is_null()) names.push_back(entry.key);
+  }
   return names;
 }
 

@@ -258,6 +258,12 @@ TEST_F(TrainVocabulary, AFileThatCameInAnotherWayIsNeverReplaced) {
   EXPECT_NE(train("first"), own);
   write_vocabulary(own, path("vocabulary.model"));  // over the one that was trained
   EXPECT_EQ(train("second"), own);
+  fs::remove(path("vocabulary.model"));
+  train("second");
+  const std::string copy = directory_ + "/copy";  // with all that lies beside it
+  fs::copy(directory_, copy);
+  EXPECT_FALSE(replaces_vocabulary(options, copy, run_texts("third")));
+  EXPECT_TRUE(replaces_vocabulary(options, directory_, run_texts("third")));
 }
 
 TEST_F(TrainVocabulary, AFailureAndAKillLeaveNoOtherVocabulary) {

@@ -136,6 +136,16 @@ mkdir photos && cp pets/dog/1*.png photos
 "$mtf_train" runs/pets/config.yaml run.mode=infer infer.input=photos > predicted
 [ "$(sort predicted | uniq -c | xargs)" = "11 dog" ] || fail "predictions of a folder: $(cat predicted)"
 
+# A teacher whose classes stand in another order is refused.
+cp -r pets turned && printf 'dog\ncat\n' > turned/classes.txt
+expect_exit 2 "$mtf_train" pets.yaml data.train.path=turned distill.checkpoint=runs/pets run.model_dir=runs/taught
+expect_text 'class 0 of data.train is `dog`, and of the teacher'
+
+# A link to a checkpoint leads to what the training data decided.
+ln -s "$(ls -d "$PWD"/runs/pets/checkpoints/*)" link
+"$mtf_train" pets.yaml run.model_dir=runs/none run.mode=infer infer.checkpoint=link infer.input=photos > predicted
+[ "$(sort predicted | uniq -c | xargs)" = "11 dog" ] || fail "predictions of a link: $(cat predicted)"
+
 # A regression on images is evaluated, and has no misclassified images to show.
 expect_exit 0 "$mtf_train" ages.yaml run.model_dir=runs/ages
 expect_exit 0 "$mtf_train" runs/ages/config.yaml run.mode=evaluate evaluate.output=ages

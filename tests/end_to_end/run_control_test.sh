@@ -106,6 +106,20 @@ expect_text '`train.batch_size` was 64 and is now 32'
 expect_exit 0 "$mtf_train" edited/config.yaml train.steps=12 "run.allow_change=[run.seed, train.batch_size]"
 cmp edited/config.step-9.yaml limits/config.yaml || fail "the configuration of the first steps was not kept"
 
+# --- What a checkpoint lacks: slots of weights that are trained from now on, running means, slots of another optimizer.
+expect_exit 0 "${toy[@]}" optimizer=momentum "train.trainable=[layer_1]" train.steps=5 run.model_dir=thawed
+expect_exit 0 "${toy[@]}" optimizer=momentum train.steps=9 run.model_dir=thawed
+expect_text "not in the checkpoint, so with initial values: layer_2/"
+loss_of_means() { tail -n 1 means/evaluate.jsonl | sed 's/.*"loss":\([0-9.e-]*\).*/\1/'; }
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=5 optimizer=sgd learning_rate=0.1 run.model_dir=means
+before=$(loss_of_means)
+expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=6 optimizer=momentum learning_rate=0.0 train.ema_decay=0.99 \
+  run.allow_change=optimizer.type run.model_dir=means
+[ "$(loss_of_means)" = "$before" ] || fail "running means do not begin at the weights: $before, $(loss_of_means)"
+expect_exit 3 "${mnist[@]}" train.epochs=null train.steps=40 optimizer=adam learning_rate=1.0e30 train.ema_decay=0.99 \
+  run.allow_change=optimizer.type train.on_divergence=restore run.model_dir=means
+expect_text "goes back to step 6, with 0.5 times the learning rate"
+
 # --- A damaged newest checkpoint: the run ends, or resumes from the previous one and loses nothing.
 expect_exit 0 "${toy[@]}" train.steps=30 checkpoint.every=10 run.model_dir=undamaged
 expect_exit 0 "${toy[@]}" train.steps=20 checkpoint.every=10 run.model_dir=damaged

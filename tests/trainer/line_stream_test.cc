@@ -53,6 +53,19 @@ class StandardInput {
   int before_;
 };
 
+/// Adds all lines to `taken`. Throws Error as LineStream does.
+void take_all(LineStream& lines, std::vector<std::string>& taken) {
+  for (std::vector<std::string> some = lines.take(9); !some.empty(); some = lines.take(9))
+    taken.insert(taken.end(), some.begin(), some.end());
+}
+
+TEST_F(LineStreamTest, AFileLosesItsByteOrderMark) {
+  std::vector<std::string> taken;
+  LineStream lines(file("marked", "\xef\xbb\xbfone\r\n\xef\xbb\xbftwo\n"), {});
+  take_all(lines, taken);
+  EXPECT_THAT(taken, ElementsAre("one", "\xef\xbb\xbftwo"));
+}
+
 TEST_F(LineStreamTest, FilesThatAreNoUtf8AreRefusedWithAllTheirLines) {
   check_lines(file("good", "Grüße\n\n\x01\x02\nthe\tcat"), {});
   EXPECT_EQ(failure([&] { check_lines(file("bad", "ok\nM\xfcller\nok\n\xe9\n"), {}); }, ErrorKind::kData),
@@ -71,9 +84,10 @@ TEST_F(LineStreamTest, APipeEndsAtALineThatIsNoUtf8AfterTheLinesBeforeIt) {
   check_lines(name, {});  // does not wait for a writer
   std::thread writer([&] { std::ofstream(name) << "one\ntwo\nM\xfcller\nfour\n"; });
   LineStream lines(name, {});
-  EXPECT_THAT(lines.take(9), ElementsAre("one", "two"));
-  EXPECT_THAT(failure([&] { lines.take(9); }, ErrorKind::kData),
+  std::vector<std::string> taken;
+  EXPECT_THAT(failure([&] { take_all(lines, taken); }, ErrorKind::kData),
               HasSubstr(name + ": line 3: no UTF-8: byte \\xfc after 1 character; convert it to UTF-8"));
+  EXPECT_THAT(taken, ElementsAre("one", "two"));
   writer.join();
 }
 
@@ -88,8 +102,7 @@ TEST_F(LineStreamTest, ATerminalIsAskedAgain) {
   {
     const StandardInput input(keyboard.get());
     LineStream lines("-", {});
-    for (std::vector<std::string> some = lines.take(9); !some.empty(); some = lines.take(9))
-      taken.insert(taken.end(), some.begin(), some.end());
+    take_all(lines, taken);
   }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("standard input: line 2: no UTF-8: byte \\xfc after 0 characters; convert"),

@@ -16,6 +16,22 @@
 namespace mtf {
 namespace {
 
+/// Adds a part to others.
+void add_cost(const PartCost& part, PartCost& sum) {
+  const bool is_first = sum.instructions == 0;
+  sum.instructions += part.instructions;
+  sum.seconds += part.seconds;
+  sum.flops += part.flops;
+  sum.bytes += part.bytes;
+  if (is_first) {
+    sum.predicted = part.predicted;
+  } else if (!part.predicted || !sum.predicted) {
+    sum.predicted.reset();
+  } else {
+    *sum.predicted += *part.predicted;
+  }
+}
+
 /// Adds up what the instructions of a program cost.
 class Accounts {
  public:
@@ -73,25 +89,10 @@ class Accounts {
     }
     if (instruction.is<action::Done>()) {
       for (auto* parts : {&costs_.operations, &costs_.layers})
-        add(part, (*parts)["(waits for other processes)"]);
+        add_cost(part, (*parts)["(waits for other processes)"]);
     } else {
-      add(part, costs_.operations[std::string(name_of(instruction))]);
-      add(part, costs_.layers[without_numbers(instruction.provenance.path())]);
-    }
-  }
-
-  static void add(const PartCost& part, PartCost& sum) {
-    const bool is_first = sum.instructions == 0;
-    sum.instructions += part.instructions;
-    sum.seconds += part.seconds;
-    sum.flops += part.flops;
-    sum.bytes += part.bytes;
-    if (is_first) {
-      sum.predicted = part.predicted;
-    } else if (!part.predicted || !sum.predicted) {
-      sum.predicted.reset();
-    } else {
-      *sum.predicted += *part.predicted;
+      add_cost(part, costs_.operations[std::string(name_of(instruction))]);
+      add_cost(part, costs_.layers[instruction.provenance.path()]);
     }
   }
 
@@ -111,6 +112,19 @@ std::vector<Part> sorted(const std::map<std::string, PartCost>& parts) {
   std::vector<Part> result(parts.begin(), parts.end());
   std::ranges::stable_sort(result,
                            [](const Part& a, const Part& b) { return a.second.seconds > b.second.seconds; });
+  return result;
+}
+
+/// The layers, but those together whose names differ in numbers alone, if they are many.
+std::map<std::string, PartCost> folded(const std::map<std::string, PartCost>& layers) {
+  std::map<std::string, std::vector<std::string>> alike;
+  for (const auto& [name, part] : layers) alike[without_numbers(name)].push_back(name);
+  std::map<std::string, PartCost> result;
+  for (const auto& [pattern, names] : alike) {
+    const bool are_many = names.size() >= kFewestFolded;
+    for (const std::string& name : names)
+      add_cost(layers.at(name), result[are_many ? name_pattern(names) : name]);
+  }
   return result;
 }
 
@@ -214,7 +228,8 @@ std::string to_string(const StepCosts& costs) {
       milliseconds(costs.profiled), milliseconds(costs.data),
       milliseconds(idle_seconds(costs) / measured.threads),
       measured.threads > 1 ? fmt::format(" (mean of {} threads)", measured.threads) : "");
-  text += table_of(costs, "operation", costs.operations) + "\n" + table_of(costs, "layer", costs.layers);
+  text +=
+      table_of(costs, "operation", costs.operations) + "\n" + table_of(costs, "layer", folded(costs.layers));
   if (costs.dropped > 0)
     text +=
         fmt::format("without {}: a smaller `bench.steps` has room for all\n", counted(costs.dropped, "span"));

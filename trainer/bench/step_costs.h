@@ -39,11 +39,11 @@ struct PartCost {
 struct StepCosts {
   MeasuredSteps measured;
   std::map<std::string, PartCost> operations;  ///< by the name of the instruction
-  std::map<std::string, PartCost> layers;  ///< by scope path, with * for numbers; empty: outside all layers
-  double data = 0;                         ///< seconds of waiting for the next batch
-  double profiled = 0;                     ///< seconds of a step with the profile, which takes time itself
-  int64_t dropped = 0;                     ///< spans for which the profile had no room
-  bool has_hardware = false;               ///< times are predicted
+  std::map<std::string, PartCost> layers;      ///< by scope path; empty: outside all layers
+  double data = 0;                             ///< seconds of waiting for the next batch
+  double profiled = 0;        ///< seconds of a step with the profile, which takes time itself
+  int64_t dropped = 0;        ///< spans for which the profile had no room
+  bool has_hardware = false;  ///< times are predicted
 };
 
 /// `model` tells how often this process executes an instruction and, with `has_hardware`, in which time.

@@ -231,16 +231,17 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
     if (!variable.is_saved()) continue;
     const bool slot = variable.kind == Variable::Kind::kSlot;
     const bool weights_alone = what == Restore::kWeights || what == Restore::kAverages;
+    const bool may_lack = what == Restore::kPresent || slot;
     if (slot && !weights_alone && restore_slot_codes(reader, variable, variables)) continue;
     const CheckpointVariable* saved = reader.find(slot ? name : restored_name(reader, name, what));
     if (saved && !(slot && weights_alone)) {
       restore(reader, *saved, variable, variables);
-    } else if (what == Restore::kAll && is_average(variable)) {
+    } else if (!weights_alone && is_average(variable)) {
       start_average(name, variables);  // names are sorted, so the weight was restored before its running mean
-    } else if (what == Restore::kAll || (weights_alone && !slot)) {
-      throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
-    } else {
+    } else if (may_lack) {
       kept.push_back(name);
+    } else {
+      throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
     }
   }
   return kept;

@@ -20,11 +20,12 @@ namespace mtf {
 
 /// The variables that are restored, and those that a checkpoint must have.
 enum class Restore {
-  kAll,      ///< every variable; missing running means start at their weights
+  /// Every variable; missing running means start at their weights, and missing slots keep their values.
+  kAll,
   kWeights,  ///< weights and statistics; optimizer slots keep their values
   /// Like kWeights, but weights take the values of their running means if the checkpoint has these.
   kAverages,
-  kPresent,  ///< the variables that the checkpoint has; the others keep their values
+  kPresent,  ///< like kAll, but what else the checkpoint lacks keeps its values, too
 };
 
 /// Returns what a mode that does not train restores from a checkpoint.

@@ -21,6 +21,7 @@
 
 #include "engine/base/fault.h"
 #include "engine/base/file.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/comm/rendezvous/handshake.h"
 
 namespace mtf {
@@ -193,8 +194,7 @@ void write_config(const Config& config, int64_t step, const std::string& trained
 }
 
 bool has_checkpoints(const Config& config) {
-  std::error_code ignored;
-  return fs::exists(in_model_dir(config, "checkpoints"), ignored);
+  return !list_checkpoints(in_model_dir(config, "checkpoints")).empty();
 }
 
 std::string stored_preparation(const Config& config) {

@@ -7,16 +7,19 @@
 #include <limits>
 #include <utility>
 
+#include "data/class_names.h"
 #include "data/sources/held_out.h"
 #include "data/text/token_store.h"
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/counted.h"
 #include "engine/base/nearest.h"
+#include "engine/base/printable.h"
 #include "engine/runtime/collective_scratch.h"
 #include "engine/spmd/partition/unit_places.h"
 #include "engine/spmd/partition/unused_rules.h"
 #include "models/model.h"
 #include "trainer/config/devices.h"
+#include "trainer/config/strategy.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/evaluation_sets.h"
 #include "trainer/session/model_dir.h"
@@ -67,10 +70,12 @@ void show_progress(SourceContext& context) {
 }
 
 /// The examples of a run that trains tell what it needs to know of its training data; those that are given to trained weights
-/// do not, data.train of the same run apart.
+/// do not, data.train of the same run apart, and the evaluation of a run whose training data needed nothing, as during training.
 bool prepares(const Config& config, bool training) {
-  const bool is_trained = config.run.mode == RunMode::kEvaluate || config.run.mode == RunMode::kInfer;
-  return !is_trained || (training && !takes_weights_by_path(config));
+  const bool evaluates = config.run.mode == RunMode::kEvaluate;
+  if (!evaluates && config.run.mode != RunMode::kInfer) return true;
+  if (takes_weights_by_path(config)) return false;
+  return training || (evaluates && stored_preparation(config).empty());
 }
 
 SourceContext context_of(const Session& session, TextPurpose purpose, const Mark& mark) {
@@ -183,6 +188,11 @@ std::string key_of_texts(const Config& config) {
   return key;
 }
 
+/// True for the run itself: what it trains on, its vocabulary included, is that of run.model_dir.
+bool trains_here(const Config& config) {
+  return config.run.mode == RunMode::kTrain && parameter_servers(config) == nullptr;
+}
+
 /// The texts of which the run's vocabularies are made.
 VocabularyTexts vocabulary_texts(const Config& config) {
   return {.for_each =
@@ -190,7 +200,7 @@ VocabularyTexts vocabulary_texts(const Config& config) {
                 for_each_text(config.data, config.mark("data.train"), use);
               },
           .key = [&config] { return key_of_texts(config); },
-          .may_replace = !has_checkpoints(config)};
+          .may_replace = trains_here(config) && !has_checkpoints(config)};
 }
 
 /// Trains vocabularies that are missing or of other texts, if the run has no errors, and opens the vocabularies.
@@ -211,12 +221,12 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
     const VocabularyChoice& vocabulary = *config.data.vocabulary;
     const std::string& directory = config.run.model_dir.text;
     const VocabularyTexts texts = vocabulary_texts(config);
-    const bool replaces = replaces_vocabulary(vocabulary, directory, texts);
+    if (trains_here(config)) hold_directory(session);  // a process that trains there uses the vocabulary
     if (before_texts)
-      before_texts(session, step ? step->graph.get() : nullptr,
-                   replaces || lacks_vocabulary(vocabulary, directory), diagnostics);
-    std::optional<ModelDirLock> lock;  // a process that trains there uses the vocabulary
-    if (replaces) lock.emplace(config);
+      before_texts(
+          session, step ? step->graph.get() : nullptr,
+          replaces_vocabulary(vocabulary, directory, texts) || lacks_vocabulary(vocabulary, directory),
+          diagnostics);
     train_vocabularies(
         vocabulary, directory, texts, [](const std::string& line) { fmt::print(stderr, "{}\n", line); },
         config.mark("data.vocabulary"));
@@ -249,6 +259,25 @@ std::shared_ptr<const Source> declared_texts(const Session& session) {
   return std::make_shared<DeclaredSource>(std::move(features));
 }
 
+/// Reports classes that mean something else to the teacher (section `distill`) than in data.train.
+void check_teacher_classes(const Session& session, Diagnostics& diagnostics) {
+  if (!session.teacher || !session.train_data) return;
+  const std::vector<std::string> own = session.train_data->class_names(),
+                                 theirs = prepared_names(preparation_at(session.teacher->path), "classes")
+                                              .value_or(std::vector<std::string>());
+  if (own.empty() || theirs.empty()) return;
+  const auto [here, there] = std::ranges::mismatch(own, theirs);
+  if (here == own.end() && there == theirs.end()) return;
+  const auto name_in = [](const std::vector<std::string>& names, auto name) {
+    return name == names.end() ? std::string("missing") : fmt::format("`{}`", printable(*name));
+  };
+  diagnostics.error(
+      session.config.distill->checkpoint.mark,
+      fmt::format("class {} of data.train is {}, and of the teacher {} it is {}", here - own.begin(),
+                  name_in(own, here), session.teacher->path, name_in(theirs, there)),
+      "data with the classes of the teacher, in their order");
+}
+
 void open_training_data(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
@@ -273,6 +302,7 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
   if (!config.data.train || (evaluates && !evaluates_held_out(config))) return;
   if (!evaluates) session.preparation = stored_preparation(config);
   open_train_sources(session, diagnostics);
+  check_teacher_classes(session, diagnostics);
   if (evaluates) session.train_data.reset();
 }
 
@@ -430,6 +460,14 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
                                        [&] { open_training_data(session, before_texts, diagnostics); });
   if (!has_training_step(session.config.run.mode)) check_layout_rules(session, diagnostics);
   return session;
+}
+
+void hold_directory(Session& session) {
+  if (session.directory_lock || !session.processes->is_first()) return;
+  Diagnostics of_directory;
+  holds_run(session.config, of_directory);
+  if (!of_directory.has_errors())
+    session.directory_lock = std::make_shared<const ModelDirLock>(session.config);
 }
 
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,

@@ -28,6 +28,8 @@
 
 namespace mtf {
 
+class ModelDirLock;
+
 /// The weights of the teacher (section `distill`).
 struct Teacher {
   std::string path;  ///< a checkpoint's directory, or a safetensors file
@@ -59,9 +61,14 @@ struct Session {
   std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
   CollectiveBackend collective_backend = {};  ///< set by check_same_run()
   std::optional<DeviceBudget> device_budget = {};
-  std::optional<Teacher> teacher = {};                   ///< set in modes with a training step
-  std::optional<EarlierRecompute> found_recompute = {};  ///< what was found together with `layout: auto`
+  std::optional<Teacher> teacher = {};                      ///< set in modes with a training step
+  std::optional<EarlierRecompute> found_recompute = {};     ///< what was found together with `layout: auto`
+  std::shared_ptr<const ModelDirLock> directory_lock = {};  ///< set by hold_directory()
 };
+
+/// Locks run.model_dir in the first process until the session ends, if it is not locked yet. Does nothing where the directory
+/// is no place for a run, which the plan of the training reports. Throws Error (kSystem) as ModelDirLock does.
+void hold_directory(Session& session);
 
 /// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the
 /// training step, or null if the features are not known without reading the examples. `trains_vocabulary`: a vocabulary is

@@ -68,8 +68,9 @@ std::unique_ptr<Model> model_of(const Manifest& manifest, const std::string& pat
 }
 
 std::string run_of(const std::string& checkpoint) {
+  std::error_code ignored;
   const fs::path run =
-      (fs::absolute(checkpoint) / "").lexically_normal().parent_path().parent_path().parent_path();
+      (fs::weakly_canonical(checkpoint, ignored) / "").parent_path().parent_path().parent_path();
   return fs::exists(run / "config.yaml") ? run.string() : std::string();
 }
 

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
-#include "trainer/session/model_dir.h"
 #include "trainer/session/same_run.h"
 #include "trainer/train/trainer.h"
 
@@ -17,23 +14,13 @@ std::string start_of(const TrainPlan& plan) {
   return goes_on ? fmt::format("step {}", plan.continuation->checkpoint->step) : "none";
 }
 
-/// Locks run.model_dir in the first process, but not where the plan is going to report what is wrong.
-void lock_directory(const Session& session, const Diagnostics& diagnostics,
-                    std::optional<ModelDirLock>& lock) {
-  session.processes->first_then_others("the lock of run.model_dir", [&] {
-    Diagnostics of_directory;
-    holds_run(session.config, of_directory);
-    if (session.processes->is_first() && !of_directory.has_errors() && !diagnostics.has_errors())
-      lock.emplace(session.config);
-  });
-}
-
 }  // namespace
 
 int train(Session& session, Diagnostics& diagnostics) {
   // The plan reads where the run goes on: the process that has trained in the directory must have ended.
-  std::optional<ModelDirLock> lock;
-  lock_directory(session, diagnostics, lock);
+  session.processes->first_then_others("the lock of run.model_dir", [&] {
+    if (!diagnostics.has_errors()) hold_directory(session);
+  });
   TrainPlan plan = make_train_plan(session, diagnostics);
   const bool goes_back = goes_back_behind_damage(session.config);
   check_same_run(session, programs_of(plan),

@@ -37,8 +37,8 @@ class Trainer {
 
  private:
   void go_on();
-  bool restored(const std::string& path, Restore what);
-  void restore(const std::string& checkpoint, Restore what);
+  bool restored(const std::string& path);
+  void restore(const std::string& checkpoint);
   void initialize();
   void load_teacher();
   void check_directory() const;

@@ -22,8 +22,7 @@ void Trainer::go_on() {
     for (const DamagedSave& damaged : plan_.continuation->damaged) damage_.push_back(set_aside(damaged));
   }
   for (;;) {
-    const Continuation& old = *plan_.continuation;
-    if (restored(old.checkpoint->path, old.architecture_changed ? Restore::kPresent : Restore::kAll)) break;
+    if (restored(plan_.continuation->checkpoint->path)) break;
     Diagnostics diagnostics;
     plan_.continuation = older_continuation(config_);
     check_vocabulary(session_, *plan_.continuation, diagnostics);
@@ -34,11 +33,11 @@ void Trainer::go_on() {
 }
 
 /// Restores a checkpoint. False if a process has found it damaged; it is then set aside.
-bool Trainer::restored(const std::string& path, Restore what) {
+bool Trainer::restored(const std::string& path) {
   const size_t notes = notes_.size();
   std::optional<DamagedCheckpoint> damage;
   try {
-    restore(path, what);
+    restore(path);
   } catch (const DamagedCheckpoint& error) {
     damage = error;
   }
@@ -50,13 +49,17 @@ bool Trainer::restored(const std::string& path, Restore what) {
 }
 
 /// Restores the variables and the run's state from `checkpoint`.
-void Trainer::restore(const std::string& checkpoint, Restore what) {
+void Trainer::restore(const std::string& checkpoint) {
   CheckpointReader reader(checkpoint);
   const Manifest& manifest = reader.manifest();
   state_ = run_state(manifest, checkpoint);
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   load_teacher();
-  const std::vector<std::string> kept = restore_variables(reader, variables_, what);
+  const std::optional<Continuation>& old = plan_.continuation;
+  const bool is_of_old_model =
+      old && old->checkpoint && old->architecture_changed && state_.step <= old->checkpoint->step;
+  const std::vector<std::string> kept =
+      restore_variables(reader, variables_, is_of_old_model ? Restore::kPresent : Restore::kAll);
   std::string note = fmt::format("continues after step {} of {}", state_.step, config_.run.model_dir.text);
   if (const std::string mesh = session_.layouts.mesh.to_string(); mesh != manifest.mesh)
     note += fmt::format(", saved on {}", manifest.mesh);
@@ -125,7 +128,7 @@ void Trainer::restore_after_divergence(const std::string& what) {
     const std::string path = broadcast(session_.processes->communicator(),
                                        saved.empty() ? "" : saved.back().path, "checkpoint to go back to");
     if (path.empty()) initialize();
-    done = path.empty() || restored(path, Restore::kAll);
+    done = path.empty() || restored(path);
   }
   state_.rate_scale = scale;
   state_.seconds = std::max(state_.seconds, seconds);
