@@ -194,7 +194,9 @@ void write_config(const Config& config, int64_t step, const std::string& trained
 }
 
 bool has_checkpoints(const Config& config) {
-  return !list_checkpoints(in_model_dir(config, "checkpoints")).empty();
+  const std::string directory = in_model_dir(config, "checkpoints");
+  std::error_code ignored;
+  return fs::is_directory(directory, ignored) && !list_checkpoints(directory).empty();
 }
 
 std::string stored_preparation(const Config& config) {
