@@ -103,9 +103,9 @@ std::optional<T> prepared_value(const std::string& preparation, const std::strin
 
 }  // namespace
 
-std::optional<std::vector<std::string>> prepared_names(const std::string& preparation,
-                                                       const std::string& key) {
-  return prepared_value<std::vector<std::string>>(preparation, key);
+std::vector<std::string> prepared_classes(const std::string& preparation) {
+  return prepared_value<std::vector<std::string>>(preparation, "classes")
+      .value_or(std::vector<std::string>());
 }
 
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key) {
@@ -113,8 +113,7 @@ std::optional<bool> prepared_flag(const std::string& preparation, const std::str
 }
 
 std::vector<std::string> names_of_classes(const Source& source, const std::string& preparation) {
-  const std::vector<std::string> names =
-      prepared_names(preparation, "classes").value_or(std::vector<std::string>());
+  std::vector<std::string> names = prepared_classes(preparation);
   return names.empty() ? source.class_names() : names;
 }
 

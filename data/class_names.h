@@ -66,11 +66,10 @@ class ClassLabels {
 /// Returns a whole number from 0 to 2^31 - 1; nothing if the text is something else.
 std::optional<int32_t> class_number(std::string_view text);
 
-/// `preparation` of training data (Source::preparation()): the list of names that it has under `key`; nothing if it has
-/// none. Throws Error (kData) when the text is damaged.
-std::optional<std::vector<std::string>> prepared_names(const std::string& preparation,
-                                                       const std::string& key);
-/// The same for true or false.
+/// `preparation` of training data (Source::preparation()): the names of the classes; empty if it has none. Throws Error
+/// (kData) when the text is damaged.
+std::vector<std::string> prepared_classes(const std::string& preparation);
+/// The value, true or false, that it has under `key`; nothing if it has none.
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key);
 /// The names of the classes of a model that was trained on data with this preparation or, where it has none, those of the
 /// source.

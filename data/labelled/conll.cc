@@ -88,8 +88,7 @@ struct Corpus {
 
 Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
   std::optional<std::vector<std::string>> known;
-  if (!context.preparation.empty())
-    known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
+  if (!context.preparation.empty()) known = prepared_classes(context.preparation);
   ClassLabels labels(options.classes, std::move(known));
   ConllReader reader(options, context.text.limit, context.labelled);
   Corpus corpus;

@@ -238,8 +238,7 @@ std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) 
                 "`labels` names the column of a class, `targets` columns of numbers that are predicted");
   const std::vector<std::string> files = files_of(path);
   std::optional<std::vector<std::string>> known;
-  if (!context.preparation.empty())
-    known = prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
+  if (!context.preparation.empty()) known = prepared_classes(context.preparation);
   Examples examples{{}, {}, ClassLabels(classes, std::move(known)), {}};
   for (const std::string& file : files)
     LabelledTextFile(file, *this, context.mark, context.labelled).read(examples);

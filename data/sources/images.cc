@@ -329,8 +329,7 @@ struct ImagesOptions final : SourceOptions {
   }
 
   std::unique_ptr<Source> open(const SourceContext& context) const override {
-    const std::vector<std::string> known =
-        prepared_names(context.preparation, "classes").value_or(std::vector<std::string>());
+    const std::vector<std::string> known = prepared_classes(context.preparation);
     ImageList list = context.labelled ? list_of(known) : images_without_labels(path);
     if (!context.prepares && list.names_are_found)
       throw_unprepared(context.mark, "the names of the classes",

@@ -8,6 +8,7 @@
 #include "data/images/resize.h"
 #include "engine/base/base64.h"
 #include "trainer/session/example_images.h"
+#include "trainer/session/open_data.h"
 
 namespace mtf {
 namespace {

@@ -10,6 +10,7 @@
 #include "data/labelled/labelled_text.h"
 #include "trainer/decode/line_stream.h"
 #include "trainer/predict/predict.h"
+#include "trainer/session/open_data.h"
 
 namespace mtf {
 

@@ -22,6 +22,7 @@
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/feed.h"
+#include "trainer/session/open_data.h"
 #include "trainer/session/same_run.h"
 #include "trainer/session/weight_conversions.h"
 

@@ -10,6 +10,7 @@
 #include "engine/base/nearest.h"
 #include "models/text_decoder.h"
 #include "trainer/session/example_images.h"
+#include "trainer/session/open_data.h"
 #include "trainer/session/weight_conversions.h"
 
 namespace mtf {

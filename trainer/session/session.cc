@@ -4,124 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
-#include "data/class_names.h"
-#include "data/sources/held_out.h"
-#include "data/text/token_store.h"
-#include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/counted.h"
 #include "engine/base/nearest.h"
-#include "engine/base/printable.h"
 #include "engine/runtime/collective_scratch.h"
 #include "engine/spmd/partition/unit_places.h"
 #include "engine/spmd/partition/unused_rules.h"
 #include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/config/strategy.h"
-#include "trainer/report/progress.h"
 #include "trainer/session/evaluation_sets.h"
-#include "trainer/session/model_dir.h"
+#include "trainer/session/open_data.h"
 #include "trainer/session/stored_model.h"
-#include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
 namespace {
-
-uint64_t data_seed(const Config& config) {
-  return static_cast<uint64_t>(config.data.seed.value_or(config.run.seed));
-}
-
-/// Calls `build()` and adds its configuration errors to `diagnostics`.
-template <class Build>
-void collect_errors(const Build& build, Diagnostics& diagnostics) {
-  try {
-    build();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kConfig) throw;
-    diagnostics.add(error);
-  }
-}
-
-/// Shows the progress of preparing a source and, for training, the report on its texts.
-void show_progress(SourceContext& context) {
-  TextSettings& settings = context.text;
-  const auto progress = std::make_shared<Progress>(ProgressOptions{});
-  context.progress = [progress](std::string_view what, int64_t done, int64_t total) {
-    progress->update(WorkState{what, done, total});
-  };
-  context.note = [progress](const std::string& line) { progress->info(line); };
-  const auto waiting = std::make_shared<bool>(false);
-  settings.progress = [progress, waiting](TextStage stage, int64_t done, int64_t total) {
-    if (stage == TextStage::kWait) {
-      if (!std::exchange(*waiting, true))
-        progress->info("waiting for another process that tokenises the same texts");
-      return;
-    }
-    const std::string_view what = stage == TextStage::kCheck      ? "checking texts"
-                                  : stage == TextStage::kTokenise ? "tokenising"
-                                                                  : "packing";
-    progress->update(WorkState{what, done, total});
-  };
-  settings.note = [progress](const std::string& line) { progress->info(line); };
-  if (settings.purpose == TextPurpose::kTraining)
-    settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
-}
-
-/// The examples of a run that trains tell what it needs to know of its training data; those that are given to trained weights
-/// do not, data.train of the same run apart, and the evaluation of a run whose training data needed nothing, as during training.
-bool prepares(const Config& config, bool training) {
-  const bool evaluates = config.run.mode == RunMode::kEvaluate;
-  if (!evaluates && config.run.mode != RunMode::kInfer) return true;
-  if (takes_weights_by_path(config)) return false;
-  return training || (evaluates && stored_preparation(config).empty());
-}
-
-SourceContext context_of(const Session& session, TextPurpose purpose, const Mark& mark) {
-  SourceContext context{.seed = data_seed(session.config), .mark = mark};
-  context.text = text_settings(session.config.data, session.vocabularies);
-  context.text.purpose = purpose;
-  context.threads = context.text.threads = thread_count(session.config);
-  context.cache = session.config.data.cache.text;
-  context.training = purpose == TextPurpose::kTraining;
-  context.preparation = session.preparation;
-  context.prepares = prepares(session.config, context.training);
-  if (context.training) context.split = SplitRule(session.config.data.split);
-  if (session.processes->is_first()) show_progress(context);
-  return context;
-}
-
-/// Calls `open()`. False if it failed with an error of the configuration, which is added to `diagnostics`.
-template <class Open>
-bool opened(const Open& open, Diagnostics& diagnostics) {
-  try {
-    open();
-    return true;
-  } catch (const Error& error) {
-    if (diagnostics.has_errors()) return false;  // the errors of the configuration are reported first
-    if (error.kind() != ErrorKind::kConfig) throw;
-    diagnostics.add(error);
-    return false;
-  }
-}
-
-/// Opens data.train and what is held out of it.
-void open_train_sources(Session& session, Diagnostics& diagnostics) {
-  const Config& config = session.config;
-  opened(
-      [&] {
-        const SourceContext context = context_of(session, TextPurpose::kTraining, config.mark("data.train"));
-        SplitSource sources = open_split_sources(*config.data.train, context);
-        session.train_data =
-            augmented(std::move(sources.train), augment_settings(config, AugmentFor::kTraining));
-        for (size_t i = 0; i < sources.parts.size(); ++i)
-          session.held_out[context.split.names()[i]] =
-              augmented(std::move(sources.parts[i]), augment_settings(config, AugmentFor::kEvaluation));
-        session.preparation = session.train_data->preparation();
-      },
-      diagnostics);
-}
 
 void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (session.config.model.is_null()) return;
@@ -148,162 +46,6 @@ void add_teacher(Session& session, Diagnostics& diagnostics) {
                                                        *distill, session.config.mark("distill"));
       },
       diagnostics);
-}
-
-BySide<int64_t> declared_sizes(const Config& config) {
-  const Mark mark = config.mark("data.vocabulary");
-  const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
-  return {vocabulary_size(languages.inputs, mark), vocabulary_size(languages.targets, mark)};
-}
-
-/// Returns data.train without examples, with the features that the configuration declares, for modes that
-/// read no examples and for runs whose vocabulary is still to be trained. Returns null if only the files
-/// determine the features. Throws Error (kConfig) if an augmentation does not fit.
-std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options) {
-  const bool has_sizes = config.data.vocabulary && config.data.sequence_length;
-  if (has_texts(options) && !has_sizes) return nullptr;
-  auto features = has_sizes ? declared_features(options, sequence_lengths(*config.data.sequence_length),
-                                                declared_sizes(config))
-                            : declared_features(options, {}, {});
-  if (!features) return nullptr;
-  return std::make_shared<DeclaredSource>(
-      augmented_features(*features, augment_settings(config, AugmentFor::kTraining)));
-}
-
-bool looks_at_examples(const Config& config) {
-  return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
-}
-
-/// Returns a text that differs for other texts of data.train.
-std::string key_of_texts(const Config& config) {
-  std::vector<const SourceChoice*> sources;
-  if (const auto* const one = std::get_if<SourceChoice>(&*config.data.train)) {
-    sources.push_back(one);
-  } else {
-    for (const auto& [name, source] : std::get<NamedSources>(*config.data.train))
-      sources.push_back(&source.choice);
-  }
-  std::string key;
-  for (const SourceChoice* source : sources) key += texts_key(*source, config.data.cache.text) + "\n";
-  return key;
-}
-
-/// True for the run itself: what it trains on, its vocabulary included, is that of run.model_dir.
-bool trains_here(const Config& config) {
-  return config.run.mode == RunMode::kTrain && parameter_servers(config) == nullptr;
-}
-
-/// The texts of which the run's vocabularies are made.
-VocabularyTexts vocabulary_texts(const Config& config) {
-  return {.for_each =
-              [&config](const std::function<void(Side, std::string_view)>& use) {
-                for_each_text(config.data, config.mark("data.train"), use);
-              },
-          .key = [&config] { return key_of_texts(config); },
-          .may_replace = trains_here(config) && !has_checkpoints(config)};
-}
-
-/// Trains vocabularies that are missing or of other texts, if the run has no errors, and opens the vocabularies.
-void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
-  const Config& config = session.config;
-  if (!config.data.vocabulary || diagnostics.has_errors()) return;
-  const bool trains = config.run.mode == RunMode::kTrain || config.run.mode == RunMode::kBench;
-  if (trains && config.data.train) {
-    collect_errors([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics);
-    std::optional<TrainStep> step;
-    if (session.train_data) {
-      const int64_t any = std::numeric_limits<int64_t>::max();
-      Diagnostics first_look;  // its warnings are dropped; the step that is run repeats them
-      step = build_step(session, train_step_options(config, session.layouts, any), first_look);
-      for (const Problem& problem : first_look.errors()) diagnostics.add(problem);
-    }
-    diagnostics.throw_if_errors();
-    const VocabularyChoice& vocabulary = *config.data.vocabulary;
-    const std::string& directory = config.run.model_dir.text;
-    const VocabularyTexts texts = vocabulary_texts(config);
-    if (trains_here(config)) hold_directory(session);  // a process that trains there uses the vocabulary
-    if (before_texts)
-      before_texts(
-          session, step ? step->graph.get() : nullptr,
-          replaces_vocabulary(vocabulary, directory, texts) || lacks_vocabulary(vocabulary, directory),
-          diagnostics);
-    train_vocabularies(
-        vocabulary, directory, texts, [](const std::string& line) { fmt::print(stderr, "{}\n", line); },
-        config.mark("data.vocabulary"));
-  }
-  session.vocabularies =
-      read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
-  if (session.teacher && has_other_vocabulary(session, session.teacher->manifest)) {
-    diagnostics.error(
-        config.distill->checkpoint.mark,
-        fmt::format("the teacher {} was trained with another vocabulary, so its ids mean other tokens",
-                    session.teacher->path),
-        "`data.vocabulary` with the file of the teacher's run");
-    diagnostics.throw_if_errors();
-  }
-}
-
-/// True where an evaluation needs a part of data.train.
-bool evaluates_held_out(const Config& config) {
-  return std::ranges::any_of(config.evaluate.datasets,
-                             [](const auto& dataset) { return dataset.second.choice.type() == kHeldOut; });
-}
-
-/// Returns the features of the model, without examples, for modes that read texts from other files.
-std::shared_ptr<const Source> declared_texts(const Session& session) {
-  std::vector<Feature> features;
-  for (const Side side : kSides) {
-    if (const auto& vocabulary = session.vocabularies[side])
-      features.push_back({std::string(name_of(side)), {{"length", 1}}, DType::kInt32, vocabulary->size()});
-  }
-  return std::make_shared<DeclaredSource>(std::move(features));
-}
-
-/// Reports classes that mean something else to the teacher (section `distill`) than in data.train.
-void check_teacher_classes(const Session& session, Diagnostics& diagnostics) {
-  if (!session.teacher || !session.train_data) return;
-  const std::vector<std::string> own = session.train_data->class_names(),
-                                 theirs = prepared_names(preparation_at(session.teacher->path), "classes")
-                                              .value_or(std::vector<std::string>());
-  if (own.empty() || theirs.empty()) return;
-  const auto [here, there] = std::ranges::mismatch(own, theirs);
-  if (here == own.end() && there == theirs.end()) return;
-  const auto name_in = [](const std::vector<std::string>& names, auto name) {
-    return name == names.end() ? std::string("missing") : fmt::format("`{}`", printable(*name));
-  };
-  diagnostics.error(
-      session.config.distill->checkpoint.mark,
-      fmt::format("class {} of data.train is {}, and of the teacher {} it is {}", here - own.begin(),
-                  name_in(own, here), session.teacher->path, name_in(theirs, there)),
-      "data with the classes of the teacher, in their order");
-}
-
-void open_training_data(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
-  const Config& config = session.config;
-  if (config.run.mode == RunMode::kInfer || config.run.mode == RunMode::kScore) {
-    open_vocabularies(session, before_texts, diagnostics);
-    if (!is_predictor(session)) {
-      session.train_data = declared_texts(session);
-    } else if (config.run.mode == RunMode::kInfer && !diagnostics.has_errors()) {
-      session.preparation = preparation_of_weights(config);
-    }
-    return;
-  }
-  if (!looks_at_examples(config) && config.data.train) {
-    if (!opened([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics))
-      return;
-    const bool brings_examples =
-        config.run.mode == RunMode::kTrace && first_type(*config.data.train) == "idx";
-    if (session.train_data || brings_examples) return;
-  }
-  open_vocabularies(session, before_texts, diagnostics);
-  const bool evaluates = config.run.mode == RunMode::kEvaluate;
-  if (evaluates && !diagnostics.has_errors()) session.preparation = preparation_of_weights(config);
-  if (!config.data.train || (evaluates && !evaluates_held_out(config))) return;
-  if (!evaluates) session.preparation = stored_preparation(config);
-  open_train_sources(session, diagnostics);
-  check_teacher_classes(session, diagnostics);
-  if (evaluates) session.train_data.reset();
 }
 
 /// True if the layout splits `evaluate.batch_size` evenly; otherwise reports an error that names this key.
@@ -462,53 +204,12 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   return session;
 }
 
-void hold_directory(Session& session) {
-  if (session.directory_lock || !session.processes->is_first()) return;
-  Diagnostics of_directory;
-  holds_run(session.config, of_directory);
-  if (!of_directory.has_errors())
-    session.directory_lock = std::make_shared<const ModelDirLock>(session.config);
-}
-
-std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
-                                          const Mark& mark, Diagnostics& diagnostics) {
-  if (!looks_at_examples(session.config) && options->has_tokens()) {
-    return declared_source(session.config, options);
-  }
-  std::shared_ptr<const Source> source;
-  opened(
-      [&] {
-        source = augmented(open_sources(options, context_of(session, TextPurpose::kEvaluation, mark)),
-                           augment_settings(session.config, AugmentFor::kEvaluation));
-      },
-      diagnostics);
-  return source;
-}
-
 bool has_training_step(RunMode mode) {
   return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace ||
          mode == RunMode::kBench;
 }
 
 bool is_predictor(const Session& session) { return session.model && session.model->decoder() == nullptr; }
-
-SourceContext prediction_context(const Session& session, const Mark& mark) {
-  SourceContext context = context_of(session, TextPurpose::kEvaluation, mark);
-  context.labelled = false;
-  return context;
-}
-
-AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {
-  AugmentSettings settings{.augmentations = config.data.augment,
-                           .image = config.data.image.text,
-                           .seed = data_seed(config),
-                           .purpose = purpose,
-                           .threads = thread_count(config),
-                           .mark = config.mark("data.augment")};
-  std::erase_if(settings.augmentations,
-                [](const auto& augmentation) { return augmentation.choice.empty(); });  // reported as unknown
-  return settings;
-}
 
 bool runs_ahead(const Session& session) {
   return !session.backend->is_host() && !parameter_servers(session.config);

@@ -66,10 +66,6 @@ struct Session {
   std::shared_ptr<const ModelDirLock> directory_lock = {};  ///< set by hold_directory()
 };
 
-/// Locks run.model_dir in the first process until the session ends, if it is not locked yet. Does nothing where the directory
-/// is no place for a run, which the plan of the training reports. Throws Error (kSystem) as ModelDirLock does.
-void hold_directory(Session& session);
-
 /// Checks a session whose model is made and whose vocabularies are not open yet. `step` is the graph of the
 /// training step, or null if the features are not known without reading the examples. `trains_vocabulary`: a vocabulary is
 /// trained next. Problems are reported to `diagnostics` or thrown as Error.
@@ -88,21 +84,10 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics);
 
-/// Opens a source for evaluation; modes that read no examples get only its features, as in open_session().
-std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
-                                          const Mark& mark, Diagnostics& diagnostics);
-
 /// True for modes that build the training step.
 bool has_training_step(RunMode mode);
 /// True if the model writes no texts: run.mode=infer then predicts for examples.
 bool is_predictor(const Session& session);
-
-/// What sources are opened with whose examples are given to a trained model: they need no labels (infer.input).
-/// `mark`: the place of the source in the configuration.
-SourceContext prediction_context(const Session& session, const Mark& mark);
-
-/// How the images of data.train are augmented, or those of data that are evaluated.
-AugmentSettings augment_settings(const Config& config, AugmentFor purpose);
 
 /// Reports layout rules that no graph of the model uses, in modes without a training step, if the features
 /// are known. (build_step() checks the other modes.)

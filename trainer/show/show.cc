@@ -10,6 +10,7 @@
 #include "data/loader.h"
 #include "engine/base/file.h"
 #include "trainer/session/example_images.h"
+#include "trainer/session/open_data.h"
 #include "trainer/show/contact_sheet.h"
 #include "trainer/steps/step_runner.h"
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "trainer/session/open_data.h"
 #include "trainer/session/same_run.h"
 #include "trainer/train/trainer.h"
 

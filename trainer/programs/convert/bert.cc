@@ -233,7 +233,8 @@ std::optional<HuggingFaceTensor> encoder_tensor(const std::string& variable) {
 
 /// The names of the labels that the model's training data had, or that data.train gives.
 std::vector<std::string> label_names_of(const ModelWeights& model, const Config& config) {
-  if (auto prepared = prepared_names(model.preparation, "classes")) return *std::move(prepared);
+  if (std::vector<std::string> prepared = prepared_classes(model.preparation); !prepared.empty())
+    return prepared;
   const SourceChoice* const train = training_source(config);
   if (train == nullptr) return {};
   if (const auto* texts = train->get_if<LabelledTextOptions>()) return texts->classes;
