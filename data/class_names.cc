@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
 
 namespace mtf {
@@ -38,18 +38,20 @@ int32_t ClassNames::number(const std::string& name, const std::string& place) co
 ClassLabels::ClassLabels(std::vector<std::string> given, std::optional<std::vector<std::string>> known)
     : given_(std::move(given)), known_(std::move(known)) {}
 
-void ClassLabels::add(const std::string& label,
-                      const std::function<void(const std::string&, const std::string&)>& fail) {
-  const auto [found, is_new] = places_.try_emplace(label, static_cast<int32_t>(words_.size()));
+void ClassLabels::add(const std::string& label, const std::function<std::string()>& place) {
+  const auto [found, is_new] = indices_.try_emplace(label, static_cast<int32_t>(words_.size()));
   if (is_new) {
-    check(label, fail);
+    firsts_.push_back(place());
+    check(label, firsts_.back());
     words_.push_back(label);
   }
   labels_.push_back(found->second);
 }
 
-void ClassLabels::check(const std::string& label,
-                        const std::function<void(const std::string&, const std::string&)>& fail) {
+void ClassLabels::check(const std::string& label, const std::string& place) {
+  const auto fail = [&](const std::string& what, const std::string& hint) {
+    throw Error(ErrorKind::kData, fmt::format("{}: {}", place, what), hint);
+  };
   const std::vector<std::string>& classes = known_ && !known_->empty() ? *known_ : given_;
   if (!classes.empty() && std::ranges::find(classes, label) == classes.end())
     fail(fmt::format("there is no class `{}`", printable(label)), did_you_mean(label, classes));
@@ -68,22 +70,44 @@ std::vector<std::string> ClassLabels::classes() const {
   return sorted;
 }
 
-std::vector<int32_t> ClassLabels::numbers() const {
+std::vector<int32_t> ClassLabels::numbers_of_words() const {
   const std::vector<std::string> names = classes();
-  std::vector<int32_t> of_words;
+  std::vector<int32_t> numbers;
   for (const std::string& word : words_)
-    of_words.push_back(names.empty() ? *class_number(word)
-                                     : static_cast<int32_t>(std::ranges::find(names, word) - names.begin()));
+    numbers.push_back(names.empty() ? *class_number(word)
+                                    : static_cast<int32_t>(std::ranges::find(names, word) - names.begin()));
+  return numbers;
+}
+
+std::vector<int32_t> ClassLabels::numbers() const {
+  const std::vector<int32_t> of_words = numbers_of_words();
   std::vector<int32_t> result;
-  for (const int32_t place : labels_) result.push_back(of_words[static_cast<size_t>(place)]);
+  for (const int32_t index : labels_) result.push_back(of_words[static_cast<size_t>(index)]);
   return result;
 }
 
+ClassPlaces ClassLabels::places() const {
+  const std::vector<int32_t> of_words = numbers_of_words();
+  ClassPlaces places;
+  for (size_t i = 0; i < of_words.size(); ++i) places.emplace(of_words[i], firsts_[i]);
+  return places;
+}
+
+void check_below(int64_t classes, const ClassPlaces& places, const std::vector<std::string>& names) {
+  const auto wrong = places.lower_bound(classes);
+  if (wrong == places.end()) return;
+  const auto& [number, place] = *wrong;
+  const std::string label =
+      names.empty() ? fmt::format("label {}", number)
+                    : fmt::format("`{}` is label {}", printable(names[static_cast<size_t>(number)]), number);
+  throw Error(ErrorKind::kData, fmt::format("{}: {}, but there are {} classes", place, label, classes),
+              fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1,
+                          places.rbegin()->first + 1));
+}
+
 std::optional<int32_t> class_number(std::string_view text) {
-  int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const auto number = parse_number<int32_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 namespace {
@@ -115,6 +139,25 @@ std::optional<bool> prepared_flag(const std::string& preparation, const std::str
 std::vector<std::string> names_of_classes(const Source& source, const std::string& preparation) {
   std::vector<std::string> names = prepared_classes(preparation);
   return names.empty() ? source.class_names() : names;
+}
+
+std::string class_difference(const NamedClasses& here, const NamedClasses& there) {
+  if (here.names.empty() || there.names.empty()) return {};
+  const auto [own, other] = std::ranges::mismatch(here.names, there.names);
+  if (own == here.names.end() && other == there.names.end()) return {};
+  const auto name_in = [](const std::vector<std::string>& names, auto name) {
+    return name == names.end() ? std::string("missing") : fmt::format("`{}`", printable(*name));
+  };
+  return fmt::format("class {} of {} is {}, and of {} it is {}", own - here.names.begin(), here.of,
+                     name_in(here.names, own), there.of, name_in(there.names, other));
+}
+
+bool number_differently(const NamedClasses& here, const NamedClasses& there) {
+  for (auto own = here.names.begin(); own != here.names.end(); ++own) {
+    const auto other = std::ranges::find(there.names, *own);
+    if (other != there.names.end() && other - there.names.begin() != own - here.names.begin()) return true;
+  }
+  return false;
 }
 
 void throw_unprepared(const Mark& mark, std::string_view what, const std::string& hint) {

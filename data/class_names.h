@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ class ClassNames {
   std::unordered_map<std::string, int32_t> numbers_;
 };
 
+/// Where the first example of each class stands, such as "FILE:LINE", by the number of the class.
+using ClassPlaces = std::map<int64_t, std::string>;
+
 /// The labels of examples, words or numbers, which become the numbers of classes when all are read.
 class ClassLabels {
  public:
@@ -39,29 +43,35 @@ class ClassLabels {
   explicit ClassLabels(std::vector<std::string> given = {},
                        std::optional<std::vector<std::string>> known = std::nullopt);
 
-  /// Adds the label of the next example. A label that is no class, or no number where the classes are numbers, is passed
-  /// to `fail`, which must throw.
-  void add(const std::string& label,
-           const std::function<void(const std::string& what, const std::string& hint)>& fail);
+  /// Adds the label of the next example. Throws Error (kData), which begins with `place`, when the label is no class, or no
+  /// number where the classes are numbers. `place` is called for labels that are new.
+  void add(const std::string& label, const std::function<std::string()>& place);
 
   /// The names of the classes in their order: those known or given, or the words sorted; empty where all are numbers.
   std::vector<std::string> classes() const;
   /// The class of each label.
   std::vector<int32_t> numbers() const;
+  ClassPlaces places() const;
   /// True if the classes are words of these examples, neither known nor given.
   bool are_found() const { return !known_ && given_.empty() && !are_numbers_; }
 
  private:
-  void check(const std::string& label,
-             const std::function<void(const std::string& what, const std::string& hint)>& fail);
+  void check(const std::string& label, const std::string& place);
+  /// The class of each of the different labels.
+  std::vector<int32_t> numbers_of_words() const;
 
   std::vector<std::string> given_;
   std::optional<std::vector<std::string>> known_;
-  std::vector<std::string> words_;  ///< different labels in the order in which they came
-  std::unordered_map<std::string, int32_t> places_;
-  std::vector<int32_t> labels_;  ///< places in words_
+  std::vector<std::string> words_;                    ///< different labels in the order in which they came
+  std::vector<std::string> firsts_;                   ///< where the first example with each of them stands
+  std::unordered_map<std::string, int32_t> indices_;  ///< in words_
+  std::vector<int32_t> labels_;                       ///< indices in words_
   bool are_numbers_ = true;
 };
+
+/// Throws Error (kData), which begins with the place of the first such example, when a class is not below `classes`. `names`
+/// are those of the classes; empty where these are numbers.
+void check_below(int64_t classes, const ClassPlaces& places, const std::vector<std::string>& names);
 
 /// Returns a whole number from 0 to 2^31 - 1; nothing if the text is something else.
 std::optional<int32_t> class_number(std::string_view text);
@@ -74,6 +84,17 @@ std::optional<bool> prepared_flag(const std::string& preparation, const std::str
 /// The names of the classes of a model that was trained on data with this preparation or, where it has none, those of the
 /// source.
 std::vector<std::string> names_of_classes(const Source& source, const std::string& preparation);
+
+/// Names of classes, and of what they are, for messages.
+struct NamedClasses {
+  std::string of;
+  std::vector<std::string> names;  ///< empty: classes are numbers
+};
+/// Returns "class 0 of data.train is `b`, and of runs/a it is `a`" for the first class with different names; empty where there
+/// is none, or either has no names.
+std::string class_difference(const NamedClasses& here, const NamedClasses& there);
+/// True if a name that both have is that of different classes.
+bool number_differently(const NamedClasses& here, const NamedClasses& there);
 
 /// Throws Error (kConfig, at `mark`): `what` of the training data are needed to evaluate examples, and not known. `hint`: what
 /// else would do; may be empty.

@@ -113,6 +113,11 @@ void throw_bad_file(const std::string& path, const std::string& what, const std:
   throw Error(ErrorKind::kData, fmt::format("{}: {}", path, what), hint);
 }
 
+std::string_view without_gz(std::string_view path) {
+  if (path.ends_with(".gz")) path.remove_suffix(3);
+  return path;
+}
+
 std::string read_file(const std::string& path, const std::string& content, int64_t most) {
   InputFile file(path, content);
   std::string bytes;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mtf {
@@ -71,6 +72,9 @@ class InputFile {
 
 /// Throws Error (kData) that begins with the file: "PATH: what; hint".
 [[noreturn]] void throw_bad_file(const std::string& path, const std::string& what, const std::string& hint);
+
+/// Returns the path without ".gz" at its end.
+std::string_view without_gz(std::string_view path);
 
 /// Returns all bytes of a file, plain or .gz. Throws Error as InputFile does, and kData when there are more
 /// than `most` bytes.

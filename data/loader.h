@@ -94,15 +94,12 @@ class BatchStream {
   BatchStream(std::shared_ptr<const Source> source, EvaluationBatches options, BatchPart part = {});
 
   const Source& source() const { return *source_; }
-  /// The global batch size, and the number of its rows that this stream reads.
-  int64_t batch_size() const { return batch_size_; }
+  /// The number of rows of a batch that this stream reads.
   int64_t local_rows() const { return local_rows_; }
   /// The number of batches; nullopt if the stream is endless.
   std::optional<int64_t> batches() const { return batches_; }
   /// The number of rows of one epoch.
   int64_t examples() const { return examples_; }
-  /// The number of epochs completed before row `row` of the stream.
-  int64_t epoch(int64_t row) const { return row / examples_; }
 
   /// The source's index of the example in row `row` of the stream.
   int64_t example(int64_t row) const;

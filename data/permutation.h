@@ -24,7 +24,6 @@ class Permutation {
   Permutation(int64_t rows, uint64_t seed, int64_t epoch);
 
   int64_t operator()(int64_t index);
-  int64_t rows() const { return rows_; }
   bool is_of(int64_t rows, uint64_t seed, int64_t epoch) const {
     return rows == rows_ && seed == seed_ && epoch == epoch_;
   }

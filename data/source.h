@@ -31,7 +31,7 @@ struct Feature {
   bool one_text = false;
 
   /// The number of bytes of one example's value.
-  int64_t bytes() const { return shape.size() * static_cast<int64_t>(size_of(dtype)); }
+  int64_t bytes() const { return bytes_of(shape, dtype); }
   friend bool operator==(const Feature& a, const Feature& b) {
     return std::tie(a.name, a.shape, a.dtype, a.vocabulary, a.training_only) ==
            std::tie(b.name, b.shape, b.dtype, b.vocabulary, b.training_only);
@@ -57,7 +57,7 @@ struct FeatureSlice {
   DType dtype(const Feature& feature) const { return in_bytes ? DType::kUInt8 : feature.dtype; }
   /// The number of bytes of one example's part.
   int64_t bytes(const Feature& feature) const {
-    return (box ? box->shape : feature.shape).size() * static_cast<int64_t>(size_of(dtype(feature)));
+    return bytes_of(box ? box->shape : feature.shape, dtype(feature));
   }
 };
 

@@ -169,8 +169,12 @@ ZipContent ZipFile::read(const ZipMember& member, int64_t most) const {
              extra = static_cast<int64_t>(number(member.header + 28, 2));
   const std::span<const std::byte> data =
       bytes(member.header + kLocalBytes + name + extra, member.compressed);
+  const auto check = [&](bool is_whole) {
+    if (!is_whole) throw_damaged(fmt::format("the data of `{}` are damaged", member.name));
+  };
   if (member.method == kStored) {
     if (member.compressed != member.size) throw_damaged("the archive's directory is damaged");
+    check(checksum_of(data) == member.checksum);
     return {file_, data, false};
   }
   if (member.method != kDeflated)
@@ -178,8 +182,7 @@ ZipContent ZipFile::read(const ZipMember& member, int64_t most) const {
         fmt::format("`{}` is compressed by method {}, and only stored and deflated data can be read",
                     member.name, member.method));
   std::optional<std::vector<std::byte>> result = inflated(data, member.size);
-  if (!result || checksum_of(*result) != member.checksum)
-    throw_damaged(fmt::format("the compressed data of `{}` are damaged", member.name));
+  check(result && checksum_of(*result) == member.checksum);
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*result));
   return {owner, *owner, true};
 }

@@ -12,20 +12,12 @@
 namespace mtf {
 namespace {
 
-constexpr std::string_view kAverage = "/ema";
-
 bool denotes(const std::string& name, const AppliedLayer& layer) {
   if (name.find('/') != std::string::npos) return std::regex_search(layer.path, std::regex(name));
   return std::ranges::find(layer.names, name) != layer.names.end();
 }
 
 }  // namespace
-
-std::string average_name(const std::string& weight) { return weight + std::string(kAverage); }
-
-std::string averaged_weight(const std::string& variable) {
-  return variable.ends_with(kAverage) ? variable.substr(0, variable.size() - kAverage.size()) : std::string();
-}
 
 Context::Context(Applied, const Context& trained)
     : graph_(trained.graph_),
@@ -42,9 +34,10 @@ const Variable& Context::declare(const std::string& name, const Shape& shape, DT
   const std::string full = graph_.scoped(name);
   check_elements(full, shape);
   if (is_applied_) return graph_.variable(full, shape, dtype, initializer, Variable::Kind::kConstant);
-  if (averaged_ && kind == Variable::Kind::kWeight && averaged_(full))
-    return graph_.variable(average_name(full), shape, DType::kFloat32, Initializer::zeros(),
-                           Variable::Kind::kSlot);
+  if (averaged_ && kind == Variable::Kind::kWeight) {
+    if (const std::string mean = averaged_(full); !mean.empty())
+      return graph_.variable(mean, shape, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
+  }
   return graph_.variable(full, shape, dtype, initializer, kind, step_scale);
 }
 
@@ -64,9 +57,13 @@ Tensor Context::statistic(const std::string& name, const Shape& shape, const Ini
   return graph_.read(declare(name, shape, DType::kFloat32, Variable::Kind::kStatistic, initializer));
 }
 
+bool Context::moves(const std::string& name) const {
+  return training() && (!moved_ || moved_(graph_.scoped(name)));
+}
+
 void Context::update_statistic(const std::string& name, const Tensor& value,
                                std::function<Tensor(const Tensor&, const Tensor&)> updated) {
-  if (!training()) return;
+  if (!moves(name)) return;
   const std::string full = graph_.scoped(name);
   const Variable* variable = graph_.find_variable(full);
   MTF_CHECK(variable != nullptr && variable->kind == Variable::Kind::kStatistic, "{} is no statistic", full);
@@ -154,11 +151,9 @@ Shape Context::made(const LayerTensor& x) const {
 
 const Dimension& find_dimension(const Tensor& x, const config::Name& name) {
   if (x.shape().contains(name.text)) return x.shape().dimension(name.text);
-  std::vector<std::string> names;
-  for (const Dimension& d : x.shape()) names.push_back(d.name);
   throw Error(ErrorKind::kConfig, name.mark,
               fmt::format("there is no dimension `{}` in {}", name.text, x.shape().to_string()),
-              did_you_mean(name.text, names));
+              did_you_mean(name.text, x.shape().names()));
 }
 
 Shape find_dimensions(const Tensor& x, const std::vector<config::Name>& names) {

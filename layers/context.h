@@ -3,8 +3,8 @@
 //
 //   Context context(graph, Mode::kTrain, {}, batch);
 //   const auto scope = graph.scope("layer_1");
-//   Tensor kernel = context.variable("kernel", {rows, hidden}, Initializer::variance_scaling(28));   //
-//   layer_1/kernel
+//   Tensor kernel = context.variable("kernel", {rows, hidden}, Initializer::normal(0.1));
+//   // "layer_1/kernel"
 #pragma once
 
 #include <cstdint>
@@ -48,6 +48,8 @@ struct InputEmbedding {
 
 /// Which weights are meant, by name; null: none.
 using WeightFilter = std::function<bool(const std::string& weight)>;
+/// Returns the name of the variable that holds a weight's running mean; empty: the weight has none.
+using AverageNames = std::function<std::string(const std::string& weight)>;
 
 /// What a layer says beside its result, in training: a loss, a number for the log, or what a running statistic moves by.
 struct LayerTerm {
@@ -69,12 +71,6 @@ struct StepScalar {
   std::function<double(int64_t step)> value;
   bool is_rate = false;  ///< a learning rate, which a run lowers after a divergence
 };
-
-/// The variable that holds the running mean of a weight (train.ema_decay): float32, laid out like optimizer
-/// slots.
-std::string average_name(const std::string& weight);
-/// The weight of a running mean; empty: `variable` is none.
-std::string averaged_weight(const std::string& variable);
 
 /// Layers that are computed again in the backward pass instead of being kept.
 struct RecomputedLayers {
@@ -102,7 +98,6 @@ class Context {
   Context(const Context&) = delete;
 
   Graph& graph() { return graph_; }
-  Mode mode() const { return mode_; }
   bool training() const { return mode_ == Mode::kTrain; }
   const Precision& precision() const { return precision_; }
   /// The dimension of the examples; inside a loop over microbatches that of one microbatch.
@@ -119,8 +114,10 @@ class Context {
   /// A float32 variable SCOPE/`name` that no gradient moves but update_statistic(): running means and the like. It is
   /// saved and laid out as weights are.
   Tensor statistic(const std::string& name, const Shape& shape, const Initializer& initializer);
+  /// True if training steps move the statistic SCOPE/`name`: false in evaluation, and where training keeps the variable.
+  bool moves(const std::string& name) const;
   /// After each training step the statistic becomes updated(before, value), with the mean of `value` over the
-  /// microbatches; evaluations leave it. `value` may have any shape. Where one layer is applied several times, the mean
+  /// microbatches, if it moves(). `value` may have any shape. Where one layer is applied several times, the mean
   /// over its values counts.
   void update_statistic(const std::string& name, const Tensor& value,
                         std::function<Tensor(const Tensor& before, const Tensor& value)> updated);
@@ -142,8 +139,11 @@ class Context {
   /// All of them so far.
   std::vector<LayerTerm>& terms() { return terms_; }
 
-  /// These weights are read as their running means, which the store of the variables must have.
-  void set_averaged(WeightFilter averaged) { averaged_ = std::move(averaged); }
+  /// The statistics that training moves; by default all.
+  void set_moved(WeightFilter moved) { moved_ = std::move(moved); }
+
+  /// Weights with running means are read as these, which the store of the variables must have.
+  void set_averaged(AverageNames averaged) { averaged_ = std::move(averaged); }
 
   /// The value of an input that Model::scalars() names.
   const Tensor& scalar(const std::string& input) const { return scalars_.at(input); }
@@ -235,7 +235,8 @@ class Context {
   Dimension batch_;
   bool is_applied_ = false;
   std::set<std::string> batch_names_;  ///< other names of batch_
-  WeightFilter averaged_;
+  WeightFilter moved_;                 ///< null: all
+  AverageNames averaged_;              ///< null: all weights are read as they are
   std::vector<RecomputedLayers> recompute_;
   std::vector<int64_t> found_;
   std::vector<AppliedLayer> applied_;

@@ -10,32 +10,10 @@
 namespace mtf {
 namespace {
 
-/// x with a leading `_` at each name of `over` that is also in `output`; `over` follows.
-Tensor rename_reused(Tensor x, Shape& over, const Shape& output) {
-  for (const Dimension& d : Shape(over)) {
-    if (!output.contains(d.name)) continue;
-    x = rename(x, d.name, "_" + d.name);
-    over = over.renamed(d.name, "_" + d.name);
-  }
-  return x;
-}
-
-void check_output(const Tensor& x, const Shape& over, const Shape& output) {
-  for (const Dimension& d : output) {
-    if (x.shape().contains(d.name) && !over.contains(d.name)) {
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("dense: output dimension `{}` is one of {} that is not contracted", d.name,
-                              x.shape().to_string()),
-                  fmt::format("put it into `over`, or give the output another name than `{}`", d.name));
-    }
-  }
-}
-
 Tensor dense_here(Context& context, const Tensor& input, const Shape& output,
                   const DenseArguments& arguments) {
   Shape over = arguments.over ? *arguments.over : Shape{input.shape()[input.shape().rank() - 1]};
-  check_output(input, over, output);
-  const Tensor x = rename_reused(input, over, output);
+  const Tensor x = rename_reused("dense", input, over, output);
   const Initializer initializer = make_initializer(arguments.kernel_initializer, over.size(), output.size());
   const Tensor kernel = context.variable("kernel", arguments.experts + over + output, initializer);
   Tensor y = einsum({x, kernel}, x.shape() - over + output);
@@ -47,6 +25,22 @@ Tensor dense_here(Context& context, const Tensor& input, const Shape& output,
 }
 
 }  // namespace
+
+Tensor rename_reused(std::string_view layer, Tensor x, Shape& over, const Shape& output) {
+  for (const Dimension& d : output) {
+    if (!x.shape().contains(d.name) || over.contains(d.name)) continue;
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{}: output dimension `{}` is one of {} that is not contracted", layer, d.name,
+                            x.shape().to_string()),
+                fmt::format("put it into `over`, or give the output another name than `{}`", d.name));
+  }
+  for (const Dimension& d : Shape(over)) {
+    if (!output.contains(d.name)) continue;
+    x = rename(x, d.name, "_" + d.name);
+    over = over.renamed(d.name, "_" + d.name);
+  }
+  return x;
+}
 
 Tensor dense(Context& context, const std::string& name, const Tensor& x, const Shape& output,
              const DenseArguments& arguments) {

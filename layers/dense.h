@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/activation.h"
@@ -36,5 +37,9 @@ Tensor dense(Context& context, const std::string& name, const Tensor& x, const S
 /// arguments.activation is not used.
 Tensor dense_product(Context& context, const std::string& name, const Tensor& x, const Shape& output,
                      const std::vector<Activation>& activations, const DenseArguments& arguments = {});
+
+/// x with a leading `_` at each name of `over`, the contracted dimensions, that is also in `output`; `over` follows. Throws
+/// Error when `output` names another dimension of x. `layer`: its name in errors.
+Tensor rename_reused(std::string_view layer, Tensor x, Shape& over, const Shape& output);
 
 }  // namespace mtf

@@ -12,6 +12,9 @@
 
 namespace mtf {
 
+/// The dimension of the tokens of a vocabulary.
+inline constexpr std::string_view kVocabularyDimension = "vocab";
+
 class TokenEmbedding {
  public:
   virtual ~TokenEmbedding() = default;

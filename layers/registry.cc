@@ -10,6 +10,7 @@
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "engine/config/variables.h"
+#include "layers/layer_entry.h"
 
 namespace mtf {
 namespace {
@@ -99,15 +100,6 @@ std::vector<LayerList::Item> with_names(std::vector<Unnamed> layers, std::set<st
   return items;
 }
 
-void collect_references(const Node& node, std::set<std::string>& names) {
-  names.merge(config::references(node.text()));
-  for (const Node& element : node.elements()) collect_references(element, names);
-  for (const Entry& entry : node.entries()) {
-    names.merge(config::references(entry.key));
-    collect_references(entry.value, names);
-  }
-}
-
 int64_t count_values(const Node& node) {
   int64_t count = 1;
   for (const Node& element : node.elements()) count += count_values(element);
@@ -119,8 +111,7 @@ int64_t count_values(const Node& node) {
 Node check_arguments(const std::string& name, const Node& block, const Node& arguments,
                      Diagnostics& diagnostics) {
   Node corrected = arguments;
-  std::set<std::string> used;
-  collect_references(block, used);
+  const std::set<std::string> used = config::references(block);
   for (const Entry& argument : arguments.entries()) {
     if (used.contains(argument.key)) continue;
     diagnostics.error(argument.mark, fmt::format("block `{}` does not use `${}`", name, argument.key),
@@ -178,7 +169,8 @@ std::string list_layers(std::string_view name) {
   return text;
 }
 
-LayerParser::LayerParser(const Node& defaults, const Node& blocks, Diagnostics& diagnostics, std::string path)
+LayerParser::LayerParser(const Node& defaults, const config::Named<Node>& blocks, Diagnostics& diagnostics,
+                         std::string path)
     : defaults_(defaults), blocks_(blocks), diagnostics_(diagnostics), path_(std::move(path)) {
   check_defaults();
 }
@@ -224,7 +216,7 @@ LayerList LayerParser::parse(const Node& list, const std::set<std::string>& take
   const Mark outer = mark_;
   const std::vector<Node> entries = list.is_list() ? list.elements() : std::vector<Node>{list};
   for (const Node& node : entries) {
-    const config::LayerEntry entry = layer_entry(node, diagnostics_);
+    const LayerEntry entry = layer_entry(node, diagnostics_);
     if (entry.name.empty()) continue;
     const LayerKind* kind = find_kind(entry.name);
     if (!kind) {
@@ -248,8 +240,8 @@ LayerList LayerParser::parse_block(const std::string& name, const Node& argument
   const Node* block = blocks_.find(name);
   if (!block) {
     std::vector<std::string> names;
-    for (const Entry& entry : blocks_.entries()) names.push_back(entry.key);
-    diagnostics_.error(mark_, fmt::format("there is no block `{}` in `{}.blocks`", name, path_),
+    for (const auto& [known, layers] : blocks_) names.push_back(known);
+    diagnostics_.error(mark_, fmt::format("there is no block `{}` in `model.blocks`", name),
                        did_you_mean(name, names));
     return {};
   }

@@ -46,10 +46,10 @@ struct LayerKind;
 /// diagnostics.
 class LayerParser {
  public:
-  /// `defaults`: options by layer name (model.layer_defaults); `blocks`: lists of layers by name
-  /// (model.blocks). Both may be null. `path` is where the lists stand ("model"), for messages.
-  LayerParser(const config::Node& defaults, const config::Node& blocks, Diagnostics& diagnostics,
-              std::string path = "model");
+  /// `defaults`: options by layer name (model.layer_defaults), may be null; `blocks`: lists of layers by name
+  /// (model.blocks). `path` is where the lists stand ("model"), for messages.
+  LayerParser(const config::Node& defaults, const config::Named<config::Node>& blocks,
+              Diagnostics& diagnostics, std::string path = "model");
 
   /// The layers of a list; one layer alone is a list of one. Those without a name get one that is not among
   /// `taken`.
@@ -59,11 +59,8 @@ class LayerParser {
   LayerList parse_block(const std::string& name, const config::Node& arguments);
 
   Diagnostics& diagnostics() { return diagnostics_; }
-  const std::string& path() const { return path_; }
   /// True when a layer that was parsed, in any list, reads ids (Layer::reads_ids).
   bool reads_ids() const { return reads_ids_; }
-  /// The place of the layer being parsed.
-  const Mark& mark() const { return mark_; }
 
  private:
   void check_defaults();
@@ -72,10 +69,10 @@ class LayerParser {
                              const config::Node& options) const;
 
   config::Node defaults_;
-  config::Node blocks_;
+  config::Named<config::Node> blocks_;
   Diagnostics& diagnostics_;
   std::string path_;
-  Mark mark_;
+  Mark mark_;  ///< the place of the layer being parsed
   bool reads_ids_ = false;
   std::vector<std::string> open_blocks_;
   int64_t block_values_ = 0;  ///< values of all blocks where they were used so far

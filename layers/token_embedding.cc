@@ -47,7 +47,7 @@ class TokenEmbeddingLayer final : public Layer {
                   "`size`, or a `data.vocabulary`");
     }
     const int64_t divisor = options_.vocab_divisor;
-    const Dimension vocabulary{"vocab", (size + divisor - 1) / divisor * divisor};
+    const Dimension vocabulary{std::string(kVocabularyDimension), (size + divisor - 1) / divisor * divisor};
     const std::shared_ptr<const TokenEmbedding> embedding =
         options_.embedding->make(vocabulary, options_.output[0]);
     context.set_input_embedding({embedding, context.graph().scoped(""), vocabulary, options_.output[0]});

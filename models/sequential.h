@@ -15,7 +15,7 @@ struct SequentialOptions {
   config::Name input;
   config::Node layers;
   config::Node layer_defaults;
-  config::Node blocks;
+  config::Named<config::Node> blocks;
 };
 /// The keys name, input, layers, layer_defaults, blocks.
 void describe_sequential(config::Visitor& visit, SequentialOptions& options);

@@ -78,7 +78,7 @@ Dimension padded_vocabulary(const Context& context, const std::string& feature, 
     throw Error(ErrorKind::kConfig, fmt::format("it is not known how many ids `{}` has", feature),
                 "`data.vocabulary`, for example {type: sentencepiece, size: 32000}");
   }
-  return {"vocab", (size + divisor - 1) / divisor * divisor};
+  return {std::string(kVocabularyDimension), (size + divisor - 1) / divisor * divisor};
 }
 
 TransformerStack::TransformerStack(const StackOptions& options, const TokenModelOptions& model,

@@ -38,7 +38,7 @@ struct TokenModelOptions {
   std::optional<double> logit_soft_cap;
   TokenLossOptions loss;
   config::Node layer_defaults;
-  config::Node blocks;
+  config::Named<config::Node> blocks;
 };
 void describe_token_model(config::Visitor& visit, TokenModelOptions& options);
 

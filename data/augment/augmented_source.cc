@@ -44,19 +44,22 @@ size_t place_of(const std::vector<Feature>& features, const std::string& name, c
 
 /// The shapes of an image on its way: the first is the source's.
 struct ShapesOnTheWay {
-  ImageShape first, last;
+  FeatureImage first;
+  ImageShape last;
   int64_t capacity = 0;  ///< numbers of the largest, or of its rows with the columns of another
 };
 
 ShapesOnTheWay shapes_of(const Feature& feature, const AugmentSettings& settings) {
-  const std::optional<ImageShape> shape = image_shape(feature);
-  if (!shape)
-    throw Error(ErrorKind::kConfig, settings.mark,
-                fmt::format("`data.augment` works on images, and feature `{}` is {} {}", feature.name,
-                            name_of(feature.dtype), feature.shape.to_string()),
-                "a feature of float32 with rows, columns and perhaps channels, in `data.image`");
-  ShapesOnTheWay shapes{*shape, *shape, 0};
-  int64_t rows = shape->rows, cols = shape->cols;
+  const std::optional<FeatureImage> image = image_of(feature);
+  if (!image)
+    throw Error(
+        ErrorKind::kConfig, settings.mark,
+        fmt::format("`data.augment` works on images, and feature `{}` is {} {}", feature.name,
+                    name_of(feature.dtype), feature.shape.to_string()),
+        "in `data.image` a feature of float32 whose dimensions are `rows`, `cols` and perhaps channels; "
+        "`dimensions` of a source names them");
+  ShapesOnTheWay shapes{*image, image->shape, 0};
+  int64_t rows = image->shape.rows, cols = image->shape.cols;
   const Augmentations* const list = &settings.augmentations;
   const config::Listed<AugmentationOptions>* mixed = nullptr;
   for (const auto& [place, augmentation] : applied(settings)) {
@@ -70,21 +73,11 @@ ShapesOnTheWay shapes_of(const Feature& feature, const AugmentSettings& settings
     rows = std::max(rows, shapes.last.rows);
     cols = std::max(cols, shapes.last.cols);
   }
-  shapes.capacity = rows * cols * shape->channels;
+  shapes.capacity = rows * cols * image->shape.channels;
   return shapes;
 }
 
-Shape resized(const Shape& shape, const ImageShape& image) {
-  return shape.resized(shape[0].name, image.rows).resized(shape[1].name, image.cols);
-}
-
 }  // namespace
-
-std::optional<ImageShape> image_shape(const Feature& feature) {
-  const int rank = feature.shape.rank();
-  if (feature.dtype != DType::kFloat32 || rank < 2 || rank > 3) return std::nullopt;
-  return ImageShape{feature.shape[0].size, feature.shape[1].size, rank == 3 ? feature.shape[2].size : 1};
-}
 
 std::vector<Feature> augmented_features(const std::vector<Feature>& features,
                                         const AugmentSettings& settings) {
@@ -92,7 +85,8 @@ std::vector<Feature> augmented_features(const std::vector<Feature>& features,
   if (list.empty()) return features;
   std::vector<Feature> result = features;
   Feature& image = result[place_of(features, settings.image, settings.mark)];
-  image.shape = resized(image.shape, shapes_of(image, settings).last);
+  const ImageShape made = shapes_of(image, settings).last;
+  image.shape = image.shape.resized("rows", made.rows).resized("cols", made.cols);
   const auto mixing = std::ranges::find_if(list, [](const auto& entry) { return is_mixing(entry.second); });
   if (mixing == list.end()) return result;
   const Mark& mark = mixing->second.mark;
@@ -126,7 +120,8 @@ AugmentedSource::AugmentedSource(std::shared_ptr<const Source> source, const Aug
     : source_(std::move(source)), features_(augmented_features(source_->features(), settings)) {
   image_ = place_of(source_->features(), settings.image, settings.mark);
   const ShapesOnTheWay shapes = shapes_of(source_->features()[image_], settings);
-  shape_ = shapes.first;
+  from_ = shapes.first;
+  to_ = *image_of(features_[image_]);
   capacity_ = shapes.capacity;
   for (const auto& [place, augmentation] : applied(settings)) {
     std::vector<Step>& steps = is_mixing(augmentation) ? mixing_ : mixes() ? steps_of_mixed_ : steps_;
@@ -152,7 +147,7 @@ struct AugmentedSource::Portion {
 
 AugmentedSource::Portions AugmentedSource::portions(int64_t rows) const {
   constexpr int64_t kBytes = 4 << 20, kTasksOfThread = 4, kRowsOfThread = 4;
-  const int64_t threads = pool_->threads(), bytes = shape_.size() * static_cast<int64_t>(sizeof(float));
+  const int64_t threads = pool_->threads(), bytes = from_.shape.size() * static_cast<int64_t>(sizeof(float));
   Portions result{};
   result.rows = std::min(rows, std::max(kBytes / bytes, kRowsOfThread * threads));
   // The first row after a task is worked on twice where rows are mixed.
@@ -163,7 +158,7 @@ AugmentedSource::Portions AugmentedSource::portions(int64_t rows) const {
 int64_t AugmentedSource::bytes_of_reading(int64_t rows) const {
   const Portions of = portions(rows);
   const int64_t read = of.rows + (mixes() ? 1 : 0);
-  int64_t bytes = read * shape_.size() * static_cast<int64_t>(sizeof(float));
+  int64_t bytes = read * from_.shape.size() * static_cast<int64_t>(sizeof(float));
   if (mixes()) {
     for (const Feature& feature : source_->features()) bytes += read * feature.bytes();
   }
@@ -188,7 +183,7 @@ void AugmentedSource::read_rows(std::span<const int64_t> examples, std::span<con
   const std::vector<Feature>& inner = source_->features();
   const Portions of = portions(rows);
   const int64_t more = mixes() ? 1 : 0;
-  std::vector<float> images(static_cast<size_t>((of.rows + more) * shape_.size()));
+  std::vector<float> images(static_cast<size_t>((of.rows + more) * from_.shape.size()));
   std::vector<std::vector<std::byte>> others(inner.size());
   if (mixes()) {
     for (size_t f = 0; f < inner.size(); ++f) {
@@ -234,8 +229,8 @@ void AugmentedSource::run_task(const Portion& portion, int64_t begin, int64_t en
   const Feature& feature = features_[image_];
   const FeatureSlice& slice = portion.slices[image_];
   const auto first_steps = [&](FloatImage& image, int64_t row) {
-    image.shape = shape_;
-    std::copy_n(portion.images + row * shape_.size(), shape_.size(), image.pixels());
+    image.shape = from_.shape;
+    from_.read(portion.images + row * image.shape.size(), image.pixels());
     const auto i = static_cast<size_t>(row);
     apply(steps_, image, portion.examples[i], portion.epochs[i]);
   };
@@ -261,7 +256,12 @@ void AugmentedSource::run_task(const Portion& portion, int64_t begin, int64_t en
     } else {
       first_steps(*image, row);
     }
-    copy_box(feature, slice.box, reinterpret_cast<const std::byte*>(image->pixels()),
+    const float* value = image->pixels();
+    if (!to_.is_in_order()) {
+      to_.write(value, image->spare());
+      value = image->spare();
+    }
+    copy_box(feature, slice.box, reinterpret_cast<const std::byte*>(value),
              slice.output + (portion.first + row) * slice.bytes(feature));
     if (mixes()) std::swap(image, next);
   }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "data/augment/augmentation.h"
+#include "data/augment/feature_image.h"
 #include "data/source.h"
 #include "data/worker_pool.h"
 
@@ -46,9 +47,6 @@ inline constexpr std::string_view kOtherSuffix = "_other", kWeightSuffix = "_wei
 /// The features of such a source, without any example. Throws Error (kConfig) where an augmentation does not fit.
 std::vector<Feature> augmented_features(const std::vector<Feature>& features,
                                         const AugmentSettings& settings);
-
-/// The shape of the values of a feature as an image: [rows, cols] or [rows, cols, channels], float32; nothing for others.
-std::optional<ImageShape> image_shape(const Feature& feature);
 
 /// The source with its images augmented; the source itself where nothing is to be done. Throws as augmented_features does.
 std::shared_ptr<const Source> augmented(std::shared_ptr<const Source> source,
@@ -104,9 +102,9 @@ class AugmentedSource final : public Source {
 
   std::shared_ptr<const Source> source_;
   std::vector<Feature> features_;
-  size_t image_ = 0;   ///< the feature that is augmented
-  size_t labels_ = 0;  ///< the feature of labels, where mixes()
-  ImageShape shape_;   ///< the shape of the source's images
+  size_t image_ = 0;        ///< the feature that is augmented
+  size_t labels_ = 0;       ///< the feature of labels, where mixes()
+  FeatureImage from_, to_;  ///< the source's images, and what is made of them
   int64_t capacity_ = 0;
   std::vector<Step> steps_;  ///< before the first that mixes
   std::vector<Step> mixing_;

@@ -34,9 +34,11 @@ struct CutmixOptions final : MixingOptions {
 };
 
 void describe(config::Visitor& visit, CutmixOptions& options) {
-  visit("alpha", options.alpha,
-        "the part of the area that an image keeps is of the distribution Beta(alpha, alpha)",
-        config::positive);
+  visit(
+      "alpha", options.alpha,
+      "the rectangle is 1 - b of the area, where b is of the distribution Beta(alpha, alpha), less what lies "
+      "beyond the border; labels are weighted by the areas that remain",
+      config::positive);
   describe_common(visit, options);
 }
 

@@ -9,7 +9,6 @@
 
 #include "data/input_file.h"
 #include "engine/base/counted.h"
-#include "engine/base/error.h"
 
 namespace mtf {
 namespace {

@@ -17,7 +17,8 @@ enum class ResizeRule {
 config::EnumNames enum_names(ResizeRule);
 
 /// Returns the image scaled to `rows` x `cols` with a triangle filter that is widened where the image becomes smaller, so
-/// that every pixel counts. Bit for bit what Pillow's Image.resize does with the filter BILINEAR.
+/// that every pixel counts. Bit for bit what Image.resize of Pillow up to 12.0 does with the filter BILINEAR
+/// (13.0.0 rounds otherwise).
 Image resized(const Image& image, int64_t rows, int64_t cols, ResizeRule rule);
 
 }  // namespace mtf

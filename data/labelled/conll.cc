@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "data/class_names.h"
 #include "data/labelled/word_encoder.h"
 #include "data/sources/array_source.h"
 #include "data/text/line_reader.h"
 #include "engine/base/counted.h"
-#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {
@@ -59,31 +56,10 @@ class ConllReader {
   bool labelled_;
 };
 
-/// Remembers the place of the first word with each tag.
-class FirstWords {
- public:
-  /// Adds the next word.
-  void add(const std::string& tag, const std::string& place) {
-    if (seen_.insert(tag).second) firsts_.emplace_back(words_, place);
-    ++words_;
-  }
-  /// `tags`: those of all words.
-  ConllSource::TagPlaces places(const std::vector<int32_t>& tags) const {
-    ConllSource::TagPlaces places;
-    for (const auto& [word, place] : firsts_) places.emplace(tags[word], place);
-    return places;
-  }
-
- private:
-  std::set<std::string> seen_;
-  size_t words_ = 0;
-  std::vector<std::pair<size_t, std::string>> firsts_;
-};
-
 struct Corpus {
   std::vector<ConllSource::Sentence> sentences;
   std::vector<std::string> classes;
-  ConllSource::TagPlaces places;
+  ClassPlaces places;
 };
 
 Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
@@ -93,17 +69,12 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
   ConllReader reader(options, context.text.limit, context.labelled);
   Corpus corpus;
   std::vector<std::string> words;
-  FirstWords first_words;
   for (const std::string& path : files_of(options.path)) {
     reader.read(
         path,
         [&](std::string word, const std::string& tag, const std::string& place) {
           words.push_back(std::move(word));
-          if (!context.labelled) return;
-          labels.add(tag, [&](const std::string& what, const std::string& hint) {
-            throw Error(ErrorKind::kData, fmt::format("{}: {}", place, what), hint);
-          });
-          first_words.add(tag, place);
+          if (context.labelled) labels.add(tag, [&] { return place; });
         },
         [&] {
           if (!words.empty()) corpus.sentences.push_back({std::exchange(words, {}), {}});
@@ -115,7 +86,7 @@ Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
     throw_unprepared(context.mark, "the names of the tags", "`classes`, in their order");
   corpus.classes = labels.classes();
   const std::vector<int32_t> tags = labels.numbers();
-  corpus.places = first_words.places(tags);
+  corpus.places = labels.places();
   auto next = tags.begin();
   for (ConllSource::Sentence& sentence : corpus.sentences) {
     if (!context.labelled) break;
@@ -193,7 +164,7 @@ void describe(config::Visitor& visit, ConllOptions& options) {
 }
 
 ConllSource::ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
-                         std::vector<std::string> tags, TagPlaces places, bool labelled)
+                         std::vector<std::string> tags, ClassPlaces places, bool labelled)
     : features_(features_with_tags(tokens.features(), labelled)),
       tokens_(std::move(tokens)),
       sentences_(std::move(sentences)),
@@ -217,17 +188,7 @@ void ConllSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
 
 std::string ConllSource::preparation() const { return preparation_of(tags_); }
 
-void ConllSource::check_labels(int64_t classes) const {
-  const auto wrong = places_.lower_bound(classes);
-  if (wrong == places_.end()) return;
-  const auto& [number, place] = *wrong;
-  const std::string tag =
-      tags_.empty() ? "the tag" : fmt::format("the tag `{}`", printable(tags_[static_cast<size_t>(number)]));
-  throw Error(ErrorKind::kData,
-              fmt::format("{}: {} is label {}, but there are {} classes", place, tag, number, classes),
-              fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1,
-                          places_.rbegin()->first + 1));
-}
+void ConllSource::check_labels(int64_t classes) const { check_below(classes, places_, tags_); }
 
 namespace {
 

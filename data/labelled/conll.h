@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/class_names.h"
 #include "data/labelled/row_source_options.h"
 #include "data/labelled/token_rows.h"
 
@@ -56,12 +56,9 @@ class ConllSource final : public Source {
     std::vector<TaggedToken> tokens;  ///< of the words that have a token
   };
 
-  /// The place in the files, FILE:LINE, of the first word with each tag.
-  using TagPlaces = std::map<int64_t, std::string>;
-
-  /// `labelled`: the sentences have tags, and there is the feature `labels`.
+  /// `labelled`: the sentences have tags, and there is the feature `labels`. `places`: those of words by their tags.
   ConllSource(TokenRows tokens, std::vector<Sentence> sentences, std::vector<Row> rows,
-              std::vector<std::string> tags, TagPlaces places, bool labelled);
+              std::vector<std::string> tags, ClassPlaces places, bool labelled);
 
   int64_t examples() const override { return tokens_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
@@ -82,7 +79,7 @@ class ConllSource final : public Source {
   std::vector<Sentence> sentences_;
   std::vector<Row> rows_;
   std::vector<std::string> tags_;
-  TagPlaces places_;
+  ClassPlaces places_;
 };
 
 /// Returns the parts of a line between blanks, of which `blanks` are all kinds.

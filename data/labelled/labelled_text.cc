@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "data/class_names.h"
 #include "data/sources/array_source.h"
 #include "data/sources/table_reader.h"
-#include "engine/base/nearest.h"
 #include "engine/base/printable.h"
 
 namespace mtf {
@@ -27,8 +25,8 @@ class LabelledTextFile {
   /// `labelled`: the columns of labels and targets are read.
   LabelledTextFile(const std::string& path, const LabelledTextOptions& options, const Mark& mark,
                    bool labelled)
-      : path_(path), reader_(open_table_reader(path, {.header = options.header, .verbatim = true})) {
-    const auto find = [&](const config::Name& name) { return find_column(name, mark); };
+      : reader_(open_table_reader(path, {.header = options.header, .verbatim = true})) {
+    const auto find = [&](const config::Name& name) { return reader_->find(name, mark); };
     text_ = find(options.text);
     if (!options.pair.empty()) pair_ = find(options.pair);
     if (!labelled) return;
@@ -40,42 +38,31 @@ class LabelledTextFile {
     while (reader_->next()) {
       examples.texts.push_back(text_of(text_));
       if (pair_) examples.pairs.push_back(text_of(*pair_));
-      if (labels_)
-        examples.labels.add(value_of(*labels_), [this](const std::string& what, const std::string& hint) {
-          fail(*labels_, what, hint);
-        });
+      if (labels_) examples.labels.add(value_of(*labels_), [this] { return reader_->place_of(*labels_); });
       for (const size_t column : targets_) examples.targets.push_back(number_of(column));
     }
   }
 
  private:
-  size_t find_column(const config::Name& name, const Mark& mark) const {
-    const std::vector<std::string>& columns = reader_->columns();
-    const auto found = std::ranges::find(columns, name.text);
-    if (found != columns.end()) return static_cast<size_t>(found - columns.begin());
-    throw Error(ErrorKind::kConfig, name.mark.known() ? name.mark : mark,
-                fmt::format("{} has no column `{}`", path_, printable(name.text)),
-                did_you_mean(name.text, columns));
-  }
-
   [[noreturn]] void fail(size_t column, const std::string& what, const std::string& hint) const {
-    throw Error(
-        ErrorKind::kData,
-        fmt::format("{}: column `{}`: {}", reader_->place(), printable(reader_->columns()[column]), what),
-        hint);
-  }
-
-  const std::string& value_of(size_t column) const {
-    if (const std::optional<std::string>& value = reader_->values()[column]; value && !value->empty())
-      return *value;
-    fail(column, "a value is missing", "a value in each line");
+    throw Error(ErrorKind::kData, fmt::format("{}: {}", reader_->place_of(column), what), hint);
   }
 
   /// A text, which may be empty.
-  std::string text_of(size_t column) const { return reader_->values()[column].value_or(""); }
+  std::string text_of(size_t column) const {
+    std::string text = reader_->values()[column].value_or("");
+    reader_->check_text(column, text);
+    return text;
+  }
+
+  std::string value_of(size_t column) const {
+    std::string value = text_of(column);
+    if (value.empty()) fail(column, "a value is missing", "a value in each line");
+    return value;
+  }
 
   float number_of(size_t column) const {
-    const std::string& text = value_of(column);
+    const std::string text = value_of(column);
     const std::optional<float> number = table_number(text);
     if (!number || !std::isfinite(*number))
       fail(column, fmt::format("`{}` is no number", printable(text)),
@@ -83,7 +70,6 @@ class LabelledTextFile {
     return *number;
   }
 
-  std::string path_;
   std::unique_ptr<TableReader> reader_;
   size_t text_ = 0;
   std::optional<size_t> pair_, labels_;
@@ -92,14 +78,13 @@ class LabelledTextFile {
 
 class LabelledTextSource final : public Source {
  public:
-  LabelledTextSource(std::vector<Feature> features, TokenRows rows, const Examples& examples,
-                     std::string path)
+  LabelledTextSource(std::vector<Feature> features, TokenRows rows, const Examples& examples)
       : features_(std::move(features)),
         rows_(std::move(rows)),
         labels_(examples.labels.numbers()),
         class_names_(examples.labels.classes()),
-        targets_(examples.targets),
-        path_(std::move(path)) {}
+        places_(examples.labels.places()),
+        targets_(examples.targets) {}
 
   int64_t examples() const override { return rows_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
@@ -119,19 +104,15 @@ class LabelledTextSource final : public Source {
   }
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string preparation() const override { return preparation_of(class_names_); }
-  void check_labels(int64_t classes) const override {
-    const auto wrong = std::ranges::find_if(labels_, [&](int32_t label) { return label >= classes; });
-    if (wrong != labels_.end())
-      throw_wrong_label(path_, *wrong, wrong - labels_.begin(), classes, std::ranges::max(labels_));
-  }
+  void check_labels(int64_t classes) const override { check_below(classes, places_, class_names_); }
 
  private:
   std::vector<Feature> features_;
   TokenRows rows_;
   std::vector<int32_t> labels_;
   std::vector<std::string> class_names_;
+  ClassPlaces places_;
   std::vector<float> targets_;
-  std::string path_;
 };
 
 std::vector<Feature> features_of(const LabelledTextOptions& options, int64_t length, int64_t vocabulary,
@@ -229,7 +210,7 @@ std::unique_ptr<Source> open_texts(std::vector<std::string> texts, std::vector<s
   const Examples examples{std::move(texts), std::move(pairs), ClassLabels(), {}};
   TokenRows rows = rows_of(examples, special_tokens, context);
   std::vector<Feature> features = rows.features();
-  return std::make_unique<LabelledTextSource>(std::move(features), std::move(rows), examples, "");
+  return std::make_unique<LabelledTextSource>(std::move(features), std::move(rows), examples);
 }
 
 std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) const {
@@ -249,7 +230,7 @@ std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) 
   TokenRows rows = rows_of(examples, special_tokens, context);
   std::vector<Feature> features =
       features_of(*this, rows.length(), row_vocabulary(context).size(), context.labelled);
-  return std::make_unique<LabelledTextSource>(std::move(features), std::move(rows), examples, files[0]);
+  return std::make_unique<LabelledTextSource>(std::move(features), std::move(rows), examples);
 }
 
 std::optional<std::vector<Feature>> LabelledTextOptions::declared_features(

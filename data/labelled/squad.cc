@@ -6,7 +6,6 @@
 
 #include "data/class_names.h"
 #include "data/input_file.h"
-#include "engine/base/check.h"
 #include "engine/base/counted.h"
 #include "engine/base/json.h"
 #include "engine/base/printable.h"
@@ -26,7 +25,7 @@ constexpr int64_t kLargestFile = int64_t{4} << 30;
 struct SquadTexts {
   std::vector<std::string> contexts;
   std::vector<SquadQuestion> questions;
-  int64_t misplaced = 0;  ///< answers that do not stand in the text where the file says
+  int64_t misplaced = 0;  ///< questions whose first answer does not stand in the text where the file says
 };
 
 /// Returns the offset of the byte of character `index`; nothing if the text is shorter.
@@ -43,12 +42,11 @@ void read_answers(const Json& json, const std::string& context, SquadQuestion& q
   if (json.value("is_impossible", false) || !json.contains("answers")) return;
   for (const Json& answer : json.at("answers")) {
     const auto text = answer.at("text").get<std::string>();
-    if (question.answers.empty() && answer.contains("answer_start")) {
-      question.start = byte_offset(context, answer.at("answer_start").get<int64_t>());
-      if (question.start && context.compare(*question.start, text.size(), text) != 0) {
-        question.start.reset();
-        ++texts.misplaced;
-      }
+    if (question.answers.empty()) {
+      const int64_t start = answer.value("answer_start", int64_t{-1});
+      if (start >= 0) question.start = byte_offset(context, start);
+      if (question.start && context.compare(*question.start, text.size(), text) != 0) question.start.reset();
+      if (!question.start) ++texts.misplaced;
     }
     question.answers.push_back(text);
   }
@@ -287,8 +285,9 @@ std::unique_ptr<Source> SquadOptions::open(const SourceContext& context) const {
   if (texts.questions.empty())
     throw Error(ErrorKind::kData, context.mark, "the files have no question", "files of SQuAD");
   if (texts.misplaced > 0 && context.note && context.labelled)
-    context.note(fmt::format("{} not at its place in the text: the question is trained on as if it had none",
-                             counted(texts.misplaced, "answer")));
+    context.note(fmt::format(
+        "{} trained on as if there were no answer: the first one is not in the text at its `answer_start`",
+        counted(texts.misplaced, "question")));
   return open_windows(std::move(texts), *this, context);
 }
 

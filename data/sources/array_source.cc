@@ -92,6 +92,19 @@ ArraySource::ArraySource(std::vector<ArrayFeature> features, std::vector<std::st
     features_.push_back(std::move(feature.feature));
   }
   MTF_CHECK(examples_ >= 1, "no examples");
+  check_numbers();
+}
+
+void ArraySource::check_numbers() const {
+  const auto may_not_fit = [](const Part& part) {
+    const StoredType type = part.array.elements.type;
+    return type == StoredType::kUint32 || type == StoredType::kUint64 || type == StoredType::kInt64;
+  };
+  for (size_t f = 0; f < features_.size(); ++f) {
+    if (features_[f].dtype != DType::kInt32 || std::ranges::none_of(parts_[f], may_not_fit)) continue;
+    std::vector<std::byte> value(static_cast<size_t>(features_[f].bytes()));
+    for (int64_t example = 0; example < examples_; ++example) read_example(f, example, {value.data()});
+  }
 }
 
 const ArraySource::Part& ArraySource::part_of(size_t feature, int64_t example) const {
@@ -146,7 +159,7 @@ void ArraySource::check_labels(int64_t classes) const {
   std::vector<int32_t> values(static_cast<size_t>(labels->shape.size()));
   struct Wrong {
     const Part* part;
-    int64_t example;
+    int64_t example;  ///< counts from 0 in the file
     int32_t label;
   };
   std::optional<Wrong> wrong;
@@ -159,16 +172,13 @@ void ArraySource::check_labels(int64_t classes) const {
       if (!wrong && (label < 0 || label >= classes)) wrong = {&part, example - part.begin, label};
     }
   }
-  if (wrong) throw_wrong_label(wrong->part->array.path, wrong->label, wrong->example, classes, most);
-}
-
-void throw_wrong_label(const std::string& path, int64_t label, int64_t example, int64_t classes,
-                       int64_t most) {
-  throw Error(
-      ErrorKind::kData,
-      fmt::format("{}: label {} of example {}, but there are {} classes", path, label, example, classes),
-      label < 0 ? fmt::format("labels from 0 to {}", classes - 1)
-                : fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1, most + 1));
+  if (!wrong) return;
+  throw Error(ErrorKind::kData,
+              fmt::format("{}: label {} of example {}, but there are {} classes", wrong->part->array.path,
+                          wrong->label, wrong->example, classes),
+              wrong->label < 0
+                  ? fmt::format("labels from 0 to {}", classes - 1)
+                  : fmt::format("labels from 0 to {}, or {} classes in the model", classes - 1, most + 1));
 }
 
 }  // namespace mtf

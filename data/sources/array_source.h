@@ -41,7 +41,8 @@ inline constexpr std::string_view kImageFeature = "image", kLabelsFeature = "lab
 
 class ArraySource final : public Source {
  public:
-  /// All features must have the same number of examples, at least 1. `place_of_names`: the configuration names the classes
+  /// All features must have the same number of examples, at least 1. Throws Error (kData) when int32 does not have a whole
+  /// number of them: wider ones are read once for this. `place_of_names`: the configuration names the classes
   /// there, all of the model.
   explicit ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names = {},
                        std::optional<Mark> place_of_names = std::nullopt);
@@ -62,6 +63,7 @@ class ArraySource final : public Source {
     ExampleArray array;
   };
   const Part& part_of(size_t feature, int64_t example) const;
+  void check_numbers() const;
   /// Reads into `slice.output` and returns the end of what it wrote.
   std::byte* read_example(size_t feature, int64_t example, const FeatureSlice& slice) const;
 
@@ -71,10 +73,5 @@ class ArraySource final : public Source {
   std::optional<Mark> place_of_names_;
   int64_t examples_ = 0;
 };
-
-/// Throws Error (kData) when a label is not in 0 .. classes - 1; `example` counts from 0 in the file. `most` is the
-/// largest label there is.
-[[noreturn]] void throw_wrong_label(const std::string& path, int64_t label, int64_t example, int64_t classes,
-                                    int64_t most);
 
 }  // namespace mtf

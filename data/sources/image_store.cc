@@ -39,9 +39,7 @@ std::optional<int64_t> free_bytes(fs::path directory) {
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const std::string& path)
-      : path_(path),
-        temporary_(fmt::format("{}.partial-{}", path, ::getpid())),
-        file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC, 0644) {
+      : path_(path), temporary_(partial_path(path)), file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC, 0644) {
     if (!file_.open()) cannot_keep(file_.error());
   }
   ~UnfinishedFile() {

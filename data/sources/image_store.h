@@ -26,7 +26,6 @@ class ImageStore {
   explicit ImageStore(const std::string& path);
 
   std::span<const std::byte> pixels() const { return file_.bytes().subspan(kHeaderBytes); }
-  const std::string& path() const { return file_.path(); }
 
   static constexpr std::string_view kMagic = "mtf-train images 1\n";
   static constexpr size_t kHeaderBytes = 64;

@@ -64,19 +64,38 @@ std::vector<fs::path> folders_in(const fs::path& directory) {
   });
 }
 
-/// The images below a directory, sorted by path; links to directories are followed only at the top.
-std::vector<fs::path> images_below(const fs::path& directory) {
-  std::vector<fs::path> images = entries_of(directory, [](const fs::directory_entry& entry) {
+struct FoundImages {
+  std::vector<fs::path> images;
+  std::vector<fs::path> broken;  ///< links to files that are not there
+};
+
+void find_images(const fs::path& directory, FoundImages& found) {
+  const std::vector<fs::path> files = entries_of(directory, [&](const fs::directory_entry& entry) {
     std::error_code ignored;
-    return is_image_name(entry.path()) && entry.is_regular_file(ignored);
+    if (!is_image_name(entry.path())) return false;
+    if (entry.is_symlink(ignored) && !entry.exists(ignored)) found.broken.push_back(entry.path());
+    return entry.is_regular_file(ignored);
   });
+  found.images.insert(found.images.end(), files.begin(), files.end());
   for (const fs::path& folder : folders_in(directory)) {
     std::error_code ignored;
-    if (fs::is_symlink(folder, ignored)) continue;
-    const std::vector<fs::path> more = images_below(folder);
-    images.insert(images.end(), more.begin(), more.end());
+    if (!fs::is_symlink(folder, ignored)) find_images(folder, found);
   }
-  return images;
+}
+
+/// The images below a directory, sorted by path; links to directories are followed only at the top. Throws Error (kData) at
+/// links to files that are not there.
+std::vector<fs::path> images_below(const fs::path& directory) {
+  FoundImages found;
+  find_images(directory, found);
+  if (!found.broken.empty())
+    throw Error(
+        ErrorKind::kData,
+        fmt::format(
+            "{} is a link to a file that is not there{}", printable(std::ranges::min(found.broken).string()),
+            found.broken.size() == 1 ? "" : fmt::format(", one of {} such links", found.broken.size())),
+        "links to images, or none");
+  return std::move(found.images);
 }
 
 /// Throws Error unless the name of a class, which stands at `place`, is UTF-8.

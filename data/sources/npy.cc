@@ -430,7 +430,7 @@ void describe(config::Visitor& visit, NpyOptions& options) {
       "arrays", options.arrays,
       "NPY files by feature, plain or .gz: {image: x.npy, labels: y.npy}; the first dimension is that of the "
       "examples");
-  visit("path", options.path, "in place of `arrays`: an NPZ file, whose arrays are the features");
+  visit("path", options.path, "in place of `arrays`: one NPZ file, not .gz, whose arrays are the features");
   visit("members", options.members,
         "of an NPZ file, the arrays that are read, by feature: {image: x_train, labels: y_train}; none: all, "
         "under "

@@ -17,7 +17,6 @@
 #include "data/sources/table_reader.h"
 #include "data/text/text_settings.h"
 #include "engine/base/check.h"
-#include "engine/base/counted.h"
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
@@ -28,29 +27,32 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-[[noreturn]] void bad_value(const TableReader& reader, const std::string& column, const std::string& what,
+[[noreturn]] void bad_value(const TableReader& reader, size_t column, const std::string& what,
                             const std::string& hint) {
-  throw Error(ErrorKind::kData, fmt::format("{}: column `{}`: {}", reader.place(), printable(column), what),
-              hint);
+  throw Error(ErrorKind::kData, fmt::format("{}: {}", reader.place_of(column), what), hint);
 }
 
 /// Returns the value of a column in the current record.
 const std::string& value_of(const TableReader& reader, size_t column) {
   const std::optional<std::string>& value = reader.values()[column];
   if (!value)
-    bad_value(reader, reader.columns()[column], "a value is missing",
-              "a value in each line; leave the line or the column out");
+    bad_value(reader, column, "a value is missing", "a value in each line; leave the line or the column out");
   return *value;
+}
+
+/// Returns the value of a column of words.
+const std::string& word_of(const TableReader& reader, size_t column) {
+  const std::string& word = value_of(reader, column);
+  reader.check_text(column, word);
+  return word;
 }
 
 float number_of(const TableReader& reader, size_t column, const std::string& hint) {
   const std::string& text = value_of(reader, column);
   const std::optional<float> number = table_number(text);
-  if (!number)
-    bad_value(reader, reader.columns()[column], fmt::format("`{}` is no number", printable(text)), hint);
+  if (!number) bad_value(reader, column, fmt::format("`{}` is no number", printable(text)), hint);
   if (std::isinf(*number))
-    bad_value(reader, reader.columns()[column], fmt::format("{} is no number of 32 bits", printable(text)),
-              "a smaller number");
+    bad_value(reader, column, fmt::format("{} is no number of 32 bits", printable(text)), "a smaller number");
   return *number;
 }
 
@@ -111,15 +113,6 @@ struct Places {
   std::optional<size_t> labels;
 };
 
-size_t find_column(const TableReader& reader, const config::Name& name, const Mark& mark,
-                   const std::string& path) {
-  const auto found = std::ranges::find(reader.columns(), name.text);
-  if (found != reader.columns().end()) return static_cast<size_t>(found - reader.columns().begin());
-  throw Error(ErrorKind::kConfig, name.mark.known() ? name.mark : mark,
-              fmt::format("{} has no column `{}`", path, printable(name.text)),
-              did_you_mean(name.text, reader.columns()));
-}
-
 bool contains(const std::vector<config::Name>& names, const std::string& name) {
   return std::ranges::find(names, name, &config::Name::text) != names.end();
 }
@@ -138,34 +131,35 @@ class TableRows {
 
   void read(const std::string& path) {
     const std::unique_ptr<TableReader> reader = open_table_reader(path);
-    find_inputs(*reader, path);
-    const Places places = places_in(*reader, path);
-    int64_t rows = 0;
-    for (; reader->next(); ++rows) add(*reader, places);
-    if (rows == 0)
+    find_inputs(*reader);
+    const Places places = places_in(*reader);
+    const size_t before = hashes_.size();
+    while (reader->next()) add(*reader, places);
+    if (hashes_.size() == before)
       throw Error(ErrorKind::kData, fmt::format("{}: there are no examples", path),
                   "a line for each example");
-    files_.push_back({path, hashes_.empty() ? 0 : std::ssize(hashes_) - rows});
   }
 
   std::unique_ptr<Source> finish();
 
  private:
   /// The inputs, which the first file decides.
-  void find_inputs(const TableReader& reader, const std::string& path) {
-    if (!files_.empty()) return;
+  void find_inputs(const TableReader& reader) {
+    if (!all_.empty()) return;
     std::vector<config::Name> inputs = columns_.inputs;
     if (inputs.empty() && known_) {
       for (const std::string& name : known_->columns) inputs.emplace_back(name, context_.mark);
     } else if (inputs.empty()) {
-      for (const std::string& name : reader.columns()) {
-        if (name != columns_.labels.text && !contains(columns_.targets, name))
-          inputs.emplace_back(name, context_.mark);
+      for (size_t i = 0; i < reader.columns().size(); ++i) {
+        const std::string& name = reader.columns()[i];
+        if (name == columns_.labels.text || contains(columns_.targets, name)) continue;
+        reader.check_text(i, name);
+        inputs.emplace_back(name, context_.mark);
       }
     }
     if (inputs.empty())
       throw Error(ErrorKind::kConfig, context_.mark,
-                  fmt::format("{} has no column that could be an input", path),
+                  fmt::format("{} has no column that could be an input", reader.path()),
                   "columns beside `labels` and `targets`");
     for (const config::Name& name : inputs) {
       Names& names = contains(columns_.categorical, name.text) ? of_words_ : of_numbers_;
@@ -205,11 +199,9 @@ class TableRows {
     return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
   }
 
-  Places places_in(const TableReader& reader, const std::string& path) const {
+  Places places_in(const TableReader& reader) const {
     Places places;
-    const auto find = [&](const config::Name& name) {
-      return find_column(reader, name, context_.mark, path);
-    };
+    const auto find = [&](const config::Name& name) { return reader.find(name, context_.mark); };
     for (const std::string& name : of_numbers_) places.numbers.push_back(find(named(name)));
     for (const std::string& name : of_words_) places.words.push_back(find(named(name)));
     for (const config::Name& name : columns_.targets) places.targets.push_back(find(name));
@@ -232,7 +224,7 @@ class TableRows {
     }
     for (size_t i = 0; i < places.words.size(); ++i) {
       note(places.words[i]);
-      const std::string& word = value_of(reader, places.words[i]);
+      const std::string& word = word_of(reader, places.words[i]);
       if (known_) check_known(reader, places.words[i], of_words_[i], word);
       word_numbers_.push_back(words_[i].add(word));
     }
@@ -242,7 +234,7 @@ class TableRows {
     }
     if (places.labels) {
       note(*places.labels);
-      add_label(reader, *places.labels);
+      labels_.add(word_of(reader, *places.labels), [&] { return reader.place_of(*places.labels); });
     }
     hashes_.push_back(hash64(content));
   }
@@ -251,14 +243,8 @@ class TableRows {
                    const std::string& word) const {
     const Names& known = known_->words.at(name);
     if (std::ranges::binary_search(known, word)) return;
-    bad_value(reader, reader.columns()[column],
-              fmt::format("the training data have no `{}`", printable(word)), did_you_mean(word, known));
-  }
-
-  void add_label(const TableReader& reader, size_t column) {
-    labels_.add(value_of(reader, column), [&](const std::string& what, const std::string& hint) {
-      bad_value(reader, reader.columns()[column], what, hint);
-    });
+    bad_value(reader, column, fmt::format("the training data have no `{}`", printable(word)),
+              did_you_mean(word, known));
   }
 
   void find_means(Preparation& preparation) const {
@@ -304,10 +290,6 @@ class TableRows {
   /// Takes the means from the inputs that are numbers, and divides by the deviations.
   void normalize(const Preparation& prepared);
 
-  struct File {
-    std::string path;
-    int64_t begin;
-  };
   TableColumns columns_;  ///< without what is not looked for
   const TableContext& context_;
   std::optional<Preparation> known_;
@@ -317,7 +299,6 @@ class TableRows {
   std::vector<Words> words_;  ///< [columns of words]
   ClassLabels labels_;
   std::vector<uint64_t> hashes_;
-  std::vector<File> files_;
 };
 
 /// A column of a table: one input if it has numbers, as many as there are words if it has words.
@@ -340,11 +321,11 @@ struct TableValues {
 /// A table in memory, with a number for each word: the inputs 0 and 1 are made when they are read.
 class TableSource final : public Source {
  public:
-  TableSource(std::vector<Feature> features, TableValues values, Preparation preparation, std::string path)
+  TableSource(std::vector<Feature> features, TableValues values, Preparation preparation, ClassPlaces places)
       : features_(std::move(features)),
         values_(std::move(values)),
         preparation_(std::move(preparation)),
-        path_(std::move(path)) {}
+        places_(std::move(places)) {}
 
   int64_t examples() const override { return std::ssize(values_.hashes); }
   const std::vector<Feature>& features() const override { return features_; }
@@ -368,12 +349,7 @@ class TableSource final : public Source {
     return values_.hashes[static_cast<size_t>(example)];
   }
   std::string preparation() const override { return preparation_.to_json(); }
-  void check_labels(int64_t classes) const override {
-    const std::vector<int32_t>& labels = values_.labels;
-    const auto wrong = std::ranges::find_if(labels, [&](int32_t label) { return label >= classes; });
-    if (wrong != labels.end())
-      throw_wrong_label(path_, *wrong, wrong - labels.begin(), classes, std::ranges::max(labels));
-  }
+  void check_labels(int64_t classes) const override { check_below(classes, places_, preparation_.classes); }
 
  private:
   /// Writes the inputs of an example into `slice.output` and returns the end of what it wrote.
@@ -404,7 +380,7 @@ class TableSource final : public Source {
   std::vector<Feature> features_;  ///< x, labels, y
   TableValues values_;
   Preparation preparation_;
-  std::string path_;
+  ClassPlaces places_;
 };
 
 void TableRows::check_normalize(const Preparation& prepared) const {
@@ -462,7 +438,7 @@ std::unique_ptr<Source> TableRows::finish() {
   if (!columns_.targets.empty())
     features.push_back({"y", {{"targets", std::ssize(columns_.targets)}}, DType::kFloat32});
   return std::make_unique<TableSource>(std::move(features), std::move(values), std::move(prepared),
-                                       files_[0].path);
+                                       labels_.places());
 }
 
 /// Throws Error (kConfig) if a trained model needs what the table alone does not tell.

@@ -14,11 +14,13 @@
 #include <utility>
 
 #include "data/delimited.h"
+#include "data/input_file.h"
 #include "data/text/line_reader.h"
 #include "data/text/text_problems.h"
 #include "engine/base/counted.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/nearest.h"
 #include "engine/base/printable.h"
 
 namespace mtf {
@@ -52,7 +54,7 @@ void check_columns(const std::vector<std::string>& columns, const std::string& p
 class DelimitedTable final : public TableReader {
  public:
   DelimitedTable(const std::string& path, const TableFormat& format)
-      : reader_(path, delimiter_of(path)), format_(format) {
+      : TableReader(path), reader_(path, delimiter_of(path)), format_(format) {
     if (!reader_.next())
       throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path),
                   format.header ? "a first line with the names of the columns, then a line for each example"
@@ -61,7 +63,6 @@ class DelimitedTable final : public TableReader {
     for (size_t i = 0; i < first.size(); ++i)
       columns_.push_back(format.header ? std::string(without_blanks(first[i])) : fmt::to_string(i + 1));
     check_columns(columns_, reader_.place());
-    for (size_t i = 0; i < columns_.size(); ++i) check_text(i, columns_[i]);
     values_.resize(columns_.size());
     is_first_ = !format.header;
   }
@@ -74,23 +75,13 @@ class DelimitedTable final : public TableReader {
       throw Error(
           ErrorKind::kData, fmt::format("{}: {}", place(), counted(std::ssize(fields), "value")),
           fmt::format("{}, as the first line {}", columns_.size(), format_.header ? "names columns" : "has"));
-    for (size_t i = 0; i < fields.size(); ++i) {
-      values_[i] = value_of(fields[i]);
-      check_text(i, fields[i]);
-    }
+    for (size_t i = 0; i < fields.size(); ++i) values_[i] = value_of(fields[i]);
     return true;
   }
   const std::vector<std::optional<std::string>>& values() const override { return values_; }
   std::string place() const override { return reader_.place(); }
 
  private:
-  void check_text(size_t column, const std::string& text) const {
-    if (const std::optional<std::string> invalid = invalid_utf8(text))
-      throw Error(ErrorKind::kData,
-                  fmt::format("{}: column `{}`: {}", reader_.place(), printable(columns_[column]), *invalid),
-                  std::string(kConvertToUtf8));
-  }
-
   std::optional<std::string> value_of(const std::string& field) const {
     if (format_.verbatim) return field;
     const std::string_view value = without_blanks(field);
@@ -106,7 +97,7 @@ class DelimitedTable final : public TableReader {
 
 class JsonTable final : public TableReader {
  public:
-  explicit JsonTable(const std::string& path) : lines_(path, problems_) {
+  explicit JsonTable(const std::string& path) : TableReader(path), lines_(path, problems_) {
     const std::optional<nlohmann::json> first = object();
     if (!first)
       throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path), "an object in each line");
@@ -180,11 +171,6 @@ class JsonTable final : public TableReader {
   bool is_first_ = false;
 };
 
-std::string_view without_gz(std::string_view path) {
-  if (path.ends_with(".gz")) path.remove_suffix(3);
-  return path;
-}
-
 bool is_json_lines(std::string_view path) {
   path = without_gz(path);
   return path.ends_with(".jsonl") || path.ends_with(".ndjson");
@@ -196,6 +182,29 @@ bool is_delimited(std::string_view path) {
 }
 
 }  // namespace
+
+size_t TableReader::find(const config::Name& name, const Mark& mark) const {
+  const auto found = std::ranges::find(columns(), name.text);
+  if (found != columns().end()) return static_cast<size_t>(found - columns().begin());
+  std::vector<std::string> names;
+  for (const std::string& column : columns()) names.push_back(printable(column));
+  std::string hint = did_you_mean(name.text, names);
+  if (std::ranges::any_of(columns(),
+                          [](const std::string& column) { return invalid_utf8(column).has_value(); }))
+    hint += fmt::format("; or {}", kConvertToUtf8);
+  throw Error(ErrorKind::kConfig, name.mark.known() ? name.mark : mark,
+              fmt::format("{} has no column `{}`", path_, printable(name.text)), hint);
+}
+
+std::string TableReader::place_of(size_t column) const {
+  return fmt::format("{}: column `{}`", place(), printable(columns()[column]));
+}
+
+void TableReader::check_text(size_t column, const std::string& text) const {
+  if (const std::optional<std::string> invalid = invalid_utf8(text))
+    throw Error(ErrorKind::kData, fmt::format("{}: {}", place_of(column), *invalid),
+                std::string(kConvertToUtf8));
+}
 
 bool is_table_name(std::string_view path) { return is_delimited(path) || is_json_lines(path); }
 

@@ -1,29 +1,46 @@
-// Reads the records of a CSV, TSV or JSON Lines file as texts in UTF-8.
+// Reads the records of a CSV, TSV or JSON Lines file as texts.
 //
 //   const std::unique_ptr<TableReader> reader = open_table_reader("iris.csv");
-//   while (reader->next()) use(reader->place(), reader->columns(), reader->values());
+//   const size_t species = reader->find("species", mark);
+//   while (reader->next()) use(reader->place(), reader->values()[species]);
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "engine/config/types.h"
 
 namespace mtf {
 
+/// Names and values of CSV and TSV files may have any bytes: check_text() is for those that are used as texts.
 class TableReader {
  public:
+  explicit TableReader(std::string path) : path_(std::move(path)) {}
   virtual ~TableReader() = default;
 
   /// The names of the columns, each of them once.
   virtual const std::vector<std::string>& columns() const = 0;
-  /// Reads the next record; false at the end. Throws Error (kData) with file and line, also where a value is not UTF-8.
+  /// Reads the next record; false at the end. Throws Error (kData) with file and line.
   virtual bool next() = 0;
   /// The values of the record by column; nothing where a value is missing.
   virtual const std::vector<std::optional<std::string>>& values() const = 0;
   /// "PATH:LINE" of the record.
   virtual std::string place() const = 0;
+
+  const std::string& path() const { return path_; }
+  /// Returns the index of a column. Throws Error (kConfig), at the mark of the name or else at `mark`, if there is none.
+  size_t find(const config::Name& name, const Mark& mark) const;
+  /// Throws Error (kData) unless `text`, the name of the column or its value in the record, is UTF-8.
+  void check_text(size_t column, const std::string& text) const;
+  /// The place of a value of the record, for messages: "PATH:LINE: column `NAME`".
+  std::string place_of(size_t column) const;
+
+ private:
+  std::string path_;
 };
 
 struct TableFormat {

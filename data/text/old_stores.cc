@@ -12,6 +12,7 @@
 
 #include "engine/base/counted.h"
 #include "engine/base/error.h"
+#include "engine/base/file.h"
 #include "engine/base/file_lock.h"
 
 namespace mtf {
@@ -22,14 +23,13 @@ namespace fs = std::filesystem;
 constexpr size_t kKeyDigits = 32;
 
 /// True for names of the form KIND-KEY.safetensors and images-KEY.pixels, and for what a process that was killed has
-/// left of the latter and of tokens.
+/// left of them.
 bool is_store(std::string_view name) {
   if (name.starts_with("tokens.partial-")) return true;
   struct Kind {
     std::string_view begin, end;
   };
-  if (const size_t partial = name.find(".pixels.partial-"); partial != std::string_view::npos)
-    name = name.substr(0, name.find(".partial-", partial));
+  name = without_partial(name);
   for (const Kind& kind : {Kind{"tokens-", ".safetensors"}, Kind{"rows-", ".safetensors"},
                            Kind{"pieces-", ".safetensors"}, Kind{"images-", ".pixels"}}) {
     if (!name.starts_with(kind.begin) || !name.ends_with(kind.end)) continue;

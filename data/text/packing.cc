@@ -4,8 +4,6 @@
 #include <bit>
 #include <numeric>
 
-#include "engine/base/check.h"
-
 namespace mtf {
 namespace {
 

@@ -51,7 +51,7 @@ std::string hash_of_bytes(const std::string& path) {
 void keep(const std::string& record, const std::string& text) {
   std::error_code ignored;
   fs::create_directories(directory_of(record), ignored);
-  const std::string temporary = fmt::format("{}.partial-{}", record, ::getpid());
+  const std::string temporary = partial_path(record);
   std::ofstream file(temporary);
   file << text;
   file.close();

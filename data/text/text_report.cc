@@ -24,11 +24,6 @@ double TextReport::padding(Side side) const {
   return places == 0 ? 0 : 1 - static_cast<double>(tokens[side]) / places;
 }
 
-double TextReport::padding() const {
-  const auto places = static_cast<double>(rows * (rules.row.inputs + rules.row.targets));
-  return places == 0 ? 0 : 1 - static_cast<double>(tokens.inputs + tokens.targets) / places;
-}
-
 std::string TextReport::to_string() const {
   std::string full;
   for (const Side side : kSides) {

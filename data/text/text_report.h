@@ -32,9 +32,8 @@ struct TextReport {
   BySide<int64_t> tokens;  ///< the number of tokens in all rows
   RowRules rules;
 
-  /// The fraction of token positions that are padding, on one side, and on both sides together.
+  /// The fraction of token positions of a side that are padding.
   double padding(Side side) const;
-  double padding() const;
   /// Returns "2,000 examples in 812 rows (inputs 93.1 % full, targets 97.2 % full); 3 without text dropped,
   /// 12 (0.6 %) longer than 64 tokens dropped".
   std::string to_string() const;

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "data/text/lowercase.h"
-#include "engine/base/check.h"
 
 namespace mtf {
 namespace {

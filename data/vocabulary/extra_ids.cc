@@ -12,6 +12,8 @@ namespace mtf {
 namespace {
 
 constexpr std::string_view kFront = "<extra_id_";
+/// What stands before their number in a fingerprint.
+constexpr std::string_view kInFingerprint = " extra_ids ";
 
 /// The sentinel with which a text begins.
 struct Sentinel {
@@ -36,6 +38,10 @@ std::string extra_piece(int64_t number) { return fmt::format("{}{}>", kFront, nu
 std::unique_ptr<Vocabulary> with_extra_ids(std::unique_ptr<Vocabulary> vocabulary, int64_t extra) {
   if (extra == 0) return vocabulary;
   return std::make_unique<ExtendedVocabulary>(std::move(vocabulary), extra);
+}
+
+std::string_view without_extra_ids(std::string_view fingerprint) {
+  return fingerprint.substr(0, fingerprint.rfind(kInFingerprint));
 }
 
 ExtendedVocabulary::ExtendedVocabulary(std::unique_ptr<Vocabulary> vocabulary, int64_t extra)
@@ -80,7 +86,7 @@ std::string ExtendedVocabulary::piece(int32_t id) const {
 }
 
 std::string ExtendedVocabulary::fingerprint() const {
-  return fmt::format("{} extra_ids {}", vocabulary_->fingerprint(), extra_);
+  return fmt::format("{}{}{}", vocabulary_->fingerprint(), kInFingerprint, extra_);
 }
 
 }  // namespace mtf

@@ -22,6 +22,9 @@ std::string extra_piece(int64_t number);
 /// `vocabulary` itself where `extra` is 0.
 std::unique_ptr<Vocabulary> with_extra_ids(std::unique_ptr<Vocabulary> vocabulary, int64_t extra);
 
+/// The fingerprint of a vocabulary without its extra ids; of one that has none, the same.
+std::string_view without_extra_ids(std::string_view fingerprint);
+
 class ExtendedVocabulary final : public Vocabulary {
  public:
   ExtendedVocabulary(std::unique_ptr<Vocabulary> vocabulary, int64_t extra);

@@ -5,11 +5,11 @@
 #include <unicode/utf8.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "data/input_file.h"
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
 #include "engine/base/utf8.h"
 
@@ -38,9 +38,8 @@ std::string decimal_escape(char32_t character) {
 size_t parse_decimal_escape(std::string_view text, char32_t& character) {
   const size_t end = text.find_first_not_of("0123456789", 1);
   if (end == std::string_view::npos || end == 1 || text[end] != ';') return 0;
-  uint32_t code = 0;
-  const auto [rest, error] = std::from_chars(text.data() + 1, text.data() + end, code);
-  character = error == std::errc() && code <= UCHAR_MAX_VALUE ? static_cast<char32_t>(code) : kNoCharacter;
+  const auto code = parse_number<uint32_t>(text.substr(1, end - 1));
+  character = code && *code <= UCHAR_MAX_VALUE ? static_cast<char32_t>(*code) : kNoCharacter;
   return end + 1;
 }
 

@@ -256,6 +256,16 @@ bool replaces_vocabulary(const VocabularyChoice& options, const std::string& dir
   });
 }
 
+bool trains_other_vocabularies(const VocabularyChoice& options, const std::string& directory,
+                               const VocabularyTexts& texts, const std::string& other) {
+  const BySide<LanguageVocabulary> languages = by_side(options);
+  return std::ranges::all_of(kSides, [&](Side side) {
+    return languages[side]->is_trained() &&
+           needs_training(trained_vocabulary_path(options, side, directory), options, side, texts) &&
+           read_origin(trained_vocabulary_path(options, side, other)).key != key_of(options, side, texts);
+  });
+}
+
 void train_vocabularies(const VocabularyChoice& options, const std::string& directory,
                         const VocabularyTexts& texts, const Announce& announce, const Mark& mark) {
   const BySide<LanguageVocabulary> languages = by_side(options);

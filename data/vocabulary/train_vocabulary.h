@@ -73,6 +73,11 @@ struct VocabularyTexts {
 bool replaces_vocabulary(const VocabularyChoice& options, const std::string& directory,
                          const VocabularyTexts& texts);
 
+/// Every vocabulary of `options` is to be trained into `directory`, and none on the texts and with the options of those that
+/// a run has trained in directory `other`.
+bool trains_other_vocabularies(const VocabularyChoice& options, const std::string& directory,
+                               const VocabularyTexts& texts, const std::string& other);
+
 /// Shows one line to a person.
 using Announce = std::function<void(const std::string& line)>;
 

@@ -97,8 +97,12 @@ inline constexpr std::initializer_list<DType> kNumberTypes = {DType::kFloat32, D
 inline constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                                                            DType::kInt32,   DType::kInt64,    DType::kBool};
 
+// How kernels of the processor are cut into tasks. Predictions count on it (trainer/explain/cost_model.cc).
+
 /// The elements of a task of an elementwise kernel: enough to amortise the call, few enough to stay in L2.
 inline constexpr int64_t kElementsPerTask = 1 << 15;
+/// A product is cut into tasks of at least so many FLOPs, up to kMostFlopTasks in all.
+inline constexpr int64_t kFlopsPerTask = 8 << 20, kMostFlopTasks = 32;
 
 /// A kernel over `size` units (elements, rows), cut into tasks of `per_task`. It calls body(call, begin_unit,
 /// end_unit).

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,18 +18,23 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 namespace {
 
 constexpr const char* variable = "MTF_FAULT";
 
-constexpr std::array<std::pair<std::string_view, int>, 6> error_names = {{{"ENOSPC", ENOSPC},
+/// Stands for the exception among the error numbers, which are positive.
+constexpr int kBadAlloc = -1;
+
+constexpr std::array<std::pair<std::string_view, int>, 7> error_names = {{{"ENOSPC", ENOSPC},
                                                                           {"EIO", EIO},
                                                                           {"EROFS", EROFS},
                                                                           {"EACCES", EACCES},
                                                                           {"EFBIG", EFBIG},
-                                                                          {"EINVAL", EINVAL}}};
+                                                                          {"EINVAL", EINVAL},
+                                                                          {"bad_alloc", kBadAlloc}}};
 
 /// The value of the variable, parsed.
 struct Fault {
@@ -59,11 +64,9 @@ Fault parse_fault(std::string_view text) {
     rest = rest.substr(0, equal);
   }
   if (const size_t at = rest.find('@'); at != std::string_view::npos) {
-    const std::string_view passing = rest.substr(at + 1);
-    const auto [end, status] =
-        std::from_chars(passing.data(), passing.data() + passing.size(), fault.passing);
-    if (status != std::errc() || end != passing.data() + passing.size() || fault.passing < 1)
-      refuse(text, "after @ stands a number of at least 1");
+    const auto passing = parse_number<int64_t>(rest.substr(at + 1));
+    if (!passing || *passing < 1) refuse(text, "after @ stands a number of at least 1");
+    fault.passing = *passing;
     rest = rest.substr(0, at);
   }
   if (std::ranges::find(fault_points(), rest) == fault_points().end())
@@ -102,7 +105,7 @@ const std::vector<std::string_view>& fault_points() {
       "checkpoint.begin",  "checkpoint.create",   "checkpoint.write", "checkpoint.written",
       "checkpoint.file",   "checkpoint.manifest", "checkpoint.sync",  "checkpoint.rename",
       "checkpoint.parent", "checkpoint.remove",   "save.done",        "metrics.line",
-      "resume.config",     "resume.cut"};
+      "directory.lock",    "resume.config",       "resume.cut"};
   return names;
 }
 
@@ -113,6 +116,7 @@ int fault_point(std::string_view name) {
   static PassingCounter counter;
   const std::optional<Fault> fault = counter.pass(text, name);
   if (!fault) return 0;
+  if (fault->error == kBadAlloc) throw std::bad_alloc();
   if (fault->error != 0) return fault->error;
   ::kill(::getpid(), SIGKILL);
   for (;;) ::pause();

@@ -15,6 +15,11 @@
 #include "engine/base/error.h"
 
 namespace mtf {
+namespace {
+
+constexpr std::string_view kPartial = ".partial-";
+
+}  // namespace
 
 File::File(const std::string& path, int flags, int mode)
     : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, mode)), error_(descriptor_ < 0 ? errno : 0) {}
@@ -41,15 +46,31 @@ void File::start_sync() const { ::sync_file_range(descriptor_, 0, 0, SYNC_FILE_R
 int sync_directory(const std::string& path) {
   const File directory(path, O_RDONLY | O_DIRECTORY);
   const int error = directory.open() ? directory.sync() : directory.error();
-  return error == EINVAL || error == ENOSYS || error == ENOTSUP ? 0 : error;
+  return error == EINVAL || error == ENOSYS || error == ENOTSUP || error == EACCES ? 0 : error;
+}
+
+std::string partial_path(const std::string& path) {
+  return fmt::format("{}{}{}", path, kPartial, ::getpid());
+}
+
+std::string_view without_partial(std::string_view path) {
+  const size_t end = path.find_last_not_of("0123456789") + 1;
+  if (end == path.size() || !path.substr(0, end).ends_with(kPartial)) return path;
+  return path.substr(0, end - kPartial.size());
 }
 
 int write_file(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + ".tmp";
+  return write_file(path, std::span(&bytes, 1));
+}
+
+int write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  const std::string temporary = partial_path(path);
   const auto write = [&] {
     const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
     if (!file.open()) return file.error();
-    if (const int error = file.write(bytes)) return error;
+    for (const std::span<const std::byte> part : parts) {
+      if (const int error = file.write(part)) return error;
+    }
     return file.sync();
   };
   int error = write();

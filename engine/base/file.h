@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mtf {
@@ -36,12 +37,19 @@ class File {
 };
 
 /// Returns when the entries of a directory are on the disk. File systems that do not support this are
-/// trusted.
+/// trusted, as are directories that may be written but not read.
 int sync_directory(const std::string& path);
 
-/// Replaces a file atomically and durably: at any moment it is the old or the complete new file, and on
-/// return the new one is on the disk.
+/// Replaces a file atomically and durably: at any moment it is the old or the complete new file, even if two processes
+/// write it, and on return the new one is on the disk. The file consists of the parts, one after the other.
+int write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
 int write_file(const std::string& path, std::span<const std::byte> bytes);
+
+/// Returns the path under which this process writes a file until it is complete: PATH.partial-PID. A process that is
+/// killed leaves it.
+std::string partial_path(const std::string& path);
+/// Returns PATH for PATH.partial-PID, and any other path unchanged.
+std::string_view without_partial(std::string_view path);
 
 /// Returns the directory of `path`: "." if it names none.
 std::string directory_of(const std::string& path);
@@ -65,7 +73,6 @@ class HeldDirectory {
  public:
   explicit HeldDirectory(std::string path);
 
-  const std::string& path() const { return path_; }
   /// Says what happened to the directory: "was renamed to /runs/old" or "was removed"; empty if its path
   /// still leads to it, or if this cannot be determined.
   std::string change() const;

@@ -32,6 +32,10 @@ nlohmann::json parse_json(std::string_view text, const std::function<void(const 
   return nlohmann::json::parse(text.begin(), text.end(), callback);
 }
 
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string message_of(const nlohmann::json::exception& error) {
   const std::string_view text = error.what();
   const size_t name = text.find("] ");

@@ -38,14 +38,6 @@ uint64_t weight_of(std::span<const int64_t> begin, std::span<const int64_t> size
   return weight;
 }
 
-/// Returns the number of bytes of a variable or block, or -1 if it exceeds int64.
-int64_t bytes_of(std::span<const int64_t> size, DType dtype) {
-  auto bytes = static_cast<int64_t>(size_of(dtype));
-  for (const int64_t entry : size)
-    if (__builtin_mul_overflow(bytes, entry, &bytes)) return -1;
-  return bytes;
-}
-
 std::string problem_of_file(const CheckpointFileInfo& file) {
   if (file.name.empty() || file.name == "." || file.name == ".." || file.name == Manifest::kFile ||
       file.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
@@ -67,7 +59,7 @@ std::string problem_of_block(const CheckpointBlock& block, const std::vector<int
         block.begin[axis] > shape[axis] - block.size[axis])
       return fmt::format("the block at [{}] of size [{}] does not lie within [{}]",
                          fmt::join(block.begin, ", "), fmt::join(block.size, ", "), fmt::join(shape, ", "));
-  if (const int64_t bytes = bytes_of(block.size, dtype); block.bytes != bytes)
+  if (const int64_t bytes = checked_bytes_of(block.size, dtype).value(); block.bytes != bytes)
     return fmt::format("the block at [{}] has {} bytes, but its {} elements of {} need {}",
                        fmt::join(block.begin, ", "), block.bytes,
                        bytes / static_cast<int64_t>(size_of(dtype)), name_of(dtype), bytes);
@@ -83,7 +75,7 @@ std::string problem_of_block(const CheckpointBlock& block, const std::vector<int
 /// of bytes shows if elements are missing. A set of blocks that holds some elements twice and others not at
 /// all has the variable's random weight only with probability rank / 2^61 (Schwartz-Zippel lemma).
 std::string problem_of_cover(const CheckpointVariable& variable, const std::vector<int64_t>& shape) {
-  const int64_t bytes = bytes_of(shape, variable.dtype);
+  const int64_t bytes = bytes_of(variable.shape, variable.dtype);
   uint64_t weight = 0;
   int64_t held = 0;
   for (const CheckpointBlock& block : variable.blocks) {
@@ -99,8 +91,8 @@ std::string problem_of_cover(const CheckpointVariable& variable, const std::vect
 using FilesByName = std::map<std::string_view, const CheckpointFileInfo*>;
 
 std::string problem_of_variable(const CheckpointVariable& variable, const FilesByName& files) {
-  const std::vector<int64_t> shape = sizes_of(variable.shape);
-  if (bytes_of(shape, variable.dtype) < 0)
+  const std::vector<int64_t> shape = variable.shape.sizes();
+  if (!checked_bytes_of(shape, variable.dtype))
     return fmt::format("its shape [{}] has more than 2^63 bytes", fmt::join(shape, ", "));
   for (const CheckpointBlock& block : variable.blocks) {
     const auto file = files.find(block.file);
@@ -145,20 +137,8 @@ std::string problem_of_places(const Manifest& manifest) {
 
 std::string tensor_name(const std::string& variable, const Shape& shape, std::span<const int64_t> begin,
                         std::span<const int64_t> size) {
-  const bool whole = std::ranges::equal(size, sizes_of(shape));
+  const bool whole = std::ranges::equal(size, shape.sizes());
   return whole ? variable : fmt::format("{}@{}", variable, fmt::join(begin, ","));
-}
-
-std::vector<int64_t> sizes_of(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (const Dimension& dimension : shape) sizes.push_back(dimension.size);
-  return sizes;
-}
-
-std::vector<std::string> names_of(const Shape& shape) {
-  std::vector<std::string> names;
-  for (const Dimension& dimension : shape) names.push_back(dimension.name);
-  return names;
 }
 
 std::string problem_of_blocks(const Manifest& manifest) {

@@ -19,8 +19,6 @@ inline constexpr size_t most_dimensions = 64;
 /// such as "layer_1/kernel@0,512".
 std::string tensor_name(const std::string& variable, const Shape& shape, std::span<const int64_t> begin,
                         std::span<const int64_t> size);
-std::vector<int64_t> sizes_of(const Shape& shape);
-std::vector<std::string> names_of(const Shape& shape);
 
 /// Returns what is wrong with the files and blocks of a manifest. The result is empty if every block lies
 /// within its variable and its file, the blocks of each variable hold each element exactly once, and the

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/fault.h"
 #include "engine/base/file.h"
+#include "engine/base/parse_number.h"
 #include "engine/checkpoint/checkpoint.h"
 
 namespace mtf {
@@ -55,11 +55,8 @@ void remove_or_throw(const std::string& path, const std::string& shown) {
 
 std::optional<int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix)) return std::nullopt;
-  const std::string_view digits = name.substr(prefix.size());
-  int64_t step = 0;
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (status != std::errc() || step < 0 || checkpoint_name(step) != name) return std::nullopt;
-  return step;
+  const auto step = parse_number<int64_t>(name.substr(prefix.size()));
+  return step && *step >= 0 && checkpoint_name(*step) == name ? step : std::nullopt;
 }
 
 std::string unfinished_name(int64_t step) {

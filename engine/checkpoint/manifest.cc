@@ -23,10 +23,6 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-std::string dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 OrderedJson to_json(const CheckpointFileInfo& file) {
   return {{"name", file.name},
           {"bytes", file.bytes},
@@ -59,7 +55,8 @@ OrderedJson to_json(const std::map<std::string, double>& numbers) {
 template <class T>
 std::string lines_of(const std::vector<T>& entries) {
   std::string text = "[";
-  for (const T& entry : entries) text += (text.size() == 1 ? "\n    " : ",\n    ") + dump(to_json(entry));
+  for (const T& entry : entries)
+    text += (text.size() == 1 ? "\n    " : ",\n    ") + json_text(to_json(entry));
   return text + (entries.empty() ? "]" : "\n  ]");
 }
 
@@ -241,17 +238,17 @@ std::string to_json(const Manifest& manifest) {
   const auto add = [&](const char* key, const std::string& value) {
     text += fmt::format("  \"{}\": {},\n", key, value);
   };
-  add("format", dump(Manifest::kFormat));
-  add("step", dump(manifest.step));
-  add("seed", dump(manifest.seed));
-  add("config_hash", dump(manifest.config_hash));
-  if (!manifest.config.empty()) add("config", dump(manifest.config));
-  add("next_rows", dump(manifest.next_rows));
-  add("instruction_set", dump(manifest.instruction_set));
-  add("mesh", dump(manifest.mesh));
-  add("state", dump(to_json(manifest.state)));
-  add("metrics", dump(to_json(manifest.metrics)));
-  if (!manifest.vocabularies.empty()) add("vocabularies", dump(manifest.vocabularies));
+  add("format", json_text(Manifest::kFormat));
+  add("step", json_text(manifest.step));
+  add("seed", json_text(manifest.seed));
+  add("config_hash", json_text(manifest.config_hash));
+  if (!manifest.config.empty()) add("config", json_text(manifest.config));
+  add("next_rows", json_text(manifest.next_rows));
+  add("instruction_set", json_text(manifest.instruction_set));
+  add("mesh", json_text(manifest.mesh));
+  add("state", json_text(to_json(manifest.state)));
+  add("metrics", json_text(to_json(manifest.metrics)));
+  if (!manifest.vocabularies.empty()) add("vocabularies", json_text(manifest.vocabularies));
   add("files", lines_of(manifest.files));
   add("variables", lines_of(manifest.variables));
   return text + closing(text);
@@ -291,7 +288,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
 }
 
 std::string to_json(const WrittenPart& part) {
-  return fmt::format("{{\"writer\": {},\n  \"files\": {},\n  \"variables\": {}}}\n", dump(part.writer),
+  return fmt::format("{{\"writer\": {},\n  \"files\": {},\n  \"variables\": {}}}\n", json_text(part.writer),
                      lines_of(part.files), lines_of(part.variables));
 }
 

@@ -101,7 +101,7 @@ CheckpointReader::Implementation::Block CheckpointReader::Implementation::find_b
   if (tensor == nullptr)
     throw_damaged(file.path(), fmt::format("variable `{}`: there is no tensor `{}`", variable.name, name));
   if (tensor->dtype != variable.dtype || tensor->shape != place.size || tensor->offset != place.offset ||
-      tensor->dimensions != names_of(variable.shape))
+      tensor->dimensions != variable.shape.names())
     throw_damaged(file.path(), fmt::format("variable `{}`: the manifest and the header of the file say "
                                            "different things about tensor `{}`",
                                            variable.name, name));

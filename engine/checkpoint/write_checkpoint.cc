@@ -123,12 +123,12 @@ void CheckpointWriter::write_file(const CheckpointFile& file, WrittenPart& part)
                           .xxh128 = {}};
     if (tensor.begin.empty()) {
       block.begin.assign(tensor.shape.rank(), 0);
-      block.size = sizes_of(tensor.shape);
+      block.size = tensor.shape.sizes();
     }
     stored.push_back({.name = tensor_name(tensor.name, tensor.shape, block.begin, block.size),
                       .dtype = tensor.dtype,
                       .shape = block.size,
-                      .dimensions = names_of(tensor.shape),
+                      .dimensions = tensor.shape.names(),
                       .data = tensor.data});
     blocks.push_back(std::move(block));
   }

@@ -301,6 +301,17 @@ class ListedType final : public VariantBase {
   std::vector<Section> sections(const void* value) const override { return listed_sections(value); }
 };
 
+/// Entries that stay empty, as those of an unknown type, are left out: they were reported.
+template <class Base>
+class ListOfListedType final : public ListType<Listed<Base>> {
+ public:
+  void parse(const Node& node, void* value, const Place& place) const override {
+    ListBase::parse(node, value, place);
+    std::erase_if(*static_cast<std::vector<Listed<Base>>*>(value),
+                  [](const Listed<Base>& entry) { return entry.choice.empty(); });
+  }
+};
+
 template <class Base>
 struct TypeFor<Choice<Base>> {
   using type = ChoiceType<Base>;
@@ -316,6 +327,10 @@ struct TypeFor<TextOr<Base>> {
 template <class Base>
 struct TypeFor<Listed<Base>> {
   using type = ListedType<Base>;
+};
+template <class Base>
+struct TypeFor<std::vector<Listed<Base>>> {
+  using type = ListOfListedType<Base>;
 };
 
 }  // namespace internal

@@ -212,6 +212,11 @@ Node ListBase::dump(const void* value) const {
   return Node::list(std::move(elements));
 }
 
+std::string MapBase::name() const {
+  const std::string element = element_.name();
+  return fmt::format("map from names to {}", element.empty() ? "values" : element);
+}
+
 bool MapBase::accepts(const Node& node) const {
   return node.is_map() && std::ranges::all_of(node.entries(), [&](const Entry& entry) {
            return entry.implied || entry.value.is_null() || element_.accepts(entry.value);

@@ -213,20 +213,11 @@ class FileLoader {
   int files_ = 0;                       ///< number of files so far
 };
 
-void collect_references(const Node& node, std::set<std::string>& names) {
-  if (node.is_scalar()) names.merge(references(node.text()));
-  for (const Node& element : node.elements()) collect_references(element, names);
-  for (const Entry& entry : node.entries()) {
-    names.merge(references(entry.key));
-    collect_references(entry.value, names);
-  }
-}
-
 /// Reports a variable that an argument sets, but that the files neither set (`of_files`) nor use: its name may be
 /// mistyped, and a resolved configuration has no variables.
 void check_set_variables(const Node& vars, const Node& of_files, std::set<std::string> used,
                          Diagnostics& diagnostics) {
-  collect_references(vars, used);
+  used.merge(references(vars));
   for (const Entry& entry : vars.entries()) {
     if (used.contains(entry.key) || of_files.entry(entry.key)) continue;
     std::vector<std::string> known(used.begin(), used.end());
@@ -287,7 +278,7 @@ Node merge_all(const FileLoader& loader, const Source& source, size_t count,
   Node root = arguments.apply(merged(source, without_variables, rules, opener), false, opener);
   if (!root.incomplete()) {
     std::set<std::string> used = opener.opened();
-    collect_references(root, used);
+    used.merge(references(root));
     check_set_variables(vars, variables_of(vars_of_files), std::move(used), diagnostics);
   }
   if (const std::vector<std::string> shared = loader.shared_dimensions(root); !shared.empty()) {

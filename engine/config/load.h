@@ -30,7 +30,7 @@ struct Rules {
                                              "optimizer_layout"};
   /// The sections with layout rules, to which `shared_layout` applies.
   std::vector<std::string> layouts = {"layout", "parameter_layout", "optimizer_layout"};
-  /// At this path and below, `$names` stay unresolved until substitute().
+  /// In the values of the map at this path, `$names` stay unresolved until substitute().
   std::vector<std::string> deferred = {"model", "blocks"};
 };
 

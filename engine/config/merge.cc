@@ -252,7 +252,6 @@ class Assignment {
   struct Element {
     std::string layer;  ///< empty for a map with several keys, or a value
     Node options;
-    std::string name;  ///< value of `name:` in the options
   };
 
   static Element look_at(const Node& node) {
@@ -265,7 +264,6 @@ class Assignment {
     } else {
       element.options = node;
     }
-    if (const Node* name = element.options.find("name")) element.name = name->text();
     return element;
   }
 
@@ -296,25 +294,60 @@ class Assignment {
       elements[*index] = set_by_index(elements[*index], depth + 1);
       return list.with_elements(std::move(elements));
     }
-    const std::vector<bool> chosen = choose(values_of(elements, depth), keys_[depth]);
+    const auto is_unknown = [&](const Node& entry) { return variables_ && variables_->is_unknown(entry); };
+    if (const auto unknown = std::ranges::find_if(elements, is_unknown); unknown != elements.end()) {
+      diagnostics_.error(
+          key_mark(depth),
+          fmt::format("`{}` has an entry `{}`, whose value is not known here: it may be `{}`, too",
+                      path_to(depth), unknown->text(), keys_[depth]),
+          fmt::format("address entries by index, such as `{}.0`", path_to(depth)));
+      return list;
+    }
+    const std::vector<Names> seen = see(elements);
+    const std::vector<bool> chosen = choose(seen, keys_[depth]);
     if (std::count(chosen.begin(), chosen.end(), true) == 0) {
       diagnostics_.error(key_mark(depth), fmt::format("`{}` has no entry `{}`", path_to(depth), keys_[depth]),
-                         did_you_mean(keys_[depth], names_of(values_of(elements, depth))));
+                         did_you_mean(keys_[depth], names_of(seen)));
     }
     for (size_t i = 0; i < elements.size(); ++i) {
       if (chosen[i]) {
-        elements[i] = change_options(open(elements[i], depth + 1),
+        elements[i] = change_options(open_entry(elements[i], i, depth),
                                      [&](const Node& options) { return set(options, depth + 1); });
       }
     }
     return list.with_elements(std::move(elements));
   }
 
-  /// Returns the elements of the list at `depth` with the values of those that are only a variable.
-  std::vector<Node> values_of(const std::vector<Node>& elements, size_t depth) const {
-    std::vector<Node> values;
-    for (const Node& element : elements) values.push_back(value_of(element, depth));
-    return values;
+  /// Returns the value of entry `index` of the list at `depth`, if it is only a variable.
+  Node open_entry(const Node& entry, size_t index, size_t depth) const {
+    if (!variables_) return entry;
+    const std::string number = std::to_string(index);
+    std::vector<std::string_view> path(keys_.begin(), keys_.begin() + static_cast<ptrdiff_t>(depth));
+    path.push_back(number);
+    return variables_->open(entry, path, std::span(keys_).subspan(depth + 1), key_mark(depth));
+  }
+
+  /// The words that address an entry of a list.
+  struct Names {
+    std::string layer;
+    std::string name;  ///< value of `name:` in the options
+  };
+
+  Node usual_value_of(const Node& node) const { return variables_ ? variables_->usual_value_of(node) : node; }
+  std::string usual_text_of(const std::string& text) const {
+    return variables_ ? variables_->usual_text_of(text) : text;
+  }
+
+  /// Returns the names of the entries of a list, with the values of variables.
+  std::vector<Names> see(const std::vector<Node>& elements) const {
+    std::vector<Names> seen;
+    for (const Node& node : elements) {
+      const Element element = look_at(usual_value_of(node));
+      const Node options = usual_value_of(element.options);
+      const Node* name = options.find("name");
+      seen.push_back({usual_text_of(element.layer), name ? usual_text_of(name->text()) : ""});
+    }
+    return seen;
   }
 
   /// Sets a key of an entry that is addressed by index. After the index the layer's name may be repeated or
@@ -324,26 +357,24 @@ class Assignment {
     const Node element = open(closed, depth);
     if (element.is_null() && element.incomplete()) return element;
     if (depth == keys_.size()) return appended(element);
-    const std::string layer = look_at(element).layer;
+    const std::string layer = usual_text_of(look_at(element).layer);
     const size_t below = !layer.empty() && layer == keys_[depth] ? depth + 1 : depth;
     return change_options(element, [&](const Node& options) { return set(options, below); });
   }
 
-  static std::vector<bool> choose(const std::vector<Node>& elements, std::string_view key) {
+  static std::vector<bool> choose(const std::vector<Names>& seen, std::string_view key) {
     std::vector<bool> by_name, by_layer;
-    for (const Node& element : elements) {
-      const Element seen = look_at(element);
-      by_name.push_back(seen.name == key);
-      by_layer.push_back(seen.layer == key);
+    for (const Names& entry : seen) {
+      by_name.push_back(entry.name == key);
+      by_layer.push_back(entry.layer == key);
     }
     return std::count(by_name.begin(), by_name.end(), true) > 0 ? by_name : by_layer;
   }
 
-  static std::vector<std::string> names_of(const std::vector<Node>& elements) {
+  static std::vector<std::string> names_of(const std::vector<Names>& seen) {
     std::vector<std::string> names;
-    for (const Node& element : elements) {
-      const Element seen = look_at(element);
-      for (const std::string& name : {seen.name, seen.layer}) {
+    for (const Names& entry : seen) {
+      for (const std::string& name : {entry.name, entry.layer}) {
         if (!name.empty() && std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
       }
     }

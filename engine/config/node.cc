@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
 
 namespace mtf::config {
@@ -219,26 +219,6 @@ const Node* Variables::find(std::string_view name) const {
   return nullptr;
 }
 
-LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics) {
-  if (node.is_scalar()) return {node.text(), node.mark(), Node::null(node.mark())};
-  if (node.is_map() && node.entries().size() == 1) {
-    const Entry& entry = node.entries().front();
-    return {entry.key, entry.mark, entry.value.is_null() ? Node::null(entry.mark) : entry.value};
-  }
-  if (node.is_map() && node.entries().size() > 1) {
-    const Entry& second = node.entries()[1];
-    diagnostics.error(
-        second.mark, fmt::format("`{}` is a second name in one layer", second.key),
-        fmt::format("write `- {}: {{{}: ...}}`: options stand below the layer's name, each layer in an entry "
-                    "of its own",
-                    node.entries().front().key, second.key));
-  } else {
-    diagnostics.error(node.mark(),
-                      fmt::format("a layer is `name` or `{{name: {{options}}}}`, not {}", node.describe()));
-  }
-  return {{}, node.mark(), Node::null(node.mark())};
-}
-
 namespace {
 
 constexpr std::string_view kSeparators = " ,.;\t\n";
@@ -299,20 +279,13 @@ Node pairs_to_map(const Node& scalar, std::string_view example, Diagnostics& dia
 
 std::optional<int64_t> to_integer(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  int64_t value = 0;
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || status != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<int64_t>(text);
 }
 
 std::optional<double> to_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  double value = 0;
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || status != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
-  return value;
+  const std::optional<double> value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 std::optional<bool> to_bool(std::string_view text) {

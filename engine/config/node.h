@@ -125,15 +125,6 @@ struct Variables {
   const Node* find(std::string_view name) const;
 };
 
-/// An entry of a list of layers: `name` or `{name: options}`.
-struct LayerEntry {
-  std::string name;
-  Mark mark;     ///< place of the name
-  Node options;  ///< null if there are none
-};
-/// Reads an entry; reports anything but `name` or a map with one key, and then returns an empty name.
-LayerEntry layer_entry(const Node& node, Diagnostics& diagnostics);
-
 /// Parses "rows:2;cols:4" (separators space , . ;) into a map from names to texts with their places;
 /// "batch:[pod,data]" gives a list. A malformed pair is reported with `example` as hint. A name may occur
 /// twice.

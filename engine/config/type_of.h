@@ -146,7 +146,7 @@ class ListBase : public Type {
 };
 
 template <class T>
-class ListType final : public ListBase {
+class ListType : public ListBase {
  public:
   ListType() : ListBase(type_of<T>()) {}
   size_t size(const void* list) const override { return static_cast<const std::vector<T>*>(list)->size(); }
@@ -161,7 +161,7 @@ class ListType final : public ListBase {
 class MapBase : public Type {
  public:
   explicit MapBase(const Type& element) : element_(element) {}
-  std::string name() const override { return "map from names to " + element_.name(); }
+  std::string name() const override;
   bool accepts(const Node& node) const override;
   void parse(const Node& node, void* value, const Place& place) const override;
   Node dump(const void* value) const override;

@@ -200,19 +200,20 @@ Node defer_all(const Node& node, const std::shared_ptr<const Variables>& variabl
   return keys_refer ? Node::deferred(map, variables) : map;
 }
 
+/// Resolves `node`, which stands at the first `depth` keys of `deferred`. The entries of the map at the end of that path only
+/// keep the variables.
 Node resolve_below(const Node& node, const Resolver& resolver,
                    const std::shared_ptr<const Variables>& variables,
                    const std::vector<std::string>& deferred, size_t depth) {
-  if (!deferred.empty() && depth == deferred.size()) return defer_all(node, variables);
-  if (!node.is_map() || depth > deferred.size()) return resolve_all(node, resolver);
+  if (deferred.empty() || !node.is_map()) return resolve_all(node, resolver);
+  const auto resolved = [&](const Entry& entry) {
+    if (depth == deferred.size()) return defer_all(entry.value, variables);
+    if (entry.key != deferred[depth]) return resolve_all(entry.value, resolver);
+    return resolve_below(entry.value, resolver, variables, deferred, depth + 1);
+  };
   std::vector<Entry> entries;
-  for (const Entry& entry : node.entries()) {
-    const bool on_path = depth < deferred.size() && entry.key == deferred[depth];
-    entries.push_back({resolver.resolve_key(entry), entry.mark,
-                       on_path ? resolve_below(entry.value, resolver, variables, deferred, depth + 1)
-                               : resolve_all(entry.value, resolver),
-                       entry.implied});
-  }
+  for (const Entry& entry : node.entries())
+    entries.push_back({resolver.resolve_key(entry), entry.mark, resolved(entry), entry.implied});
   const Node result = Node::map(std::move(entries), node.mark());
   return node.incomplete() ? result.as_incomplete() : result;
 }
@@ -303,13 +304,17 @@ bool Expansion::fits(const Node& node, int levels) {
 }
 
 bool VariableOpener::knows_values(Keys keys) const {
-  const bool is_deferred = !deferred_.empty() && keys.size() >= deferred_.size() &&
+  const bool is_deferred = !deferred_.empty() && keys.size() > deferred_.size() &&
                            std::ranges::equal(deferred_, keys.first(deferred_.size()));
   return vars_ && !is_deferred;
 }
 
 Node VariableOpener::value_of(const Node& node, Keys keys) const {
-  if (!knows_values(keys)) return node;
+  return knows_values(keys) ? usual_value_of(node) : node;
+}
+
+Node VariableOpener::usual_value_of(const Node& node) const {
+  if (!vars_) return node;
   Node value = node;
   for (size_t i = 0; i < kLongestChain; ++i) {
     const std::string name = name_in(value);
@@ -320,6 +325,21 @@ Node VariableOpener::value_of(const Node& node, Keys keys) const {
   }
   return node;
 }
+
+std::string VariableOpener::usual_text_of(const std::string& text) {
+  if (!vars_ || text.find('$') == std::string::npos) return text;
+  Diagnostics unreported;  // resolve() reports what is wrong with a text
+  if (!resolved_) resolved_ = resolve_variables(*vars_, unreported);
+  Expansion expansion(unreported);
+  const LookUp look_up = [&](std::string_view name, const Mark& mark) -> std::optional<Node> {
+    const Node* value = resolved_->find(name);
+    return value ? expansion.take(*value, mark) : std::nullopt;
+  };
+  const Node value = Resolver(look_up, unreported).resolve_scalar(Node::scalar(text));
+  return value.is_scalar() ? value.text() : text;
+}
+
+bool VariableOpener::is_unknown(const Node& node) const { return !vars_ && !name_in(node).empty(); }
 
 Node VariableOpener::open(const Node& node, Keys keys, Keys below, const Mark& mark) {
   const std::string name = name_in(node);
@@ -358,6 +378,16 @@ std::set<std::string> references(std::string_view text) {
       if (length > 0) names.insert(piece.text.substr(at, length));
       at += std::max<size_t>(length, 1);
     }
+  }
+  return names;
+}
+
+std::set<std::string> references(const Node& node) {
+  std::set<std::string> names = references(node.text());
+  for (const Node& element : node.elements()) names.merge(references(element));
+  for (const Entry& entry : node.entries()) {
+    names.merge(references(entry.key));
+    names.merge(references(entry.value));
   }
   return names;
 }

@@ -19,8 +19,8 @@ namespace mtf::config {
 /// null.
 std::shared_ptr<const Variables> resolve_variables(const Node& vars, Diagnostics& diagnostics);
 
-/// Returns `node` with all references resolved by `variables`. At the path `deferred` and below, nodes only
-/// keep the variables, for substitute().
+/// Returns `node` with all references resolved by `variables`. The values of the map at the path `deferred` only keep the
+/// variables, for substitute().
 Node resolve(const Node& node, const std::shared_ptr<const Variables>& variables,
              const std::vector<std::string>& deferred, Diagnostics& diagnostics);
 
@@ -45,7 +45,7 @@ class Expansion {
 class VariableOpener {
  public:
   /// `vars`: the variables of all files and arguments, unresolved; nothing while these are merged themselves.
-  /// At `deferred` and below, names may be arguments of blocks.
+  /// Below `deferred`, names may be arguments of blocks.
   VariableOpener(std::optional<Node> vars, std::vector<std::string> deferred, Diagnostics& diagnostics)
       : vars_(std::move(vars)),
         deferred_(std::move(deferred)),
@@ -58,7 +58,14 @@ class VariableOpener {
   /// Returns the value of the variable that `node` consists of, if it is known at the path `keys`; otherwise `node`.
   Node value_of(const Node& node, Keys keys) const;
 
-  /// Returns the same value for the place of `node`. Reports, with the place `mark`, a variable whose value is not
+  /// Returns the value of the variable that `node` consists of, also where an argument of a block may take its place.
+  Node usual_value_of(const Node& node) const;
+  /// Returns `text` with the usual values of its variables; the same text if they are not all known.
+  std::string usual_text_of(const std::string& text);
+  /// True for a variable whose value is only known when all variables are merged.
+  bool is_unknown(const Node& node) const;
+
+  /// Returns the value of value_of() for the place of `node`. Reports, with the place `mark`, a variable whose value is not
   /// known at `keys`, and returns an unknown value; `below` are the keys that are set below the value.
   Node open(const Node& node, Keys keys, Keys below, const Mark& mark);
 
@@ -74,9 +81,12 @@ class VariableOpener {
   Diagnostics& diagnostics_;
   Expansion expansion_;
   std::set<std::string> opened_;
+  std::shared_ptr<const Variables> resolved_;  ///< `vars_` with references resolved, once they are needed
 };
 
 /// Returns the names to which the text refers.
 std::set<std::string> references(std::string_view text);
+/// The same for all keys and values of `node`.
+std::set<std::string> references(const Node& node);
 
 }  // namespace mtf::config

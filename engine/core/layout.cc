@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "engine/base/check.h"
 
 namespace mtf {
@@ -43,13 +41,6 @@ AxisMask Layout::split_axes() const {
     for (int axis : axes) mask |= axis_bit(axis);
   }
   return mask;
-}
-
-std::optional<int> Layout::dimension_split_by(int axis) const {
-  for (size_t i = 0; i < split.size(); ++i) {
-    if (std::find(split[i].begin(), split[i].end(), axis) != split[i].end()) return static_cast<int>(i);
-  }
-  return std::nullopt;
 }
 
 int64_t parts(const Layout& layout, int dimension, const Mesh& mesh) {

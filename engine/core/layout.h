@@ -66,8 +66,6 @@ struct Layout {
   /// The copies that have this layout.
   Copies copies() const { return {varies(), pin}; }
   AxisMask split_axes() const;
-  /// Returns the tensor dimension that is split over mesh dimension `axis`, or nothing.
-  std::optional<int> dimension_split_by(int axis) const;
   /// Returns this layout without partial sums.
   Layout reduced() const { return Layout{split, 0, pin}; }
   Layout at(std::optional<Pin> other) const { return Layout{split, partial, other}; }

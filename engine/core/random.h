@@ -50,31 +50,21 @@ PhiloxKey random_key(std::string_view name, uint64_t seed);
            static_cast<uint32_t>(step >> 32) << 8 | static_cast<uint32_t>(stream)}};
 }
 
-/// The increments of the key from round to round (Weyl sequences): the fractions of the golden ratio and of
-/// sqrt(3).
-inline constexpr uint32_t philox_weyl0 = 0x9E3779B9;
-inline constexpr uint32_t philox_weyl1 = 0xBB67AE85;
-
-/// Performs one round of Philox4x32 on the counter words c0 .. c3.
-[[gnu::always_inline]] constexpr void philox_round(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3,
-                                                   uint32_t k0, uint32_t k1) {
-  const uint64_t product0 = uint64_t{0xD2511F53} * c0;
-  const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
-  c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ k0;
-  c1 = static_cast<uint32_t>(product1);
-  c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ k1;
-  c3 = static_cast<uint32_t>(product0);
-}
-
 /// Philox4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3;
 /// SC'11).
 [[gnu::always_inline]] constexpr PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
   auto& [c0, c1, c2, c3] = counter.words;
   uint32_t k0 = key.low, k1 = key.high;
   for (int round = 0; round < 10; ++round) {
-    philox_round(c0, c1, c2, c3, k0, k1);
-    k0 += philox_weyl0;
-    k1 += philox_weyl1;
+    const uint64_t product0 = uint64_t{0xD2511F53} * c0;
+    const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
+    c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(product1);
+    c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(product0);
+    // Weyl sequences: the fractions of the golden ratio and of sqrt(3).
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
   }
   return counter;
 }
@@ -85,45 +75,9 @@ constexpr uint32_t random_bits(PhiloxKey key, RandomStream stream, int64_t step,
   return philox(philox_counter(stream, static_cast<uint64_t>(step), index / 4), key).words[index % 4];
 }
 
-/// The number of elements that random_bits_batch() computes at once.
-inline constexpr int64_t random_batch = 128;
-
-/// Computes the bits of the elements 4 * block .. 4 * block + 127, for kernels. It is inlined, so that its
-/// loops over 32 blocks are vectorised for the caller's instruction set (0.8 ns per element on one AVX-512
-/// core; a loop over philox() takes 4 ns).
-[[gnu::always_inline]] inline void random_bits_batch(PhiloxKey key, RandomStream stream, uint64_t step,
-                                                     uint64_t block, uint32_t (&bits)[random_batch]) {
-  constexpr int blocks = random_batch / 4;
-  uint32_t c0[blocks], c1[blocks], c2[blocks], c3[blocks];
-  for (int i = 0; i < blocks; ++i) {
-    const PhiloxBlock counter = philox_counter(stream, step, block + static_cast<uint64_t>(i));
-    c0[i] = counter.words[0];
-    c1[i] = counter.words[1];
-    c2[i] = counter.words[2];
-    c3[i] = counter.words[3];
-  }
-  uint32_t k0 = key.low, k1 = key.high;
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < blocks; ++i) philox_round(c0[i], c1[i], c2[i], c3[i], k0, k1);
-    k0 += philox_weyl0;
-    k1 += philox_weyl1;
-  }
-  for (int i = 0; i < blocks; ++i) {
-    bits[4 * i] = c0[i];
-    bits[4 * i + 1] = c1[i];
-    bits[4 * i + 2] = c2[i];
-    bits[4 * i + 3] = c3[i];
-  }
-}
-
 /// Returns (bits >> 8) * 2^-24 + 2^-25, which is exact: one of the 2^24 midpoints of equal intervals of (0,
 /// 1).
 constexpr double uniform_from_bits(uint32_t bits) { return (bits >> 8) * 0x1p-24 + 0x1p-25; }
-
-/// The same, rounded once to float32. Only values of at least 0.5 are rounded; the largest becomes 1.
-[[gnu::always_inline]] constexpr float uniform_float_from_bits(uint32_t bits) {
-  return static_cast<float>(static_cast<int32_t>(bits >> 8)) * 0x1p-24f + 0x1p-25f;
-}
 
 /// Returns floor(keep * 2^32) for `keep` in 0..1. Dropout keeps an element iff its bits are below this
 /// threshold; 2^32 keeps all elements.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "engine/base/error.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 
@@ -49,14 +49,13 @@ std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view te
 Shape Shape::parse(std::string_view text) {
   std::vector<Dimension> dimensions;
   for (const auto& [name, value] : parse_pairs(text)) {
-    int64_t size = 0;
-    const auto [rest, status] = std::from_chars(value.data(), value.data() + value.size(), size);
-    if (status != std::errc() || rest != value.data() + value.size()) {
+    const auto size = parse_number<int64_t>(value);
+    if (!size) {
       throw Error(ErrorKind::kConfig,
                   fmt::format("size `{}` of `{}` in \"{}\" is not a number", value, name, text),
                   "sizes are whole numbers of at least 1");
     }
-    dimensions.push_back({name, size});
+    dimensions.push_back({name, *size});
   }
   return Shape(std::move(dimensions));
 }
@@ -65,6 +64,18 @@ int64_t Shape::size() const {
   int64_t product = 1;
   for (const Dimension& d : dimensions_) product *= d.size;
   return product;
+}
+
+std::vector<int64_t> Shape::sizes() const {
+  std::vector<int64_t> sizes;
+  for (const Dimension& d : dimensions_) sizes.push_back(d.size);
+  return sizes;
+}
+
+std::vector<std::string> Shape::names() const {
+  std::vector<std::string> names;
+  for (const Dimension& d : dimensions_) names.push_back(d.name);
+  return names;
 }
 
 std::optional<int> Shape::find(std::string_view name) const {
@@ -165,5 +176,17 @@ Shape without(const Shape& shape, std::string_view dimension) {
 }
 
 bool same_dimensions(const Shape& a, const Shape& b) { return a.rank() == b.rank() && a.contains_all(b); }
+
+int64_t bytes_of(const Shape& shape, DType dtype) {
+  return shape.size() * static_cast<int64_t>(size_of(dtype));
+}
+
+std::optional<int64_t> checked_bytes_of(std::span<const int64_t> sizes, DType dtype) {
+  auto bytes = static_cast<int64_t>(size_of(dtype));
+  for (const int64_t size : sizes) {
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
 
 }  // namespace mtf

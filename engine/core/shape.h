@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/shared_list.h"
+#include "engine/core/dtype.h"
 
 namespace mtf {
 
@@ -43,6 +45,8 @@ class Shape {
   const void* identity() const { return dimensions_.identity(); }
   /// Returns the product of all sizes; 1 for a scalar.
   int64_t size() const;
+  std::vector<int64_t> sizes() const;
+  std::vector<std::string> names() const;
 
   /// Returns the position of the dimension called `name`, or nothing.
   std::optional<int> find(std::string_view name) const;
@@ -82,6 +86,11 @@ Shape operator-(const Shape& a, const Dimension& b);
 Shape without(const Shape& shape, std::string_view dimension);
 /// True if both have the same dimensions in any order.
 bool same_dimensions(const Shape& a, const Shape& b);
+
+/// Returns the number of bytes of a dense tensor.
+int64_t bytes_of(const Shape& shape, DType dtype);
+/// The same for sizes from a file; nullopt if int64 cannot hold the number.
+std::optional<int64_t> checked_bytes_of(std::span<const int64_t> sizes, DType dtype);
 
 /// Splits "key:value" pairs separated by space , . or ; as in shapes, meshes and layouts. Throws Error
 /// (kConfig) that quotes `text` if a pair does not have exactly one colon.

@@ -6,9 +6,24 @@
 #include <cctype>
 
 #include "engine/base/check.h"
+#include "engine/graph/sharding_rule.h"
 #include "engine/graph/structural.h"
 
 namespace mtf {
+namespace {
+
+/// Files of tensors list names with commas between them, and layouts take names with kApart apart.
+void check_names(const std::string& tensor, const Shape& shape) {
+  for (const Dimension& d : shape) {
+    if (d.name.empty())
+      throw Error(ErrorKind::kConfig, fmt::format("a dimension of `{}` has no name", tensor), "a word");
+    if (d.name.find_first_of(std::string{',', kApart}) != std::string::npos)
+      throw Error(ErrorKind::kConfig, fmt::format("a dimension of `{}` is called `{}`", tensor, d.name),
+                  fmt::format("a name without `,` and `{}`", kApart));
+  }
+}
+
+}  // namespace
 
 void Graph::append(std::shared_ptr<Operation> operation) {
   for (const Tensor& input : operation->inputs()) {
@@ -28,6 +43,7 @@ Operation& Graph::add_clone(const Operation& operation, Tensors inputs) {
 }
 
 Tensor Graph::input(const std::string& name, const Shape& shape, DType dtype) {
+  check_names(name, shape);
   return add<Input>(name, shape, dtype).output();
 }
 
@@ -47,6 +63,7 @@ const Variable& Graph::variable(const std::string& name, const Shape& shape, DTy
     }
     return *existing;
   }
+  check_names(name, shape);
   variables_.push_back(std::make_unique<Variable>(Variable{name, shape, dtype, initializer, kind, step_scale,
                                                            static_cast<int>(variables_.size()), false}));
   variable_by_name_[name] = variables_.back().get();
@@ -139,15 +156,32 @@ Microbatching Graph::microbatching_of(const Shape& shape) const {
   return renamed == microbatch_names_.end() ? microbatching_ : Microbatching{*renamed, microbatching_.count};
 }
 
+/// Makes a block the current one, and ends that when it is destroyed.
+class Graph::BlockScope {
+ public:
+  BlockScope(Graph& graph, Block& block, const Microbatching& microbatching)
+      : graph_(graph), block_(block), saved_(graph.microbatching_) {
+    graph.blocks_.push_back(&block);
+    graph.microbatching_ = microbatching;
+  }
+  ~BlockScope() {
+    graph_.microbatching_ = saved_;
+    graph_.blocks_.pop_back();
+    std::erase_if(graph_.reads_, [this](const auto& entry) { return entry.first.second == &block_; });
+  }
+  BlockScope(const BlockScope&) = delete;
+  BlockScope& operator=(const BlockScope&) = delete;
+
+ private:
+  Graph& graph_;
+  const Block& block_;
+  const Microbatching saved_;
+};
+
 Block Graph::capture(const Microbatching& microbatching, const std::function<void()>& build) {
   Block block;
-  const Microbatching saved = microbatching_;
-  blocks_.push_back(&block);
-  microbatching_ = microbatching;
+  const BlockScope inside(*this, block, microbatching);
   build();
-  microbatching_ = saved;
-  blocks_.pop_back();
-  std::erase_if(reads_, [&block](const auto& entry) { return entry.first.second == &block; });
   return block;
 }
 

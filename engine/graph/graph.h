@@ -68,13 +68,13 @@ class Graph {
   /// Appends a copy of `operation` that reads `inputs`; for recomputation.
   Operation& add_clone(const Operation& operation, Tensors inputs);
 
-  /// Adds a tensor that is fed before each step.
+  /// Adds a tensor that is fed before each step. Throws Error for names of dimensions that are empty or have `,` or kApart.
   Tensor input(const std::string& name, const Shape& shape, DType dtype = DType::kFloat32);
   /// Adds a tensor whose elements are all `value`; by default a scalar.
   Tensor constant(double value, DType dtype = DType::kFloat32, const Shape& shape = {});
 
   /// Returns the variable called `name`, which the first call creates; throws Error if it exists with another
-  /// shape or dtype.
+  /// shape or dtype, and for the names that input() refuses.
   const Variable& variable(const std::string& name, const Shape& shape, DType dtype,
                            const Initializer& initializer, Variable::Kind kind = Variable::Kind::kWeight,
                            double step_scale = 1);
@@ -139,10 +139,13 @@ class Graph {
   /// origin.
   [[nodiscard]] Scope with(const OperationScope& scope);
 
-  /// Calls `build` with a new block as the current block, and returns that block.
+  /// Calls `build` with a new block as the current block, and returns that block. After an exception of `build` the graph
+  /// appends where it did before.
   Block capture(const Microbatching& microbatching, const std::function<void()>& build);
 
  private:
+  class BlockScope;
+
   void append(std::shared_ptr<Operation> operation);
 
   Block root_;

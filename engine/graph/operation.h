@@ -190,6 +190,9 @@ class OperationBase : public Operation {
   }
 };
 
+/// `dy`, the gradients of the outputs of an operation, with zeros in place of those that are null.
+Tensors with_zeros(const Operation& operation, Tensors dy);
+
 /// Throws Error (kConfig) without a mark: "OPERATION: message".
 [[noreturn]] void shape_error(std::string_view operation, const std::string& message,
                               const std::string& hint = {});

@@ -1,17 +1,12 @@
 #include "engine/graph/sharding_rule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/base/check.h"
 #include "engine/graph/operation.h"
 
 namespace mtf {
-namespace {
-
-constexpr char kApart = '\\';
-
-}  // namespace
-
 std::string split_apart(const std::string& name, const std::vector<std::string>& others) {
   std::string result = name;
   for (const std::string& other : others) result += kApart + other;
@@ -82,6 +77,12 @@ ShardingRule shard_linear(const Operation& operation, const ShardingRequest& req
     output.partial = partial;
   }
   return rule;
+}
+
+ShardingRule shard_linear(const Operation& operation, const ShardingRequest& request) {
+  std::vector<int> all(operation.inputs().size());
+  std::iota(all.begin(), all.end(), 0);
+  return shard_linear(operation, request, all);
 }
 
 ShardingRule shard_reduction(const Operation& operation, const ShardingRequest& request, const Shape& reduced,

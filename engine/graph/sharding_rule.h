@@ -19,6 +19,8 @@ namespace mtf {
 
 class Operation;
 
+/// It stands in names that split_apart() makes and in no others: Graph refuses variables and inputs with it.
+inline constexpr char kApart = '\\';
 /// The name of a dimension that is split as `name` is, but over no mesh dimension that splits one of `others`:
 /// `experts\batch`.
 std::string split_apart(const std::string& name, const std::vector<std::string>& others);
@@ -64,6 +66,8 @@ ShardingRule shard_by_name(const Operation& operation, const ShardingRequest& re
 /// dimensions over which all of these inputs are partial and no other input varies.
 ShardingRule shard_linear(const Operation& operation, const ShardingRequest& request,
                           const std::vector<int>& linear_inputs);
+/// The same for an operation that is linear in all inputs taken together.
+ShardingRule shard_linear(const Operation& operation, const ShardingRequest& request);
 /// Like shard_by_name(), but the output is partial over the mesh dimensions that split `reduced`, the
 /// dimensions that are summed (or maximised, ...) away.
 ShardingRule shard_reduction(const Operation& operation, const ShardingRequest& request, const Shape& reduced,

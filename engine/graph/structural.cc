@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "engine/base/check.h"
 
 namespace mtf {
@@ -35,9 +33,7 @@ std::optional<ElementwiseStep> AddN::elementwise_step() const {
 Tensors AddN::gradient(const Tensors& dy) const { return Tensors(inputs().size(), dy[0]); }
 
 ShardingRule AddN::sharding_rule(const ShardingRequest& request) const {
-  std::vector<int> all(inputs().size());
-  std::iota(all.begin(), all.end(), 0);
-  return shard_linear(*this, request, all);
+  return shard_linear(*this, request);
 }
 
 Tensor add_n(const Tensors& terms) {

@@ -26,8 +26,6 @@ struct Initializer {
   static Initializer uniform(double limit) { return {Kind::kUniform, limit}; }
   static Initializer normal(double stddev) { return {Kind::kNormal, stddev}; }
   static Initializer truncated_normal(double stddev) { return {Kind::kTruncatedNormal, stddev}; }
-  /// Variance scaling: truncated normal with variance scale / max(1, fan).
-  static Initializer variance_scaling(int64_t fan, double scale = 1.0);
 
   friend bool operator==(const Initializer&, const Initializer&) = default;
 };

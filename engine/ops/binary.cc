@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-#include "engine/base/check.h"
 #include "engine/graph/graph.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"

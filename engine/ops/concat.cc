@@ -49,9 +49,7 @@ Tensors Concat::gradient(const Tensors& dy) const {
 }
 
 ShardingRule Concat::sharding_rule(const ShardingRequest& request) const {
-  std::vector<int> all(inputs().size());
-  std::iota(all.begin(), all.end(), 0);
-  return shard_linear(*this, request, all);
+  return shard_linear(*this, request);
 }
 
 Tensor concat(const Tensors& xs, DimensionName dimension) {
@@ -76,13 +74,7 @@ std::string Split::attributes() const {
   return fmt::format("dimension={}, sizes={}", dimension, fmt::join(sizes, "+"));
 }
 
-Tensors Split::gradient(const Tensors& dy) const {
-  Tensors parts;
-  for (size_t i = 0; i < dy.size(); ++i) {
-    parts.push_back(dy[i] ? dy[i] : graph().constant(0, outputs()[i].dtype, outputs()[i].shape));
-  }
-  return {concat(parts, dimension)};
-}
+Tensors Split::gradient(const Tensors& dy) const { return {concat(with_zeros(*this, dy), dimension)}; }
 
 ShardingRule Split::sharding_rule(const ShardingRequest& request) const {
   return shard_linear(*this, request, {0});

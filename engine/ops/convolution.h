@@ -66,9 +66,8 @@ class Convolution final : public OperationBase<Convolution> {
   /// The shapes of the inputs and the output, by role.
   std::array<Shape, 3> by_role(const std::vector<Shape>& inputs, const Shape& output) const;
 
-  /// The role of input `i`, and the input that has a role other than `result`.
+  /// The role of input `i`.
   Role role(int i) const { return static_cast<Role>(i + (i >= result)); }
-  int input_of(Role role) const { return role - (role > result); }
 
   Role result;
   std::vector<Window> windows;

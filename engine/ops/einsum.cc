@@ -138,8 +138,6 @@ Tensor einsum(const Tensors& inputs, const Shape& output, const Shape& reduced) 
 
 Tensor matmul(const Tensor& a, const Tensor& b) { return einsum({a, b}); }
 
-Tensor matmul(const Tensor& a, const Tensor& b, const Shape& output) { return einsum({a, b}, output); }
-
 ContractionClasses classify(const Shape& a, const Shape& b, const Shape& output) {
   const auto in = [](const Shape& shape, const Dimension& d) { return shape.contains(d.name); };
   ContractionClasses classes;

@@ -33,9 +33,8 @@ Tensor einsum(const Tensors& inputs);
 Tensor einsum_over(const Tensors& inputs, const Shape& reduced);
 /// Like einsum(inputs, output); throws Error unless exactly the dimensions `reduced` are summed.
 Tensor einsum(const Tensors& inputs, const Shape& output, const Shape& reduced);
-/// Returns einsum({a, b}, output); without `output`, dimensions that both inputs have are summed.
+/// Returns einsum({a, b}).
 Tensor matmul(const Tensor& a, const Tensor& b);
-Tensor matmul(const Tensor& a, const Tensor& b, const Shape& output);
 
 /// A contraction of two inputs. Each dimension is in two or three of (a, b, output): batch dimensions in all
 /// three, rows in a and output, columns in b and output, summed dimensions in a and b. There is at least one

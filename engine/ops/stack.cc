@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "engine/ops/broadcast.h"
 
 namespace mtf {
@@ -41,9 +39,7 @@ Stack::Stack(const Tensors& xs, std::string_view dimension, int axis)
 Tensors Stack::gradient(const Tensors& dy) const { return unstack(dy[0], dimension); }
 
 ShardingRule Stack::sharding_rule(const ShardingRequest& request) const {
-  std::vector<int> all(inputs().size());
-  std::iota(all.begin(), all.end(), 0);
-  return shard_linear(*this, request, all);
+  return shard_linear(*this, request);
 }
 
 Tensor stack(const Tensors& xs, DimensionName dimension, int axis) {
@@ -61,11 +57,7 @@ Unstack::Unstack(const Tensor& x, std::string_view dimension)
     : OperationBase({x}, entries(x, dimension)), dimension(dimension) {}
 
 Tensors Unstack::gradient(const Tensors& dy) const {
-  Tensors parts;
-  for (size_t i = 0; i < dy.size(); ++i) {
-    parts.push_back(dy[i] ? dy[i] : graph().constant(0, outputs()[i].dtype, outputs()[i].shape));
-  }
-  return {stack(parts, dimension, *input(0).shape().find(dimension))};
+  return {stack(with_zeros(*this, dy), dimension, *input(0).shape().find(dimension))};
 }
 
 ShardingRule Unstack::sharding_rule(const ShardingRequest& request) const {

@@ -145,7 +145,7 @@ Quantized WeightCopies::codes_of(const Tensor& x, const Shape& summed) {
 
 int64_t WeightCopies::weight_bytes(int64_t i) const {
   const Variable& weight = *weight_of(copies_[static_cast<size_t>(i)].weight);
-  return weight.shape.size() * static_cast<int64_t>(size_of(weight.dtype));
+  return bytes_of(weight.shape, weight.dtype);
 }
 
 std::unique_ptr<Graph> WeightCopies::conversion(int64_t first, int64_t last) const {

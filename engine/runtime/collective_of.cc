@@ -98,8 +98,7 @@ Collective collective_of(const Program& program, const Instruction& instruction,
   for (int axis = 0; axis < program.mesh.rank(); ++axis) {
     if (has_axis(communicate.axes, axis)) collective.group.push_back(program.mesh.size(axis));
   }
-  const Shape local = program.local_shape(input);
-  for (const Dimension& d : local) collective.input.push_back(d.size);
+  collective.input = program.local_shape(input).sizes();
   if (const auto* exchange = instruction.collective<action::Exchange>())
     collective.transfers = exchange_transfers(program, *exchange, communicate.axes, input);
   if (const auto* send = instruction.collective<action::Send>()) {

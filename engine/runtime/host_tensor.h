@@ -17,7 +17,7 @@ struct HostTensor {
 
   HostTensor() = default;
   HostTensor(const Shape& shape, DType dtype)
-      : shape(shape), dtype(dtype), bytes(static_cast<size_t>(shape.size()) * size_of(dtype)) {}
+      : shape(shape), dtype(dtype), bytes(static_cast<size_t>(bytes_of(shape, dtype))) {}
 
   template <class T>
   T* data() {

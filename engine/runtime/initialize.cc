@@ -1,6 +1,5 @@
 #include "engine/runtime/initialize.h"
 
-#include "engine/base/check.h"
 #include "engine/core/random.h"
 
 namespace mtf {

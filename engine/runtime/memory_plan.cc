@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/base/check.h"
 #include "engine/runtime/arena_layout.h"
 #include "engine/runtime/position_sums.h"
 #include "engine/runtime/program_inputs.h"
@@ -45,11 +44,13 @@ class StageRegions {
   std::vector<std::vector<Region>> stages_;
 };
 
-/// The bytes of a region for a value: a little more than its own, since rows of all values would fall into the same sets of the
-/// caches if sizes were powers of two. Two values never get more than one as large as both, so that they fit where it lay.
+/// The bytes of a region for a value: a 1,500th more than its own, since rows of all values would fall into the same sets of
+/// the caches if sizes were powers of two. Two values never get more than one as large as both, so that they fit where it lay.
 int64_t staggered(int64_t bytes) {
   constexpr int64_t kQuantum = 256;  // as devices align memory
-  return aligned(bytes) + bytes / 16384 * 11 / kQuantum * kQuantum;
+  // Bytes that are added for each block: an odd number, so that sizes that are powers of two get no power of two more.
+  constexpr int64_t kBlock = 16384, kMore = 11;
+  return aligned(bytes) + bytes / kBlock * kMore / kQuantum * kQuantum;
 }
 
 /// Calls `visit` with each temporary that is in use at some time, and its region.
@@ -148,7 +149,7 @@ std::vector<MemoryPlan::Position> position_memory(const Program& program) {
   for (const ProgramVariable& variable : program.variables) {
     if (variable.variable.on_host) continue;
     const Shape local = slice_shape(variable.variable.shape, variable.layout, program.mesh);
-    const int64_t bytes = local.size() * static_cast<int64_t>(size_of(variable.variable.dtype));
+    const int64_t bytes = bytes_of(local, variable.variable.dtype);
     const std::optional<size_t> stage = stage_of(variable.layout);
     for (size_t i = 0; i < stages; ++i) positions[i].variables += !stage || *stage == i ? bytes : 0;
   }
@@ -163,7 +164,7 @@ MemoryPlan plan_memory(const Program& program, bool replicate, Hosting hosting) 
 
 int64_t process_bytes(const ProgramVariable& variable, const HostedMesh& mesh, bool replicate) {
   const Shape local = slice_shape(variable.variable.shape, variable.layout, mesh.mesh());
-  const int64_t slice = aligned(local.size() * static_cast<int64_t>(size_of(variable.variable.dtype)));
+  const int64_t slice = aligned(bytes_of(local, variable.variable.dtype));
   return variable_aligned(slice * mesh.size_of(mesh.mesh().stored(variable.layout.copies(), replicate)));
 }
 

@@ -55,8 +55,7 @@ struct MemoryPlan {
     int64_t variables = 0;  ///< without those in the host's memory
     int64_t inputs = 0;
     int64_t temporaries = 0;
-    int64_t temporaries_on_host = 0;  ///< in the memory of a GPU's machine; no part of total()
-    int64_t total() const { return variables + inputs + temporaries; }
+    int64_t temporaries_on_host = 0;  ///< in the memory of a GPU's machine
   } process;
 };
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
+
 namespace mtf {
 namespace {
 
@@ -32,7 +34,7 @@ void examine(const std::byte* data, int64_t count, NonFinite& found) {
 std::string message_of(const NonFinite& found) {
   const nlohmann::json fields{found.order,   found.tensor, found.operation,  found.layer, found.smallest,
                               found.largest, found.nans,   found.infinities, found.count};
-  return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(fields);
 }
 
 NonFinite non_finite_of(const std::string& message) {

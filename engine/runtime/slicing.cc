@@ -25,7 +25,7 @@ HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, 
                          Communicator* communicator, const std::string& name) {
   HostTensor whole(shape, dtype);
   const Shape local = slice_shape(shape, layout, mesh.mesh());
-  const size_t bytes = static_cast<size_t>(local.size()) * size_of(dtype);
+  const size_t bytes = static_cast<size_t>(bytes_of(local, dtype));
   const Copies all_copies = layout.copies();
   const auto put = [&](int64_t position, const std::byte* data) {
     copy_from_slice(shape, local, slice_begin(shape, layout, mesh.mesh(), position), size_of(dtype), data,

@@ -50,7 +50,7 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
     entry->layout = v.layout;
     entry->stored = mesh.stored(v.layout.copies(), options.replicate);
     entry->local = slice_shape(v.variable.shape, v.layout, mesh);
-    entry->slice_bytes = aligned(entry->local.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
+    entry->slice_bytes = aligned(bytes_of(entry->local, v.variable.dtype));
     entry->stride = entry->slice_bytes;
     entry->copies = mesh_.copies(entry->stored);
     const bool is_session = v.variable.kind == Variable::Kind::kSession;
@@ -153,18 +153,12 @@ void VariableStore::set(const std::string& name, const HostTensor& value) {
 
 HostTensor VariableStore::get(const std::string& name) const {
   const Entry& e = entry(name);
-  const int64_t bytes = e.local.size() * static_cast<int64_t>(size_of(e.variable.dtype));
+  const int64_t bytes = bytes_of(e.local, e.variable.dtype);
   std::vector<std::byte> buffer;
   return gather_slices(
       e.variable.shape, e.variable.dtype, e.layout, mesh_,
       [&](int64_t position) { return backend_->on_host(e.data(*e.copies.find(position)), bytes, buffer); },
       communicator_, name);
-}
-
-int64_t VariableStore::bytes() const {
-  int64_t total = 0;
-  for (const auto& [name, entry] : entries_) total += entry->bytes();
-  return total;
 }
 
 std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string& name) const {
@@ -173,7 +167,7 @@ std::vector<VariableStore::StoredSlice> VariableStore::slices(const std::string&
   for (int64_t copy = 0; copy < e.copies.size(); ++copy) {
     const int64_t position = e.copies.position(copy);
     slices.push_back({slice_begin(e.variable.shape, e.layout, mesh_.mesh(), position), e.local,
-                      e.local.size() * static_cast<int64_t>(size_of(e.variable.dtype)), e.data(copy),
+                      bytes_of(e.local, e.variable.dtype), e.data(copy),
                       mesh_.holds_first(position, e.layout.copies()), backend_});
   }
   return slices;

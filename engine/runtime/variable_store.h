@@ -57,8 +57,6 @@ class VariableStore {
   /// The whole variable, gathered from the slices. Where other processes hold some of them, every process
   /// must call it.
   HostTensor get(const std::string& name) const;
-  /// The bytes held by this process.
-  int64_t bytes() const;
 
   /// True if in every process the slices of `a` cover the same indices as those of `b`. Both must have the
   /// same shape.

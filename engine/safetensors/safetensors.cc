@@ -1,13 +1,8 @@
 #include "engine/safetensors/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -15,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "engine/core/shape.h"
 
 namespace mtf {
 namespace {
@@ -79,14 +75,6 @@ std::optional<std::vector<int64_t>> sizes(const nlohmann::json& json) {
   return values;
 }
 
-/// Returns the number of bytes of a tensor, or nothing if it exceeds int64.
-std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) {
-  int64_t bytes = static_cast<int64_t>(size_of(dtype));
-  for (const int64_t size : shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
-  return bytes;
-}
-
 nlohmann::json parse_header(const std::string& path, std::string_view text) {
   try {
     nlohmann::json header =
@@ -138,7 +126,7 @@ StoredTensor parse_tensor(const std::string& path, const std::string& name, cons
   if (end > static_cast<int64_t>(payload.size()))
     damaged(path, name,
             fmt::format("ends at byte {} of the data, which has only {} bytes", end, payload.size()));
-  const std::optional<int64_t> bytes = bytes_of(tensor.shape, tensor.dtype);
+  const std::optional<int64_t> bytes = checked_bytes_of(tensor.shape, tensor.dtype);
   if (!bytes || *bytes != end - begin)
     damaged(path, name,
             fmt::format("has {} bytes of data, but {} [{}] needs {}", end - begin, dtype_name,
@@ -182,7 +170,8 @@ std::string make_header(const std::vector<const StoredTensor*>& order,
   int64_t offset = 0;
   for (const StoredTensor* tensor : order) {
     const auto bytes = static_cast<int64_t>(tensor->data.size());
-    MTF_CHECK(bytes_of(tensor->shape, tensor->dtype) == bytes, "tensor {} has {} bytes", tensor->name, bytes);
+    MTF_CHECK(checked_bytes_of(tensor->shape, tensor->dtype) == bytes, "tensor {} has {} bytes", tensor->name,
+              bytes);
     MTF_CHECK(!header.contains(tensor->name) && tensor->name != "__metadata__", "two tensors are called {}",
               tensor->name);
     header[tensor->name] = {{"dtype", name_in_file(tensor->dtype)},
@@ -197,7 +186,7 @@ std::string make_header(const std::vector<const StoredTensor*>& order,
         fmt::format("{}", fmt::join(tensor->dimensions, ","));
   }
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = json_text(header);
   text.resize((length_bytes + text.size() + 63) / 64 * 64 - length_bytes, ' ');  // aligns the data
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), length_bytes) + text;
@@ -270,23 +259,10 @@ SafetensorsPlan plan_safetensors(std::span<const StoredTensor> tensors,
 void write_safetensors(const std::string& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
   const SafetensorsPlan plan = plan_safetensors(tensors, metadata);
-  const std::string temporary = fmt::format("{}.partial-{}", path, ::getpid());
-
-  const auto write_file = [&]() -> int {
-    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    if (!file.open()) return file.error();
-    if (const int error = file.write(std::as_bytes(std::span(plan.header)))) return error;
-    for (const StoredTensor* tensor : plan.order)
-      if (const int error = file.write(tensor->data)) return error;
-    return file.sync();
-  };
-  int error = write_file();
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    ::unlink(temporary.c_str());
+  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(plan.header))};
+  for (const StoredTensor* tensor : plan.order) parts.push_back(tensor->data);
+  if (const int error = write_file(path, parts))
     throw Error(ErrorKind::kSystem, fmt::format("cannot write {}: {}", path, system_message(error)));
-  }
-  sync_directory(directory_of(path));  // an error is ignored: the file exists under its new name
 }
 
 }  // namespace mtf

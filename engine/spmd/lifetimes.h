@@ -14,8 +14,6 @@ namespace mtf {
 struct Lifetime {
   int64_t begin = -1;  ///< -1 if nothing reads or writes the value
   int64_t end = -1;
-
-  bool overlaps(const Lifetime& other) const { return begin <= other.end && other.begin <= end; }
 };
 
 /// The lifetime of each value, by value id: from the first to the last instruction that reads or writes its

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/base/check.h"
 #include "engine/base/hash.h"
 #include "engine/spmd/exchange.h"
 

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <unordered_map>
 
-#include "engine/base/check.h"
-
 namespace mtf {
 namespace {
 
@@ -360,7 +358,7 @@ void for_each_work(const Program& program, const std::function<void(const WorkFa
   Explainer(program).work(program.instructions, 1, visit);
 }
 
-ProgramFacts explain(const Program& program) { return Explainer(program).run(); }
+ProgramFacts program_facts(const Program& program) { return Explainer(program).run(); }
 
 ProgramCounters counter_totals(const ProgramCounters& counters) {
   ProgramCounters totals;

@@ -2,7 +2,7 @@
 // that it belongs to, and counters by kind of operation ("Counters of explain" in docs/architecture.md).
 // Nothing is run, and the cost does not depend on the number of positions: each instruction is visited once.
 //
-//   const ProgramFacts facts = explain(program);
+//   const ProgramFacts facts = program_facts(program);
 //   facts.flops, facts.bytes_sent;                     // what Executor::counters() counts in a run
 //   for (const CollectiveFact& c : facts.collectives) ...
 //   counter_totals(facts.counters).at("allreduce");    // summed over all counters with this prefix
@@ -101,7 +101,7 @@ struct ProgramFacts {
   int64_t messages = 0;   ///< number of collectives in a run
 };
 
-ProgramFacts explain(const Program& program);
+ProgramFacts program_facts(const Program& program);
 
 /// Calls visit(fact) for each instruction but loops and waits, in their order.
 void for_each_work(const Program& program, const std::function<void(const WorkFact&)>& visit);

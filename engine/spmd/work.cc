@@ -144,12 +144,6 @@ double computed_share(const Operation& operation, const std::vector<Shape>& inpu
   return share;
 }
 
-double bytes_of(const Program& program, const std::vector<ValueId>& ids) {
-  double bytes = 0;
-  for (const ValueId id : ids) bytes += static_cast<double>(program.local_bytes(id));
-  return bytes;
-}
-
 /// The bytes that an instruction reads in the host's memory, or that it writes there, whichever are more.
 double bytes_on_host(const Program& program, const Instruction& instruction) {
   const auto bytes_of_host = [&](const std::vector<ValueId>& ids) {
@@ -167,7 +161,7 @@ double bytes_on_host(const Program& program, const Instruction& instruction) {
 /// Returns the bytes that a movement touches. An operand whose memory the result takes stays where it is: the
 /// other operands are read and written to it. Of a table, a lookup reads as much as it writes.
 double bytes_moved(const Program& program, const Instruction& instruction, std::string_view name) {
-  const double results = bytes_of(program, instruction.outputs);
+  const double results = local_bytes(program, instruction.outputs);
   double operands = 0, others = 0;
   bool in_place = false;
   for (const ValueId id : instruction.inputs) {
@@ -185,11 +179,17 @@ double bytes_moved(const Program& program, const Instruction& instruction, std::
 /// Returns the bytes of an instruction without an operation.
 double bytes_of_move(const Program& program, const Instruction& instruction) {
   // A microbatch is placed into the batch; a sum reads its term and the total.
-  if (instruction.is<action::Place>()) return 2 * bytes_of(program, instruction.inputs);
-  return (instruction.is<action::Accumulate>() ? 3 : 2) * bytes_of(program, instruction.outputs);
+  if (instruction.is<action::Place>()) return 2 * local_bytes(program, instruction.inputs);
+  return (instruction.is<action::Accumulate>() ? 3 : 2) * local_bytes(program, instruction.outputs);
 }
 
 }  // namespace
+
+double local_bytes(const Program& program, const std::vector<ValueId>& ids) {
+  double bytes = 0;
+  for (const ValueId id : ids) bytes += static_cast<double>(program.local_bytes(id));
+  return bytes;
+}
 
 std::string_view name_of(WorkKind kind) {
   constexpr std::array<std::string_view, kWorkKinds> names = {"products", "attention",  "elementwise",
@@ -243,8 +243,8 @@ std::optional<Work> WorkFinder::of(const Instruction& instruction) {
     work = of_operation(instruction);
     work.bytes = work.kind == WorkKind::kMovement
                      ? bytes_moved(program_, instruction, operation->name())
-                     : bytes_of(program_, instruction.inputs) + bytes_of(program_, instruction.outputs);
-    if (instruction.is<action::Accumulate>()) work.bytes += bytes_of(program_, instruction.outputs);
+                     : local_bytes(program_, instruction.inputs) + local_bytes(program_, instruction.outputs);
+    if (instruction.is<action::Accumulate>()) work.bytes += local_bytes(program_, instruction.outputs);
   } else {
     work.kind = instruction.is<action::Accumulate>() ? WorkKind::kElementwise : WorkKind::kMovement;
     work.bytes = bytes_of_move(program_, instruction);

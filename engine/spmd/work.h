@@ -87,6 +87,9 @@ struct Work {
 Work work_of(const Operation& operation, const std::vector<Shape>& inputs, const std::vector<Shape>& outputs,
              DType dtype);
 
+/// Returns the bytes of one position's slices of the values.
+double local_bytes(const Program& program, const std::vector<ValueId>& ids);
+
 /// Finds the work of the instructions of a program. What an operation does on slices of some shapes is computed once: the
 /// microbatches of a pipeline repeat it.
 class WorkFinder {

@@ -99,8 +99,9 @@ void report_routing(Context& context, const MoeOptions& options, const Routing& 
   const Tensor placed = is_set(places.groups().part(places.slots().slot));
   const Tensor ones = placed.graph().constant(1, DType::kFloat32, shape);
   const Tensor scores = stop_gradient(routing.scores), logs = log(scalar_add(scores, 1e-9));
-  const int64_t kept = sums.add(placed), real = sums.add_of_tokens(ones),
-                routed = sums.add_of_tokens(reduce_max(placed, shape)),
+  // Means over microbatches are rounded: the sum of what is dropped is 0 where nothing is.
+  const int64_t dropped = sums.add(subtract(is_set(routing.attempted), placed)),
+                real = sums.add_of_tokens(ones), routed = sums.add_of_tokens(reduce_max(placed, shape)),
                 entropy = sums.add_of_tokens(negative(reduce_sum(multiply(scores, logs), shape)));
   std::vector<int64_t> weights;
   for (int64_t i = 0; i < std::min(options.choices(), kMostWeights); ++i) {
@@ -123,9 +124,10 @@ void report_routing(Context& context, const MoeOptions& options, const Routing& 
         {"experts/unused",
          reduce_sum(cast(equal(counts, counts.graph().constant(0)), DType::kFloat32), Shape{})},
         {"experts/unrouted", share(subtract(of[real], of[routed]), of[real])},
-        {"experts/dropped", share(subtract(attempted, of[kept]), attempted)},
+        {"experts/dropped", share(of[dropped], attempted)},
         {"router/entropy", share(of[entropy], of[real])}};
-    if (all_places > 0) numbers["experts/fill"] = scalar_multiply(of[kept], 1 / all_places);
+    if (all_places > 0)
+      numbers["experts/fill"] = scalar_multiply(subtract(attempted, of[dropped]), 1 / all_places);
     for (size_t i = 0; i < weights.size(); ++i)
       numbers[fmt::format("router/weight_{}", i + 1)] = share(of[weights[i]], of[real]);
     return numbers;

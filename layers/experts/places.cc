@@ -49,9 +49,7 @@ ExpertPlaces::ExpertPlaces(const Context& context, const MoeOptions& options, co
 /// all), or the rows of all places are gathered (one row of each place moves).
 std::string ExpertPlaces::routed_experts() const {
   if (size() < 2 * groups_.group().size) return "experts_unsplit";
-  std::vector<std::string> others;
-  for (const Dimension& d : groups_.rows()) others.push_back(d.name);
-  return split_apart(std::string(kExperts), others);
+  return split_apart(std::string(kExperts), groups_.rows().names());
 }
 
 Tensor ExpertPlaces::mixed(Context& context, const Tensor& x, const Tensor& weights,

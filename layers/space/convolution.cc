@@ -5,6 +5,7 @@
 #include "engine/ops/binary.h"
 #include "engine/ops/reshape.h"
 #include "layers/activation.h"
+#include "layers/dense.h"
 #include "layers/initializer.h"
 #include "layers/registry.h"
 #include "layers/space/space.h"
@@ -45,22 +46,11 @@ void describe_rest(config::Visitor& visit, KernelOptions& options) {
 /// What a convolution works on: its channels renamed where the output uses their names.
 struct Operand {
   Operand(const Context& context, const LayerTensor& input, const KernelOptions& options, const Shape& output,
-          std::string_view layer, int rank, bool renames)
+          std::string_view layer, int rank)
       : x(input), over(channels_of(context, input, options.over)) {
     space = space_of(context, x, options.along, over, layer, rank);
     check_names(layer, options, space);
-    for (const Dimension& d : output) {
-      if (!x.shape().contains(d.name) || over.contains(d.name)) continue;
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("{}: output dimension `{}` is one of {} that stays", layer, d.name,
-                              x.shape().to_string()),
-                  fmt::format("put it into `over`, or give the output another name than `{}`", d.name));
-    }
-    for (const Dimension& d : Shape(over)) {
-      if (!renames || !output.contains(d.name)) continue;
-      x = rename(x, d.name, "_" + d.name);
-      over = over.renamed(d.name, "_" + d.name);
-    }
+    x = rename_reused(layer, x, over, output);
   }
 
   Tensor x;
@@ -108,7 +98,7 @@ class ConvolutionLayer final : public Layer {
   explicit ConvolutionLayer(const Options& options) : options_(options) {}
 
   LayerTensor operator()(Context& context, const LayerTensor& input) const override {
-    const Operand operand(context, input, options_, options_.output, layer_name("conv", kRank), kRank, true);
+    const Operand operand(context, input, options_, options_.output, layer_name("conv", kRank), kRank);
     const std::vector<Window> windows = windows_along(operand.space, options_, true);
     if (options_.groups > 1) return in_groups(context, operand, windows);
     const Initializer initializer =
@@ -163,7 +153,7 @@ class DepthwiseLayer final : public Layer {
   explicit DepthwiseLayer(const Options& options) : options_(options) {}
 
   LayerTensor operator()(Context& context, const LayerTensor& input) const override {
-    const Operand operand(context, input, options_, {}, layer_name("depthwise_conv", kRank), kRank, false);
+    const Operand operand(context, input, options_, {}, layer_name("depthwise_conv", kRank), kRank);
     const std::vector<Window> windows = windows_along(operand.space, options_, true);
     const Initializer initializer =
         make_initializer(options_.kernel_initializer, elements(windows), elements(windows));
@@ -177,13 +167,13 @@ class DepthwiseLayer final : public Layer {
 
 struct TransposedOptions : KernelOptions {
   Shape output;
-  PerDimension extra = int64_t{0};
+  ExtraEntries extra = int64_t{0};
 };
 
 void describe(config::Visitor& visit, TransposedOptions& options) {
   visit("output", options.output, "names and sizes of the channels that are made", config::required);
   describe_windows(visit, options);
-  visit("extra", options.extra, "entries more at the end of each dimension, likewise");
+  visit("extra", options.extra, "entries more at the end of each dimension, or {rows: 1, cols: 0}");
   describe_rest(visit, options);
 }
 
@@ -194,8 +184,9 @@ class TransposedLayer final : public Layer {
   explicit TransposedLayer(const Options& options) : options_(options) {}
 
   LayerTensor operator()(Context& context, const LayerTensor& input) const override {
-    const Operand operand(context, input, options_, options_.output, layer_name("conv", kRank, "_transpose"),
-                          kRank, true);
+    const std::string layer = layer_name("conv", kRank, "_transpose");
+    const Operand operand(context, input, options_, options_.output, layer, kRank);
+    check_names(layer, options_.extra, operand.space);
     const std::vector<Window> windows = windows_along(operand.space, options_, true, true, options_.extra);
     const Initializer initializer =
         make_initializer(options_.kernel_initializer, elements(windows) * operand.over.size(),

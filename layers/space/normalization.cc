@@ -46,7 +46,7 @@ void describe(config::Visitor& visit, BatchNormOptions& options) {
         "first value of scale; 0 in the last norm of a residual branch makes the branch begin as nothing");
 }
 
-/// Statistics of a microbatch, over all processors; running statistics for evaluation.
+/// Statistics of a microbatch, over all processors; running statistics in evaluation, and where training keeps them.
 class BatchNormLayer final : public Layer {
  public:
   using Options = BatchNormOptions;
@@ -57,7 +57,8 @@ class BatchNormLayer final : public Layer {
     const auto [scale, bias] = parameters(context, channels, options_.initial_scale);
     const Tensor mean = context.statistic("mean", channels, Initializer::zeros());
     const Tensor variance = context.statistic("variance", channels, Initializer::ones());
-    if (!context.training()) return normalize_by(x, mean, variance, scale, bias, options_.epsilon);
+    if (!context.moves("mean") && !context.moves("variance"))
+      return normalize_by(x, mean, variance, scale, bias, options_.epsilon);
     context.use_batch_statistics();
     const Normalized normalized = normalize(x, channels, scale, bias, options_.epsilon);
     const auto moved = [rate = 1 - options_.momentum](const Tensor& before, const Tensor& value) {
@@ -142,9 +143,9 @@ const LayerRegistration<BatchNormLayer> batch_norm(
     "batch_norm",
     "y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with mean and variance of each channel over "
     "batch and space\n"
-    "(of a microbatch, on all processors); in evaluation those that ran along: mean = momentum * mean + (1 - "
-    "momentum) * "
-    "batch's",
+    "(of a microbatch, on all processors); in evaluation, and where training keeps them, those that ran "
+    "along: mean =\n"
+    "momentum * mean + (1 - momentum) * batch's",
     {"bn", "batchnorm", "batch_normalization", "sync_batch_norm"});
 const LayerRegistration<GroupNormLayer> group_norm(
     "group_norm",

@@ -27,13 +27,27 @@ void check_padding(const config::Report& report, const PaddingChoice& padding) {
   }
 }
 
+void check_name(std::string_view layer, const char* key, const std::string& name, const Shape& space) {
+  if (space.contains(name)) return;
+  throw Error(ErrorKind::kConfig,
+              fmt::format("{}: `{}` is for dimension `{}`, but windows move along {}", layer, key, name,
+                          space.to_string()),
+              "numbers for these dimensions");
+}
+
+int64_t extra_for(const ExtraEntries& extra, const Dimension& d) {
+  if (const auto* number = std::get_if<int64_t>(&extra)) return *number;
+  const int64_t* const named = std::get<config::Named<int64_t>>(extra).find(d.name);
+  return named ? *named : 0;
+}
+
 }  // namespace
 
-int64_t number_for(const PerDimension& numbers, const Dimension& d, int64_t otherwise) {
+int64_t number_for(const PerDimension& numbers, const Dimension& d) {
   if (const auto* number = std::get_if<int64_t>(&numbers)) return *number;
   const Shape& by_name = std::get<Shape>(numbers);
   const auto axis = by_name.find(d.name);
-  return axis ? by_name[*axis].size : otherwise;
+  return axis ? by_name[*axis].size : 1;
 }
 
 Padding padding_for(const PaddingChoice& choice, const Dimension& d) {
@@ -75,28 +89,27 @@ Shape space_of(const Context& context, const Tensor& x, const std::vector<config
 }
 
 void check_names(std::string_view layer, const WindowsOptions& options, const Shape& space) {
-  const auto check = [&](const char* key, const std::string& name) {
-    if (space.contains(name)) return;
-    throw Error(ErrorKind::kConfig,
-                fmt::format("{}: `{}` is for dimension `{}`, but windows move along {}", layer, key, name,
-                            space.to_string()),
-                "numbers for these dimensions");
-  };
   const auto check_all = [&](const char* key, const PerDimension& numbers) {
     if (const auto* by_name = std::get_if<Shape>(&numbers)) {
-      for (const Dimension& d : *by_name) check(key, d.name);
+      for (const Dimension& d : *by_name) check_name(layer, key, d.name, space);
     }
   };
   check_all("size", options.size);
   check_all("stride", options.stride);
   check_all("dilation", options.dilation);
   if (const auto* by_name = std::get_if<config::Named<std::vector<int64_t>>>(&options.padding)) {
-    for (const auto& [name, values] : *by_name) check("padding", name);
+    for (const auto& [name, values] : *by_name) check_name(layer, "padding", name, space);
+  }
+}
+
+void check_names(std::string_view layer, const ExtraEntries& extra, const Shape& space) {
+  if (const auto* by_name = std::get_if<config::Named<int64_t>>(&extra)) {
+    for (const auto& [name, entries] : *by_name) check_name(layer, "extra", name, space);
   }
 }
 
 std::vector<Window> windows_along(const Shape& space, const WindowsOptions& options, bool filters, bool onto,
-                                  const PerDimension& extra) {
+                                  const ExtraEntries& extra) {
   std::vector<Window> windows;
   for (const Dimension& d : space) {
     const WindowOptions one{.filter = filters ? "kernel_" + d.name : "",
@@ -104,7 +117,7 @@ std::vector<Window> windows_along(const Shape& space, const WindowsOptions& opti
                             .stride = number_for(options.stride, d),
                             .dilation = number_for(options.dilation, d),
                             .padding = padding_for(options.padding, d)};
-    windows.push_back(onto ? window_onto(d, one, number_for(extra, d, 0)) : window_over(d, one));
+    windows.push_back(onto ? window_onto(d, one, extra_for(extra, d)) : window_over(d, one));
   }
   return windows;
 }

@@ -15,8 +15,11 @@ namespace mtf {
 
 /// `3`, or `{rows: 3, cols: 5}`.
 using PerDimension = std::variant<int64_t, Shape>;
-/// The number for dimension `d`; `otherwise` where a map does not name it.
-int64_t number_for(const PerDimension& numbers, const Dimension& d, int64_t otherwise = 1);
+/// The number for dimension `d`; 1 where a map does not name it.
+int64_t number_for(const PerDimension& numbers, const Dimension& d);
+
+/// Entries more at the end: `1`, or `{rows: 1, cols: 0}`; none where a map does not name a dimension.
+using ExtraEntries = std::variant<int64_t, config::Named<int64_t>>;
 
 enum class PaddingWord { kSame, kValid };
 inline config::EnumNames enum_names(PaddingWord) {
@@ -49,10 +52,11 @@ Shape channels_of(const Context& context, const LayerTensor& x, const std::vecto
 Shape space_of(const Context& context, const Tensor& x, const std::vector<config::Name>& names,
                const Shape& channels, std::string_view layer, int rank = 0);
 void check_names(std::string_view layer, const WindowsOptions& options, const Shape& space);
+void check_names(std::string_view layer, const ExtraEntries& extra, const Shape& space);
 
 /// The windows over the dimensions `space` of x; `onto`: those of a transposed convolution. Filters get the dimensions
 /// kernel_ROWS, ... where `filters`.
 std::vector<Window> windows_along(const Shape& space, const WindowsOptions& options, bool filters,
-                                  bool onto = false, const PerDimension& extra = int64_t{0});
+                                  bool onto = false, const ExtraEntries& extra = int64_t{0});
 
 }  // namespace mtf

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <new>
 #include <string>
 
 namespace mtf {
@@ -32,6 +33,11 @@ TEST(FaultPoint, ReturnsTheErrorAtThePassingThatIsNamed) {
   EXPECT_EQ(told("checkpoint.write@2=ENOSPC", "checkpoint.file"), "0 0 0");
 }
 
+TEST(FaultPoint, ThrowsBadAllocWhereThatIsNamed) {
+  EXPECT_THROW(told("save.done=bad_alloc", "save.done"), std::bad_alloc);
+  ::unsetenv("MTF_FAULT");
+}
+
 TEST(FaultPointDeathTest, KillsAtThePassingThatIsNamed) {
   EXPECT_EXIT(told("metrics.line@3", "metrics.line"), testing::KilledBySignal(SIGKILL), "");
 }
@@ -40,7 +46,7 @@ TEST(FaultPointDeathTest, RefusesWhatMeansNothing) {
   EXPECT_DEATH(told("checkpoint.wirte", "save.done"),
                "^MTF_FAULT=checkpoint.wirte: places are checkpoint.begin, .*, resume.cut\n$");
   EXPECT_DEATH(told("save.done=EPERM", "save.done"),
-               "errors are ENOSPC, EIO, EROFS, EACCES, EFBIG, EINVAL\n$");
+               "errors are ENOSPC, EIO, EROFS, EACCES, EFBIG, EINVAL, bad_alloc\n$");
   EXPECT_DEATH(told("save.done@0", "save.done"), "after @ stands a number of at least 1\n$");
 }
 

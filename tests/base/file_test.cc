@@ -48,10 +48,28 @@ TEST_F(FileTest, NothingIsKnownOfADirectoryThatCouldNotBeHeld) {
 TEST_F(FileTest, AFileIsNotWrittenThroughALinkUnderItsTemporaryName) {
   const std::string path = directory() + "/config.yaml", other = directory() + "/other";
   write_contents(other, "precious");
-  fs::create_symlink(other, path + ".tmp");
+  fs::create_symlink(other, partial_path(path));
   const std::string text = "new";
   EXPECT_NE(write_file(path, std::as_bytes(std::span(text))), 0);
   EXPECT_EQ(contents_of(other), "precious");
+}
+
+TEST_F(FileTest, AFileIsWrittenInPartsUnderANameOfItsProcess) {
+  const std::string path = directory() + "/config.yaml", of_another = path + ".partial-1";
+  write_contents(of_another, "half");
+  const std::string first = "one, ", second = "two";
+  const std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(first)),
+                                                         std::as_bytes(std::span(second))};
+  EXPECT_EQ(write_file(path, parts), 0);
+  EXPECT_EQ(contents_of(path), "one, two");
+  EXPECT_EQ(contents_of(of_another), "half") << "another process still writes it";
+  EXPECT_FALSE(fs::exists(partial_path(path)));
+}
+
+TEST_F(FileTest, ThePathOfAPartialFileTellsThatOfTheCompleteOne) {
+  EXPECT_EQ(without_partial(partial_path("a/rows.safetensors")), "a/rows.safetensors");
+  for (const char* path : {"", "7", "rows.safetensors", "rows.partial-", "rows.partial-x", "rows.partial-7x"})
+    EXPECT_EQ(without_partial(path), path);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/fault.h"
 #include "tests/checkpoint/testing.h"
 
 namespace mtf {

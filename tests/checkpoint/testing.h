@@ -32,16 +32,12 @@ struct SourceVariable {
   Shape shape;
   std::vector<std::byte> elements;
 
-  Rectangle whole() const {
-    Rectangle whole{std::vector<int64_t>(shape.rank(), 0), {}};
-    for (const Dimension& dimension : shape) whole.size.push_back(dimension.size);
-    return whole;
-  }
+  Rectangle whole() const { return {std::vector<int64_t>(shape.rank(), 0), shape.sizes()}; }
 };
 
 inline SourceVariable random_variable(std::string name, DType dtype, Shape shape, std::mt19937& random) {
   SourceVariable variable{std::move(name), dtype, std::move(shape), {}};
-  variable.elements.resize(static_cast<size_t>(variable.shape.size()) * size_of(dtype));
+  variable.elements.resize(static_cast<size_t>(bytes_of(variable.shape, dtype)));
   for (std::byte& element : variable.elements) element = static_cast<std::byte>(random());
   return variable;
 }

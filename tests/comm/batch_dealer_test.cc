@@ -11,13 +11,24 @@
 namespace mtf {
 namespace {
 
+/// Passes the decisions on to another server, which has made updates of the batches `updates`.
+void carry_out(const BatchDealer& dealer, std::vector<int64_t>& updates) {
+  for (const Decision& decision : dealer.decisions()) {
+    const auto next = static_cast<int64_t>(updates.size());
+    ASSERT_LE(decision.step, next) << "a decision is missing";
+    if (decision.step == next) updates.push_back(decision.batch);
+  }
+}
+
 TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
   std::mt19937 random(7);
   for (const int64_t bound : {0, 1, 2, 3, 8}) {
     BatchDealer dealer(5, bound);
     dealer.start({.step = 0, .next_row = 0, .last_step = 500});
     std::map<int, std::pair<int64_t, int64_t>> in_hand;  // row and version of each worker
+    std::map<int, int64_t> numbers;                      // of the batch of each worker
     std::multiset<int64_t> done;
+    std::vector<int64_t> decided, elsewhere;  // numbers of the batches, at server 0 and at another server
     while (!dealer.has_ended() || !dealer.is_idle()) {
       bool moved = false;
       std::vector<int> workers{0, 1, 2, 3, 4};
@@ -35,12 +46,16 @@ TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
             const int64_t staleness = dealer.state().step - version;
             EXPECT_EQ(dealer.apply(worker).staleness, staleness);
             EXPECT_LE(staleness, bound);
-            dealer.finish(worker);
             done.insert(row);
+            decided.push_back(numbers[worker]);
             in_hand.erase(worker);
           }
-        } else if (const auto row = dealer.deal(worker)) {
-          in_hand[worker] = {*row, dealer.state().step};
+        } else if (const auto batch = dealer.deal(worker)) {
+          in_hand[worker] = {batch->row, dealer.state().step};
+          numbers[worker] = batch->number;
+          carry_out(dealer, elsewhere);
+          EXPECT_EQ(elsewhere, decided) << "whoever reads weights has brought all updates";
+          EXPECT_LE(dealer.decisions().size(), static_cast<size_t>(bound) + 1);
           moved = true;
         }
       }

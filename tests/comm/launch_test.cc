@@ -146,6 +146,11 @@ TEST(Launch, ValuesAreNumbersInRange) {
               HasSubstr("WORLD_SIZE"));
   EXPECT_THAT(wrong_environment(with(kTorch, {{"MASTER_PORT", "70000"}})), HasSubstr("MASTER_PORT"));
   EXPECT_THAT(wrong_environment(with(kTorch, {{"LOCAL_RANK", "2"}})), HasSubstr("LOCAL_RANK"));
+  EXPECT_THAT(wrong_environment(with(kSlurm, {{"SLURM_STEP_ID", "3."}})), HasSubstr("SLURM_STEP_ID is `3.`"));
+  EXPECT_THAT(wrong_environment(with(kSlurm, {{"SLURM_JOB_ID", "4294967296"}})),
+              HasSubstr("SLURM_JOB_ID is `4294967296`; a whole number from 0 to 4294967295"));
+  EXPECT_EQ(detect_launch({}, with(kTorch, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "x"}})).size, 4)
+      << "Slurm's variables do not count";
 }
 
 TEST(Launch, OpenMpiOnOneMachineMeetsAtAPortOfItsJob) {

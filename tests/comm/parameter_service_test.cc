@@ -12,7 +12,9 @@
 #include <cstring>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "engine/comm/parameters/parameter_client.h"
 #include "tests/support/failure.h"
@@ -23,6 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 /// A storage of variables with one number each; an update subtracts the sum of the gradients.
 class Numbers final : public ParameterStorage {
@@ -43,6 +47,7 @@ class Numbers final : public ParameterStorage {
     return parts;
   }
   void add(size_t gradient, std::span<const PushedTensors* const> workers) override {
+    if (is_exhausted) throw std::bad_alloc();
     sums_[gradient] = 0;
     for (const PushedTensors* pushed : workers)
       sums_[gradient] += *reinterpret_cast<const double*>((*pushed)[gradient].data());
@@ -60,6 +65,8 @@ class Numbers final : public ParameterStorage {
     return {norm, true};
   }
   double value(size_t i) const { return values_[i]; }
+
+  std::atomic<bool> is_exhausted = false;  ///< there is no memory for sums
 
  private:
   std::vector<uint32_t> ids_;
@@ -246,6 +253,24 @@ TEST(ParameterService, IsNotDisturbedByGarbageOnItsPort) {
   for (const int descriptor : open) close(descriptor);
 }
 
+TEST(ParameterService, RefusesAPullOfAnIdWithoutItsEnd) {
+  Server server({0}, quick(1));
+  FramedSocket socket = connect_framed({.address = server.address(), .purpose = kParameterPurpose},
+                                       milliseconds(3000), milliseconds(3000));
+  const std::string hello = R"({"worker": 0, "fields": [["program", "p"], ["seed", "1"]]})";
+  socket.send({.operation = static_cast<uint16_t>(ParameterOperation::kHello)},
+              std::as_bytes(std::span(hello)));
+  socket.receive();
+  socket.send({.operation = static_cast<uint16_t>(ParameterOperation::kPull)},
+              std::as_bytes(std::span(hello).first(6)));
+  const Frame reply = socket.receive();
+  EXPECT_EQ(reply.operation, static_cast<uint16_t>(ParameterOperation::kError));
+  std::string text(reply.bytes, ' ');
+  socket.receive_bytes(std::as_writable_bytes(std::span(text)));
+  EXPECT_EQ(text, "worker 0 sends 6 bytes where ids of 4 are due");
+  EXPECT_THAT(server.end(), HasSubstr(text));
+}
+
 TEST(ParameterService, SlowConnectionsKeepNoWorkerAway) {
   const Access access{.secret = Secret("the secret of this run")};
   Server server({0}, quick(1), access);
@@ -290,6 +315,27 @@ TEST(ParameterService, AMessageHasAWholeTimeNotOneForEachByte) {
               HasSubstr("has not brought a whole message in 0.3"));
 }
 
+TEST(ParameterService, TheEndOfAConnectionIsSeenBeforeTheBytesInFrontOfItAreRead) {
+  FramedListener listener({"127.0.0.1", 0}, {}, kParameterPurpose);
+  auto accepted =
+      std::async(std::launch::async, [&] { return listener.accept(milliseconds(3000), milliseconds(3000)); });
+  std::optional<FramedSocket> sender =
+      connect_framed({.address = fmt::format("127.0.0.1:{}", listener.port()), .purpose = kParameterPurpose},
+                     milliseconds(3000), milliseconds(3000));
+  FramedSocket socket = std::move(*accepted.get());
+  sender->send({.operation = 3}, bytes_of(1));
+  EXPECT_FALSE(socket.has_ended());
+  sender.reset();
+  EXPECT_THAT(failure(
+                  [&] {
+                    for (int i = 0; i < 300; ++i, std::this_thread::sleep_for(milliseconds(10)))
+                      socket.require_open();
+                  },
+                  ErrorKind::kPeerLost),
+              HasSubstr("was closed by the other side"));
+  EXPECT_EQ(socket.receive().operation, 3);
+}
+
 TEST(ParameterService, NamesTheWorkerAndTheFieldThatDiffers) {
   Server server({0}, quick(2));
   ParameterClientOptions other = worker(1, {server.address()});
@@ -300,8 +346,8 @@ TEST(ParameterService, NamesTheWorkerAndTheFieldThatDiffers) {
   EXPECT_THAT(failure([&] { ParameterClient client(worker(2, {server.address()})); }),
               HasSubstr("there is no worker 2: `cluster.jobs` has 2"));
   const ParameterClient first(worker(1, {server.address()}));
-  EXPECT_THAT(failure([&] { ParameterClient second(worker(1, {server.address()})); }),
-              HasSubstr("worker 1 is here already"));
+  EXPECT_THAT(failure([&] { ParameterClient second(worker(1, {server.address()})); }, ErrorKind::kConfig),
+              AllOf(HasSubstr("worker 1 is here already"), HasSubstr("two processes have the same task")));
 }
 
 TEST(ParameterService, ASynchronousRunGoesBackWhenTheChiefSetsItsVariablesAgain) {
@@ -351,6 +397,20 @@ TEST(ParameterService, ALostWorkerEndsASynchronousRunForAllWithItsName) {
   EXPECT_THAT(failure([&] { step(chief, true, 1, 1); }, ErrorKind::kPeerLost),
               HasSubstr("worker 1 (127.0.0.1:"));
   EXPECT_THAT(server.end(), HasSubstr("was lost"));
+}
+
+TEST(ParameterService, AServerWithoutMemoryTellsItsWorkersSo) {
+  Server server({0}, quick(2));
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  start(chief, {});
+  server.numbers.is_exhausted = true;
+  step(other, false, 0, 1);
+  const std::string what = "mtf-train: there is not enough memory";
+  EXPECT_THAT(failure([&] { step(chief, true, 0, 1); }, ErrorKind::kSystem),
+              AllOf(HasSubstr("parameter server 0 (127.0.0.1:"), HasSubstr(what)));
+  EXPECT_THAT(failure([&] { other.pull(1, {}); }, ErrorKind::kSystem), HasSubstr(what));
+  EXPECT_THAT(server.end(), StartsWith(what));
+  EXPECT_THAT(server.log(), Not(HasSubstr(what))) << "the program prints how serve() ends";
 }
 
 TEST(ParameterService, AWorkerThatStopsIsNamedAfterTheTimeout) {
@@ -482,6 +542,173 @@ TEST(ParameterService, AWorkerThatStopsIsGivenUpAndNotWhoWaitsForIt) {
   EXPECT_EQ(server.end(), "ended");
 }
 
+/// A worker whose requests are sent one by one, so that it can die or stop between any two of them.
+class StepwiseWorker {
+ public:
+  StepwiseWorker(int number, const std::vector<std::string>& servers) {
+    const std::string hello =
+        fmt::format(R"({{"worker": {}, "fields": [["program", "p"], ["seed", "1"]]}})", number);
+    for (const std::string& address : servers) {
+      sockets_.push_back(connect_framed({.address = address, .rank = number, .purpose = kParameterPurpose},
+                                        milliseconds(3000), milliseconds(3000)));
+      send(sockets_.size() - 1, ParameterOperation::kHello, std::as_bytes(std::span(hello)));
+      answer(sockets_.size() - 1);
+    }
+  }
+  void send(size_t server, ParameterOperation operation, std::span<const std::byte> bytes = {},
+            int64_t version = 0) {
+    sockets_[server].send(
+        {.operation = static_cast<uint16_t>(operation), .version = static_cast<uint64_t>(version)}, bytes);
+  }
+  std::vector<std::byte> answer(size_t server) {
+    const Frame frame = sockets_[server].receive(milliseconds(3000));
+    EXPECT_NE(frame.operation, static_cast<uint16_t>(ParameterOperation::kError));
+    std::vector<std::byte> bytes(frame.bytes);
+    sockets_[server].receive_bytes(bytes);
+    return bytes;
+  }
+  DealtBatch next() {
+    send(0, ParameterOperation::kNext);
+    std::memcpy(&batch_, answer(0).data(), sizeof(batch_));
+    return batch_;
+  }
+  /// Pushes gradients of 1 to all servers; all but server 0 have them whole afterwards.
+  void stage() {
+    for (size_t server = 0; server < sockets_.size(); ++server)
+      send(server, ParameterOperation::kPush, bytes_of(1));
+    for (size_t server = 1; server < sockets_.size(); ++server) {
+      send(server, ParameterOperation::kStage, update_, batch_.number);
+      answer(server);
+    }
+  }
+  void commit() {
+    send(0, ParameterOperation::kCommit, update_);
+    answer(0);
+  }
+  void apply() {
+    const Decision decision{.step = batch_.step, .batch = batch_.number};
+    send(1, ParameterOperation::kApply, std::as_bytes(std::span(&decision, 1)));
+  }
+
+ private:
+  std::vector<FramedSocket> sockets_;
+  DealtBatch batch_;
+  std::vector<std::byte> update_ = std::vector<std::byte>(sizeof(ParameterStep) + 2 * sizeof(double));
+};
+
+/// Sends the update of a worker that has a batch.
+Committed commit(ParameterClient& client, double loss) {
+  const std::vector<double> squares{1, 1};
+  client.push(0, 0, 0, bytes_of(1));
+  return client.commit({.loss = loss, .tokens = 1}, squares);
+}
+
+ParameterServiceOptions one_batch_at_a_time(int server = 0) {
+  ParameterServiceOptions options = quick(2, true);
+  options.max_staleness = 0;
+  options.server = server;
+  return options;
+}
+
+TEST(ParameterService, AnUpdateThatServer0HasDecidedReachesTheOthersWithoutItsWorker) {
+  for (const bool dies : {true, false}) {
+    Server first({0}, one_batch_at_a_time()), second({1}, one_batch_at_a_time(1));
+    const std::vector<std::string> servers{first.address(), second.address()};
+    ParameterClient chief(worker(0, servers));
+    start(chief, {.last_step = 3});
+    std::optional<StepwiseWorker> other(std::in_place, 1, servers);
+    EXPECT_EQ(other->next().row, 0);
+    other->stage();
+    other->commit();
+    if (dies) other.reset();  // otherwise it is stopped for a while
+    EXPECT_EQ(chief.next().row, 1);
+    std::vector<double> values(2);
+    chief.pull(0, everything(chief, values));
+    EXPECT_EQ(values, (std::vector<double>{9, 19}));
+    for (int server = 0; server < 2; ++server) chief.push(server, 0, 0, bytes_of(1.0));
+    EXPECT_EQ(chief.commit({}, std::vector<double>{1, 1}).step, 1);
+    if (!dies) other->apply();
+    EXPECT_EQ(work(chief), (std::vector<int64_t>{2}));
+    chief.pull(0, everything(chief, values));
+    EXPECT_EQ(values, (std::vector<double>{7, 17}));
+    EXPECT_EQ(chief.staleness().updates, (std::vector<int64_t>{3}));
+    if (!dies) {
+      EXPECT_EQ(other->next().row, -1) << "it goes on as if nothing had happened";
+    }
+  }
+}
+
+TEST(ParameterService, GradientsOfALostWorkerWithoutADecisionCountAtNoServer) {
+  Server first({0}, one_batch_at_a_time()), second({1}, one_batch_at_a_time(1));
+  const std::vector<std::string> servers{first.address(), second.address()};
+  ParameterClient chief(worker(0, servers));
+  start(chief, {.last_step = 4});
+  {
+    StepwiseWorker other(1, servers);
+    EXPECT_EQ(other.next().row, 0);
+    other.stage();
+  }
+  ParameterClient again(worker(1, servers));
+  auto others = std::async(std::launch::async, [&] { return work(again); });
+  std::vector<int64_t> rows = work(chief);
+  for (const int64_t row : others.get()) rows.push_back(row);
+  std::ranges::sort(rows);
+  EXPECT_EQ(rows, (std::vector<int64_t>{0, 1, 2, 3}));
+  std::vector<double> values(2);
+  chief.pull(0, everything(chief, values));
+  EXPECT_EQ(values, (std::vector<double>{6, 16}));
+  EXPECT_EQ(chief.staleness().dealt_again, 1);
+}
+
+TEST(ParameterService, AWorkerThatDiesWhileItWaitsForABatchMayComeAgain) {
+  Server server({0}, one_batch_at_a_time());
+  ParameterClient chief(worker(0, {server.address()}));
+  start(chief, {});
+  EXPECT_EQ(chief.next().row, 0);
+  {
+    StepwiseWorker other(1, {server.address()});
+    other.send(0, ParameterOperation::kNext);
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  ParameterClient again(worker(1, {server.address()}));
+  auto batch = std::async(std::launch::async, [&] { return again.next(); });
+  std::this_thread::sleep_for(milliseconds(50));
+  commit(chief, 1);
+  EXPECT_EQ(batch.get().row, 1);
+}
+
+TEST(ParameterService, TwoLivingProcessesCannotHaveTheSameTask) {
+  Server server({0}, one_batch_at_a_time());
+  ParameterClient chief(worker(0, {server.address()})), other(worker(1, {server.address()}));
+  start(chief, {});
+  EXPECT_EQ(other.next().row, 0);
+  for (const int task : {0, 1}) {
+    EXPECT_THAT(failure([&] { ParameterClient same(worker(task, {server.address()})); }, ErrorKind::kConfig),
+                AllOf(HasSubstr(fmt::format("worker {} is here already, from 127.0.0.1:", task)),
+                      HasSubstr("two processes have the same task")));
+  }
+  EXPECT_EQ(commit(other, 1).step, 0) << "the older one goes on";
+  EXPECT_THAT(server.log(), HasSubstr("two processes have the same task"));
+}
+
+TEST(ParameterService, TheLossOfAChiefThatWaitsForABatchIsNoticedAtOnce) {
+  Server server({0}, one_batch_at_a_time());
+  {
+    StepwiseWorker chief(0, {server.address()});
+    chief.send(0, ParameterOperation::kSet, bytes_of(10));
+    const ParameterStart start;
+    chief.send(0, ParameterOperation::kStart, std::as_bytes(std::span(&start, 1)));
+    chief.answer(0);
+    ParameterClient slow(worker(1, {server.address()}));
+    EXPECT_EQ(slow.next().row, 0);
+    chief.send(0, ParameterOperation::kNext);
+    std::this_thread::sleep_for(milliseconds(50));
+    chief = StepwiseWorker(0, {});
+    EXPECT_THAT(server.end(), HasSubstr("the chief, was lost"));
+  }
+  EXPECT_THAT(server.log(), Not(HasSubstr("given up")));
+}
+
 TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {
   Server server({0}, quick(2, true));
   ParameterClient other(worker(1, {server.address()}));
@@ -497,13 +724,6 @@ TEST(ParameterService, AnAsynchronousRunEndsWithItsChief) {
                   },
                   ErrorKind::kPeerLost),
               AllOf(HasSubstr("worker 0 ("), HasSubstr("the chief, was lost")));
-}
-
-/// Sends the update of a worker that has a batch.
-Committed commit(ParameterClient& client, double loss) {
-  const std::vector<double> squares{1, 1};
-  client.push(0, 0, 0, bytes_of(1));
-  return client.commit({.loss = loss, .tokens = 1}, squares);
 }
 
 TEST(ParameterService, AsynchronousWorkersDivergeTogetherAfterUpdatesInARowThatAreNotFinite) {

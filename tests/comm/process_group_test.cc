@@ -110,7 +110,7 @@ void do_nothing(ProcessGroup& group) { group.leave(); }
 std::string this_process(int rank) {
   Launch launch;
   launch.rank = rank;
-  return hello_of_this_process(launch, "", "").name();
+  return process_name(launch);
 }
 
 TEST(ProcessGroup, TheProcessesOfARunMeetAgreeAndPart) {
@@ -382,6 +382,17 @@ TEST(ProcessGroup, WhatAThreadHasToldIsTheErrorOfItsProcess) {
   EXPECT_EQ(endings[0].exit_code, 1);
   EXPECT_EQ(endings[1].text, this_process(0) + " failed first: the disk is full");
   EXPECT_EQ(endings[1].exit_code, 75);
+}
+
+TEST(ProcessGroup, TheFailureThatOneAwaitsIsThatOfTheOther) {
+  const auto endings = run_all(processes(2, [](ProcessGroup& group) {
+    group.agree({});
+    if (group.is_first()) group.await_failure(1);
+    std::this_thread::sleep_for(Milliseconds(100));
+    group.refuse(Error(ErrorKind::kSystem, "cannot write checkpoints/step-1"));
+  }));
+  EXPECT_EQ(endings[0].text, this_process(1) + " failed first: cannot write checkpoints/step-1");
+  EXPECT_EQ(endings[1].text, "cannot write checkpoints/step-1");
 }
 
 TEST(ProcessGroup, AProcessThatDoesNotBeginToConnectIsNamed) {

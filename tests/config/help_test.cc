@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include "engine/config/choice.h"
-#include "engine/config/load.h"
 
 namespace mtf::config::fruits {
 namespace {

@@ -71,6 +71,8 @@ TEST(Merge, AVariableIsMergedAsTheValueThatItHasInTheEnd) {
       "{optimizer: {type: adam, beta1: 0.5, clip_norm: 1}}");
   EXPECT_EQ(merged("vars: {o: {type: adam, beta1: 0.5}}\noptimizer: $o", "optimizer: {type: sgd}"),
             "{optimizer: {type: sgd}}");
+  EXPECT_EQ(merged("vars: {b: {one: [relu]}}\nmodel: {blocks: $b}", "model: {blocks: {two: [$x]}}"),
+            "{model: {blocks: {one: [relu], two: [$x]}}}");
 }
 
 TEST(Include, IsRelativeToTheFileAndBelowIt) {
@@ -196,6 +198,30 @@ TEST(Arguments, AddressEntriesThatAreVariables) {
   }
 }
 
+TEST(Arguments, AddressEntriesWhoseNamesAreVariables) {
+  const std::string layers =
+      "vars: {n: l1, i: 2, kind: dense, o: {name: l3}}\n"
+      "m: {layers: [{dense: {name: $n}}, {dense: {name: l$i}}, {$kind: $o}]}";
+  EXPECT_EQ(loaded(layers, {"m.layers.l1.size=4", "m.layers.l2.size=5", "m.layers.l3.size=6"}),
+            "{m: {layers: [{dense: {name: l1, size: 4}}, {dense: {name: l2, size: 5}}, {dense: {name: l3, "
+            "size: 6}}]}}");
+  EXPECT_EQ(loaded(layers, {"m.layers.dense.size=4", "m.layers.2.dense.bias=false"}),
+            "{m: {layers: [{dense: {name: l1, size: 4}}, {dense: {name: l2, size: 4}}, {dense: {name: l3, "
+            "size: 4, bias: false}}]}}");
+  EXPECT_THAT(
+      load_errors(layers, {"m.layers.l4.size=4"}),
+      ElementsAre(::testing::StartsWith("argument 2: `m.layers` has no entry `l4`; one of `l1`, `dense`,")));
+}
+
+TEST(Arguments, AddressEntriesOfBlocks) {
+  EXPECT_EQ(loaded("vars: {b: {one: [{dense: {size: 1}}]}}\nmodel: {blocks: $b}",
+                   {"model.blocks.one.dense.size=2"}),
+            "{model: {blocks: {one: [{dense: {size: 2}}]}}}");
+  EXPECT_EQ(loaded("vars: {act: relu}\nmodel: {blocks: {b: [$act, $argument, {dense: {size: 1}}]}}",
+                   {"model.blocks.b.dense.size=2"}),
+            "{model: {blocks: {b: [$act, $argument, {dense: {size: 2}}]}}}");
+}
+
 TEST(Arguments, BelowAVariableWhoseValueIsNotKnown) {
   EXPECT_THAT(load_errors("vars: {o: $p, p: {a: 1}}\nx: $o", {"vars.o.b.c=2"}),
               ElementsAre("argument 2: `vars.o` is the variable `$p`; set `vars.p.b.c`\n"
@@ -206,6 +232,14 @@ TEST(Arguments, BelowAVariableWhoseValueIsNotKnown) {
       ElementsAre(
           ::testing::StartsWith("argument 2: `model.blocks.b.dense.output` is the variable `$o`; set "
                                 "`model.blocks.b.dense.output` as a whole: `$o` may be an argument")));
+  EXPECT_THAT(load_errors("vars: {d: {dense: {size: 1}}}\nmodel: {blocks: {b: [relu, $d]}}",
+                          {"model.blocks.b.dense.size=2"}),
+              ElementsAre(::testing::StartsWith("argument 2: `model.blocks.b.1` is the variable `$d`; set "
+                                                "`model.blocks.b.1` as a whole: `$d` may be an argument")));
+  EXPECT_THAT(load_errors("vars: {l: [$d, {dense: {size: 1}}], d: relu}\nx: $l", {"vars.l.dense.size=2"}),
+              ElementsAre(::testing::StartsWith(
+                  "argument 2: `vars.l` has an entry `$d`, whose value is not known here: it may be `dense`, "
+                  "too; address entries by index, such as `vars.l.0`")));
   EXPECT_THAT(load_errors("vars: {o: {a: 1}}\nx: $p", {"x.a=2"}),
               ElementsAre(::testing::StartsWith("a.yaml:2:4: unknown variable `p`; only `o` is known here")));
   EXPECT_THAT(load_errors("vars: {o: $p, p: $o}\nx: $p", {"x.a=2"}),

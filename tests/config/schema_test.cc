@@ -550,21 +550,5 @@ TEST(Changes, SayWhatMayChangeWhenARunContinues) {
   EXPECT_EQ(changes(before, after)[3].resume, Resume::kError);
 }
 
-TEST(LayerEntry, IsANameOrANameWithOptions) {
-  Diagnostics diagnostics;
-  const Node list =
-      parse_yaml("[relu, {dense: {bias: false}}, {batch_norm: }, {a: 1, b: 2}, [x]]", "a.yaml", diagnostics);
-  EXPECT_EQ(layer_entry(list.elements()[0], diagnostics).name, "relu");
-  EXPECT_EQ(layer_entry(list.elements()[1], diagnostics).name, "dense");
-  EXPECT_EQ(layer_entry(list.elements()[1], diagnostics).options.find("bias")->text(), "false");
-  EXPECT_TRUE(layer_entry(list.elements()[2], diagnostics).options.is_null());
-  EXPECT_FALSE(diagnostics.has_errors());
-  EXPECT_EQ(layer_entry(list.elements()[3], diagnostics).name, "");
-  EXPECT_EQ(layer_entry(list.elements()[4], diagnostics).name, "");
-  EXPECT_THAT(errors_of(diagnostics),
-              ElementsAre(::testing::StartsWith("a.yaml:1:55: `b` is a second name in one layer"),
-                          ::testing::HasSubstr("a layer is `name` or `{name: {options}}`, not a list")));
-}
-
 }  // namespace
 }  // namespace mtf::config

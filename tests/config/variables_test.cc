@@ -150,6 +150,13 @@ TEST_F(Blocks, UnknownArgumentIsAnError) {
               ::testing::StartsWith("a.yaml:5:37: unknown variable `filters`; did you mean `filter`?"));
 }
 
+TEST_F(Blocks, MayBeTheValueOfAVariableAndHaveNamesOfVariables) {
+  EXPECT_EQ(loaded("vars: {b: {double: [{scale: $n}]}, n: 2}\nmodel: {blocks: $b}"),
+            "{model: {blocks: {double: [{scale: 2}]}}}");
+  EXPECT_EQ(loaded("vars: {name: double, n: 2}\nmodel: {blocks: {$name: [{scale: $n}]}}"),
+            "{model: {blocks: {double: [{scale: $n}]}}}");
+}
+
 TEST_F(Blocks, AreDumpedWithTheVariablesThatTheyNeed) {
   const Node block = blocks("{d: 3, filters: 8, unused: 1}");
   EXPECT_EQ(to_flow_yaml(deferred_variables(block)), "{filters: 8, d: 3}");

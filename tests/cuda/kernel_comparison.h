@@ -37,7 +37,7 @@ struct ComparedOperand {
     values.clear();
     return *this;
   }
-  int64_t bytes() const { return local.size() * static_cast<int64_t>(size_of(dtype)); }
+  int64_t bytes() const { return bytes_of(local, dtype); }
 };
 
 /// `count` values: normally distributed and rounded to float, or whole numbers in [low, high).

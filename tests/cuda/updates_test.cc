@@ -280,7 +280,7 @@ void expect_same_totals(const Operation& operation, const std::vector<Values>& i
     const std::unique_ptr<Kernel> kernel = backend.prepare(context);
     std::vector<std::unique_ptr<DeviceMemory>> memory;
     const auto operand = [&](const LocalTensor& t) {
-      memory.push_back(backend.allocate(t.local.size() * static_cast<int64_t>(size_of(t.dtype))));
+      memory.push_back(backend.allocate(bytes_of(t.local, t.dtype)));
       return memory.back()->data();
     };
     std::vector<Slice> slices;

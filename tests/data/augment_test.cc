@@ -132,6 +132,15 @@ TEST(Augmentations, AreWrittenAsLayersAre) {
   EXPECT_EQ(augmentations("rotate: 10").size(), 1u);
 }
 
+TEST(Augmentations, EntriesThatCannotBeReadAreLeftOut) {
+  Diagnostics diagnostics;
+  const auto list = config::parse<Augmentations>(
+      config::parse_yaml("[flipp, flip, 3]", "a.yaml", diagnostics), diagnostics, "data.augment");
+  EXPECT_EQ(diagnostics.errors().size(), 2u);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].choice.type(), "flip");
+}
+
 TEST(Augmentations, MistakesNameThePlace) {
   EXPECT_THAT(mistake_in("[flipp]"),
               HasSubstr("a.yaml:1:2: unknown type `flipp` of `data.augment.0`; did you mean `flip`?"));

@@ -10,6 +10,7 @@
 #include "data/mixed_source.h"
 #include "engine/config/load.h"
 #include "engine/config/schema.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -24,19 +25,45 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Example e has the label e, and an image whose numbers begin with e / 100.
-std::unique_ptr<Source> some_images(int64_t examples) {
+const Shape kShape{{"rows", kRows}, {"cols", kCols}, {"channels", 3}};
+
+/// The dimensions of `shape` in another order.
+Shape in_order(const Shape& shape, const std::vector<std::string>& names) {
+  std::vector<Dimension> dimensions;
+  for (const std::string& name : names) dimensions.push_back(shape.dimension(name));
+  return Shape(std::move(dimensions));
+}
+
+/// The values of shape `from`, with its dimensions in the order of `to`.
+std::vector<float> transposed(std::span<const float> values, const Shape& from, const Shape& to) {
+  const std::vector<int64_t> strides = from.strides();
+  std::vector<float> result;
+  for (int64_t i = 0; i < to.size(); ++i) {
+    int64_t rest = i, at = 0;
+    for (int axis = to.rank() - 1; axis >= 0; --axis) {
+      at += rest % to[axis].size * strides[static_cast<size_t>(*from.find(to[axis].name))];
+      rest /= to[axis].size;
+    }
+    result.push_back(values[static_cast<size_t>(at)]);
+  }
+  return result;
+}
+
+/// Example e has the label e, and an image whose numbers begin with e / 100. `shape` is kShape in any order.
+std::unique_ptr<Source> some_images(int64_t examples, const Shape& shape = kShape) {
   std::vector<float> images;
   std::vector<int32_t> labels;
   for (int64_t e = 0; e < examples; ++e) {
     labels.push_back(static_cast<int32_t>(e));
+    std::vector<float> image;
     for (int64_t i = 0; i < kImage; ++i)
-      images.push_back(i < 3 ? static_cast<float>(e) / 100
-                             : static_cast<float>((e * 131 + i * 37) % 101) / 100);
+      image.push_back(i < 3 ? static_cast<float>(e) / 100
+                            : static_cast<float>((e * 131 + i * 37) % 101) / 100);
+    const std::vector<float> value = transposed(image, kShape, shape);
+    images.insert(images.end(), value.begin(), value.end());
   }
   return std::make_unique<MemorySource>(
-      std::vector<Feature>{{"image", {{"rows", kRows}, {"cols", kCols}, {"channels", 3}}, DType::kFloat32},
-                           {"labels", {}, DType::kInt32}},
+      std::vector<Feature>{{"image", shape, DType::kFloat32}, {"labels", {}, DType::kInt32}},
       std::vector<std::vector<std::byte>>{bytes_of(images), bytes_of(labels)});
 }
 
@@ -169,6 +196,29 @@ TEST(AugmentedSource, CutsBoxesOutOfTheWholeResult) {
   }
 }
 
+TEST(AugmentedSource, GoesByTheNamesOfDimensions) {
+  constexpr const char* kEvaluated =
+      "[{resize: [6, 5]}, {center_crop: [4, 5]}, {normalize: {mean: [0.1, 0.2, 0.3]}}]";
+  for (const auto& [purpose, yaml] :
+       {std::pair{AugmentFor::kTraining, kAll}, std::pair{AugmentFor::kEvaluation, kEvaluated}}) {
+    const auto usual = augmented(some_images(20), settings(yaml, purpose));
+    const std::vector<Row> expected = rows_of(BatchStream(usual, kBatches), 1);
+    for (const std::vector<std::string>& names : {std::vector<std::string>{"channels", "rows", "cols"},
+                                                  {"cols", "rows", "channels"},
+                                                  {"rows", "channels", "cols"}}) {
+      const auto source = augmented(some_images(20, in_order(kShape, names)), settings(yaml, purpose));
+      const Shape &from = usual->features()[0].shape, &to = source->features()[0].shape;
+      EXPECT_EQ(to, in_order(from, names));
+      const std::vector<Row> rows = rows_of(BatchStream(source, kBatches), 1);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        Row row = expected[i];
+        row.image = transposed(row.image, from, to);
+        EXPECT_EQ(rows[i], row) << to.to_string();
+      }
+    }
+  }
+}
+
 TEST(AugmentedSource, MixesEachRowWithTheNextOneOfTheBatch) {
   const auto plain = std::shared_ptr<const Source>(some_images(20));
   const auto mixed = augmented(plain, settings("[{mixup: 1}]"));
@@ -276,6 +326,13 @@ TEST(AugmentedSource, RefusesWhatDoesNotFit) {
               HasSubstr("`data.augment`: the examples have no feature `imag`; did you mean `image`?"));
   EXPECT_THAT(refusal("[flip]", "labels"),
               HasSubstr("`data.augment` works on images, and feature `labels` is int32 []"));
+  const Shape unnamed{{"channels", 3}, {"height", kRows}, {"width", kCols}};
+  EXPECT_THAT(
+      failure([&] {
+        augmented_features({{"image", unnamed, DType::kFloat32}}, settings("[flip]"));
+      }),
+      HasSubstr("feature `image` is float32 [channels=3, height=9, width=8]; in `data.image` a feature of "
+                "float32 whose dimensions are `rows`, `cols` and perhaps channels"));
   EXPECT_THAT(refusal("[{crop: 20}]", "image"),
               HasSubstr("a.yaml:1:2: `crop` makes 20 x 20 pixels of images of 9 x 8"));
   EXPECT_THAT(refusal("[mixup, {cutout: 2}, cutmix]", "image"),

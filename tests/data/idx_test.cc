@@ -159,6 +159,20 @@ TEST_F(Idx, ClassesOfAModelHaveTheNamesOfItsTrainingData) {
   EXPECT_EQ(names_of_classes(*other, bare->preparation()), other->class_names());
 }
 
+TEST(NamedClasses, AreComparedByNumberAndName) {
+  const NamedClasses pets{"pets", {"cat", "dog", "bird"}}, turned{"turned", {"dog", "cat", "bird"}},
+      wild{"wild", {"cat", "wolf", "bird"}}, more{"more", {"cat", "dog", "bird", "cow"}},
+      numbers{"numbers", {}};
+  EXPECT_EQ(class_difference(pets, pets), "");
+  EXPECT_EQ(class_difference(pets, numbers), "");
+  EXPECT_EQ(class_difference(pets, turned), "class 0 of pets is `cat`, and of turned it is `dog`");
+  EXPECT_EQ(class_difference(pets, wild), "class 1 of pets is `dog`, and of wild it is `wolf`");
+  EXPECT_EQ(class_difference(pets, more), "class 3 of pets is missing, and of more it is `cow`");
+  EXPECT_TRUE(number_differently(pets, turned));
+  for (const NamedClasses& other : {pets, wild, more, numbers})
+    EXPECT_FALSE(number_differently(pets, other)) << other.of;
+}
+
 TEST_F(Idx, EachPixelMayHaveItsLabel) {
   const std::string images = plain("images", two_images_);
   const std::string labels = plain("labels", idx({(12 << 8) + 3, 2, 1, 3}, std::string(24, '\0')));

@@ -282,6 +282,18 @@ TEST_F(Images, FoldersWithoutImagesAreErrors) {
   EXPECT_THAT(failure([&] { images_in_folder(path("empty"), {}); }), HasSubstr("empty/cat has no images"));
 }
 
+TEST_F(Images, LinksToNothingAreErrors) {
+  const std::string pets = folder();
+  std::filesystem::create_symlink(pets + "/cat/b.png", pets + "/dog/link.png");
+  EXPECT_EQ(images_in_folder(pets, {}).images.size(), 5u);
+  std::filesystem::create_symlink("/nowhere/y.png", pets + "/dog/y.png");
+  EXPECT_THAT(failure([&] { images_in_folder(pets, {}); }, ErrorKind::kData),
+              HasSubstr("pets/dog/y.png is a link to a file that is not there; links to images"));
+  std::filesystem::create_symlink("/nowhere/x.png", pets + "/dog/deep/x.png");
+  EXPECT_THAT(failure([&] { images_without_labels({pets}); }, ErrorKind::kData),
+              HasSubstr("pets/dog/deep/x.png is a link to a file that is not there, one of 2 such links"));
+}
+
 TEST_F(Images, ListsNameFilesAndLabels) {
   folder();
   const std::string words = file("words.csv", "pets/dog/c.PNG,dog\n\"pets/cat/a.jpg\",cat,extra\n");

@@ -61,6 +61,8 @@ TEST_F(LabelledTexts, OneTextWithoutHeaderAndNumbers) {
   EXPECT_THAT(rows_of(*source, "labels"), ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_THAT(values_of<float>(*source, "y", 1), ElementsAre(-2));
   EXPECT_TRUE(source->class_names().empty());
+  EXPECT_THAT(failure([&] { source->check_labels(1); }),
+              HasSubstr("t.tsv:2: column `1`: label 1, but there are 1 classes"));
 }
 
 TEST_F(LabelledTexts, TextsAndLabelsMustBeUtf8) {
@@ -70,6 +72,8 @@ TEST_F(LabelledTexts, TextsAndLabelsMustBeUtf8) {
   };
   EXPECT_THAT(refused("x\xf6\ty\tno\n"), HasSubstr("t.tsv:3: column `a`: no UTF-8: byte \\xf6"));
   EXPECT_THAT(refused("x\ty\tj\xe4\n"), AllOf(HasSubstr("t.tsv:3: column `label`"), HasSubstr("iconv")));
+  const auto unused = pairs(file("t.tsv", "a\tb\tlabel\tGr\xf6n\nx\ty\tno\t\xff\n"));
+  EXPECT_THAT(open(unused, 8)->class_names(), ElementsAre("no"));
 }
 
 TEST_F(LabelledTexts, TheLongerTextLosesTokensFirst) {
@@ -140,14 +144,12 @@ TEST_F(LabelledTexts, TagsBeyondTheClassesOfTheModelAreNamedWithTheirLine) {
   options.path = {{file("a.conll", "Ada B-PER\n")}, {file("b.conll", "is O\n\nX B-LOC\nis O\nY X\n")}};
   const auto named = open(options, 10);
   named->check_labels(4);
-  EXPECT_THAT(
-      failure([&] { named->check_labels(2); }),
-      HasSubstr("b.conll:1: the tag `O` is label 2, but there are 2 classes; labels from 0 to 1, or 4 "
-                "classes in the model"));
+  EXPECT_THAT(failure([&] { named->check_labels(2); }),
+              HasSubstr("b.conll:1: `O` is label 2, but there are 2 classes; labels from 0 to 1, or 4 "
+                        "classes in the model"));
   options.path = {{file("n.conll", "aa 0\nbb 3\n")}};
-  EXPECT_THAT(
-      failure([&] { open(options, 10)->check_labels(3); }),
-      HasSubstr("n.conll:2: the tag is label 3, but there are 3 classes; labels from 0 to 2, or 4 classes"));
+  EXPECT_THAT(failure([&] { open(options, 10)->check_labels(3); }),
+              HasSubstr("n.conll:2: label 3, but there are 3 classes; labels from 0 to 2, or 4 classes"));
 }
 
 TEST_F(LabelledTexts, LongSentencesGoOnInTheNextRow) {
@@ -257,6 +259,31 @@ TEST_F(LabelledTexts, AnswersAreTokensOfTheirText) {
             6);  // "is": ö and ß are characters of two bytes
   EXPECT_EQ(prepared_unanswerable(source->preparation()), true);
   EXPECT_EQ(prepared_unanswerable("{\"classes\": []}"), std::nullopt);
+}
+
+TEST_F(LabelledTexts, AnswersThatAreNotAtTheirPlaceAreCounted) {
+  const auto notes = [&](const std::vector<std::string>& answers) {
+    std::string questions;
+    for (const std::string& answer : answers)
+      questions += fmt::format(R"({}{{"id": "q", "question": "who", "answers": [{{"text": "cat"{}}}]}})",
+                               questions.empty() ? "" : ", ", answer);
+    SquadOptions options;
+    options.path = {{file(
+        "q.json", fmt::format(R"({{"data": [{{"paragraphs": [{{"context": "The cat.", "qas": [{}]}}]}}]}})",
+                              questions))}};
+    options.max_question = 8;
+    SourceContext noting = context(30);
+    std::string lines;
+    noting.note = [&](const std::string& line) { lines += line; };
+    options.open(noting);
+    return lines;
+  };
+  EXPECT_EQ(notes({R"(, "answer_start": 4)"}), "");
+  EXPECT_EQ(notes({R"(, "answer_start": 4)", R"(, "answer_start": 500)"}),
+            "1 question trained on as if there were no answer: the first one is not in the text at its "
+            "`answer_start`");
+  EXPECT_THAT(notes({"", R"(, "answer_start": -1)", R"(, "answer_start": 3)"}),
+              HasSubstr("3 questions trained on"));
 }
 
 TEST_F(LabelledTexts, EachTokenHasMostContextInOneWindow) {

@@ -169,8 +169,11 @@ TEST_F(Npy, WhatIsNoArrayOfNumbersIsRefused) {
               HasSubstr("one number"));
   EXPECT_THAT(failure([&] { source_of("x", read_npy(file("n.npy", npy("<f4", "(0, 3)", "")))); }),
               HasSubstr("0 x 3"));
-  const auto large = source_of("x", read_npy(file("l.npy", npy("<i8", "(1,)", "\1\1\1\1\1\1\1\1"))));
-  EXPECT_THAT(failure([&] { values_of<int32_t>(*large, "x", 0); }), HasSubstr("int32 does not have"));
+  const std::string large = file("l.npy", npy("<i8", "(2,)", std::string(8, '\0') + std::string(8, '\1')));
+  for (const char* name : {"x", "labels"})
+    EXPECT_THAT(failure([&] { source_of(name, read_npy(large)); }, ErrorKind::kData),
+                HasSubstr(fmt::format(
+                    "l.npy: feature `{}` of example 1 has a number that int32 does not have", name)));
 }
 
 TEST_F(Npy, DamagedArchivesAreRefused) {
@@ -184,6 +187,10 @@ TEST_F(Npy, DamagedArchivesAreRefused) {
   std::string flipped = good;
   flipped[45] = static_cast<char>(flipped[45] ^ 4);
   EXPECT_THAT(refused(flipped), HasSubstr("damaged"));
+  std::string stored = zip({{"x.npy", npy("<f4", "(1,)", "1234")}}, false);
+  EXPECT_EQ(refused(stored), "no error");
+  stored[stored.find("1234")] = '5';
+  EXPECT_THAT(refused(stored), HasSubstr("the data of `x.npy` are damaged; an NPZ file"));
   EXPECT_THAT(failure([&] { read_npz(file("f.npz", good), {}, 10); }), HasSubstr("more than 10"));
   EXPECT_THAT(refused(zip({}, false)), HasSubstr("no arrays"));
 }

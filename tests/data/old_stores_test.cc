@@ -55,14 +55,16 @@ class OldStores : public TextTest {
 TEST_F(OldStores, GoAndNothingElseDoes) {
   used("tokens-" + kKey + ".safetensors", kMonth + 1);
   used("rows-" + kKey + ".safetensors", kMonth + 1);
+  used("rows-" + kKey + ".safetensors.partial-12", kMonth + 1);
+  used("images-" + kKey + ".pixels.partial-12", kMonth + 1);
   const std::vector<std::string> others = {"rows-" + kKey.substr(1) + "0.safetensors", "weights.safetensors",
                                            "tokens-" + kKey, "tokens-mine.safetensors",
                                            "my-tokens-" + kKey + ".safetensors"};
   for (size_t i = 0; i < others.size(); ++i) used(others[i], i == 0 ? kMonth - 1 : 10 * kMonth);
   const RemovedStores removed = remove_old_stores(path("cache"));
-  EXPECT_EQ(removed.count, 2);
-  EXPECT_EQ(removed.bytes, 20);
-  EXPECT_EQ(removed.to_string("d"), "removed 2 stores (0.0 MB) from d, which no run has used for 30 days");
+  EXPECT_EQ(removed.count, 4);
+  EXPECT_EQ(removed.bytes, 40);
+  EXPECT_EQ(removed.to_string("d"), "removed 4 stores (0.0 MB) from d, which no run has used for 30 days");
   EXPECT_THAT(names(), UnorderedElementsAre("files", others[0], others[1], others[2], others[3], others[4]));
 }
 

@@ -79,7 +79,10 @@ TEST_F(Table, ColumnsBecomeFeatures) {
   EXPECT_THAT(values_of<float>(*source, "x", 2), ElementsAre(5, 30, 0, 1));
   EXPECT_THAT(values_of<int32_t>(*source, "labels", 1), ElementsAre(1));
   source->check_labels(2);
-  EXPECT_THAT(failure([&] { source->check_labels(1); }), HasSubstr("label 1 of example 1"));
+  EXPECT_THAT(
+      failure([&] { source->check_labels(1); }),
+      AllOf(HasSubstr("iris.csv:3: column `species`: `virginica` is label 1, but there are 1 classes"),
+            HasSubstr("or 2 classes in the model")));
 }
 
 TEST_F(Table, WordsAreNumbersInMemoryAndInputsWhereTheyAreRead) {
@@ -120,6 +123,7 @@ TEST_F(Table, JsonLinesAreTheSame) {
   EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(-100, 0));
   EXPECT_THAT(values_of<int32_t>(*source, "labels", 0), ElementsAre(2));
   EXPECT_TRUE(source->class_names().empty());
+  EXPECT_THAT(failure([&] { source->check_labels(2); }), HasSubstr("t.jsonl:1: column `kind`: label 2, but"));
   const auto refused = [&](const std::string& text) {
     return failure([&] { open_table({file("bad.jsonl", text)}, columns, {}); }, ErrorKind::kData);
   };
@@ -226,6 +230,23 @@ TEST_F(Table, WhatIsNoUtf8IsRefused) {
               HasSubstr("t.tsv:1: column `Gr\\xf6n`: no UTF-8: byte \\xf6"));
   EXPECT_THAT(refused("t.jsonl", "{\"a\": 1, \"kind\": \"Gr\xf6n\"}\n"), HasSubstr("line 1: no UTF-8"));
   EXPECT_EQ(refused("t.csv", "a,kind\n1,gelb\n2,Gr\xc3\xbcn\n"), "no error");
+}
+
+TEST_F(Table, ColumnsThatAreNotUsedMayHaveAnyBytes) {
+  TableColumns how;
+  how.inputs = {"a"};
+  how.labels = "kind";
+  const std::string csv = file("t.csv", "a,Gr\xf6n,kind\n1,\xff,gelb\n2,x,blau\n");
+  for (const std::string& path : {csv, file("t.tsv", "a\tGr\xf6n\tkind\n1\t\xff\tgelb\n2\tx\tblau\n")}) {
+    const auto source = open_table({path}, how, {});
+    EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(2));
+    EXPECT_THAT(source->class_names(), ElementsAre("blau", "gelb"));
+  }
+  how.inputs = {"Gr\xc3\xb6n"};
+  EXPECT_THAT(
+      failure([&] { open_table({csv}, how, {}); }),
+      AllOf(HasSubstr("no column `Gr\xc3\xb6n`; one of `a`, `Gr\\xf6n`, `kind`; or convert it to UTF-8"),
+            HasSubstr("iconv")));
 }
 
 TEST_F(Table, NumbersAreTheNearestOf32Bits) {

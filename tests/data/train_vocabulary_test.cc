@@ -245,6 +245,19 @@ TEST_F(TrainVocabulary, OneOfOtherTextsOrOptionsIsReplacedUntilTheRunHasCheckpoi
   EXPECT_EQ(read_vocabularies(LanguageVocabulary(options), directory_).targets->size(), 420);
 }
 
+TEST_F(TrainVocabulary, IsAnotherOneThanThatOfARunUnlessTextsAndOptionsAreTheSame) {
+  const VocabularyTexts texts = run_texts("first");
+  train_vocabularies(LanguageVocabulary(pieces(400)), directory_, texts, [](const std::string&) {});
+  const std::string own = directory_ + "/own";
+  const auto is_other = [&](const SentencePieceOptions& options, const VocabularyTexts& read) {
+    return trains_other_vocabularies(LanguageVocabulary(options), own, read, directory_);
+  };
+  EXPECT_FALSE(is_other(pieces(400), texts));
+  EXPECT_TRUE(is_other(pieces(300), texts));
+  EXPECT_TRUE(is_other(pieces(400), run_texts("second")));
+  EXPECT_FALSE(trains_other_vocabularies(LanguageVocabulary(pieces(400)), directory_, texts, own));
+}
+
 TEST_F(TrainVocabulary, AFileThatCameInAnotherWayIsNeverReplaced) {
   const VocabularyChoice options = LanguageVocabulary(pieces(400));
   const auto train = [&](const std::string& key) {

@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/integer_division.h"
 #include "tests/emulated_gpu/sanitizers.h"
 
 namespace mtf::cuda::emulator {
@@ -14,8 +15,6 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 constexpr int64_t kPage = 4096;
-
-int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /// All memory, by begin.
 std::map<const std::byte*, const Memory*>& all_memory() {

@@ -62,6 +62,11 @@ truncate -s -1 "$weights" && printf '\001' >> "$weights"
 expect_exit 2 "$mtf_compare" one torn
 expect_text "$(basename "$weights")"
 expect_exit 0 "$mtf_compare" one torn --metrics
+# So a comparison with itself checks a checkpoint.
+checkpoint=torn/checkpoints/step-00000020
+expect_exit 2 "$mtf_compare" "$checkpoint" "$checkpoint"
+expect_text "do not have the checksum of the manifest"
+expect_exit 0 "$mtf_compare" "${checkpoint/torn/one}" "${checkpoint/torn/one}"
 
 # Files of tensors are compared.
 sgd=$source_dir/tests/golden/02_toy_sgd/tensors.safetensors

@@ -282,4 +282,4 @@ for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hid
   expect_mistake 1 "${change#*|}" broken new
 done
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"
-[ -z "$(find . -name '.*.tmp*' -o -name '*.tmp')" ] || fail "something unfinished is left"
+[ -z "$(find . -name '.*.tmp*' -o -name '*.partial-*')" ] || fail "something unfinished is left"

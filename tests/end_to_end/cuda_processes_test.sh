@@ -129,9 +129,12 @@ scratch_as_explained() {
   explained=$(($(explained_memory "scratch of collectives between GPUs") + $(explained_memory temporaries)))
   launch "$processes" "$positions" "$@" run.mode=explain explain.format=json cluster.collectives=gloo
   explained=$((explained - $(explained_memory temporaries)))
-  # Temporaries are rounded to whole pages in the plan.
+  # Temporaries are rounded to whole pages in the plan. Explain tells of the process that needs most: the first one may need
+  # less where processes hold unlike parts of the mesh (unlike=1).
   local more=$((explained - measured))
-  [ ${more#-} -lt 8192 ] || fail "$directory: $measured bytes more than over Gloo, explain says $explained"
+  if [ $more -le -8192 ] || { [ -z "${unlike:-}" ] && [ $more -ge 8192 ]; }; then
+    fail "$directory: $measured bytes more than over Gloo, explain says $explained"
+  fi
 }
 for layout in data_parallel_4 model_parallel_4 data_and_model_parallel_4 fsdp_4 zero1_4; do
   several 2 2 $layout-two "$layouts/$layout.yaml" "${mnist[@]}"
@@ -149,7 +152,7 @@ uneven=("${mnist[@]}" "mesh=rows:2;cols:3" "layout=batch:rows;hidden:cols")
 expect_exit 0 "$mtf_train" "${uneven[@]}" train.steps=4 devices=cuda:0*6 run.model_dir=six
 several 3 2 six-three "${uneven[@]}"
 agree six-three six
-scratch_as_explained 3 2 six-three "${uneven[@]}"
+unlike=1 scratch_as_explained 3 2 six-three "${uneven[@]}"
 
 # A language model runs with bfloat16, microbatches, comparison of all replicas, and without overlap.
 lm=(lm.yaml "mesh=rows:2;cols:2" "layout=batch:rows;heads:cols;d_ff:cols;vocab:cols" parameter_layout=d_model:rows)

@@ -141,6 +141,30 @@ cp -r pets turned && printf 'dog\ncat\n' > turned/classes.txt
 expect_exit 2 "$mtf_train" pets.yaml data.train.path=turned distill.checkpoint=runs/pets run.model_dir=runs/taught
 expect_text 'class 0 of data.train is `dog`, and of the teacher'
 
+# So are weights to start from, unless those of the classes are left out. Other names may mean the same, or another task.
+start=("$mtf_train" pets.yaml checkpoint.init.path=runs/pets train.epochs=1)
+expect_exit 2 "${start[@]}" data.train.path=turned run.model_dir=runs/turned
+expect_text 'class 0 of data.train is `dog`, and of runs/pets/checkpoints/'
+exclude=$(sed -n 's/.*`checkpoint.init.exclude: \(\[[^]]*\]\)` leaves.*/\1/p' out)
+expect_exit 0 "${start[@]}" data.train.path=turned "checkpoint.init.exclude=$exclude" run.model_dir=runs/turned
+expect_text "2 of 4 variables start from"
+# Layers below may have a dimension of the same name and size: the refusal ends where weights with it are left out.
+expect_exit 0 "${start[@]}" data.train.path=turned "checkpoint.init.exclude=${exclude%%,*}]" run.model_dir=runs/turned_in_part
+expect_text 'class 0 of data.train is `dog`, and of runs/pets/checkpoints/'
+expect_text "3 of 4 variables start from"
+mkdir wild && cp -r pets/cat wild/lynx && cp -r pets/dog wild/wolf
+expect_exit 0 "${start[@]}" data.train.path=wild run.model_dir=runs/wild
+expect_text 'class 0 of data.train is `lynx`, and of runs/pets/checkpoints/'
+expect_text "4 of 4 variables start from"
+
+# Evaluations number the classes as the training data of the weights, whatever order those of the examples have.
+for images in pets turned; do
+  expect_exit 0 "$mtf_train" pets.yaml data.train.path=turned run.mode=evaluate evaluate.checkpoint=runs/pets \
+    "evaluate.datasets={all: {type: images, path: $images, size: 8, metrics: [loss]}}"
+  metric out all loss > loss.$images
+done
+cmp loss.pets loss.turned || fail "the order of the classes changes the loss"
+
 # A link to a checkpoint leads to what the training data decided.
 ln -s "$(ls -d "$PWD"/runs/pets/checkpoints/*)" link
 "$mtf_train" pets.yaml run.model_dir=runs/none run.mode=infer infer.checkpoint=link infer.input=photos > predicted

@@ -39,7 +39,7 @@ expect_most() {
 for arguments in "infer.method=greedy infer.batch_size=128" "infer.method={type:\ sample} infer.batch_size=64" \
   "infer.beam_size=4 infer.batch_size=16 infer.input=some"; do
   eval "words=($arguments)"
-  expect_exit 1 "${run[@]}" "${words[@]}" run.memory_limit=50MB
+  expect_exit 2 "${run[@]}" "${words[@]}" run.memory_limit=50MB
   expect_text " of memory and may take 50 MB (run.memory_limit)"
   expect_text "  decoding"
   [ "$(ls out.txt* 2> /dev/null)" = "" ] || fail "a run that was refused has written something"
@@ -47,18 +47,18 @@ for arguments in "infer.method=greedy infer.batch_size=128" "infer.method={type:
   plan=$(awk -v plan="$plan" 'BEGIN { printf "%d", plan * 1e6 }')
   expect_most "$plan" "$(resident "${run[@]}" "${words[@]}")" "$arguments"
   rm out.txt
-  expect_exit 1 "${run[@]}" "${words[@]}" "run.memory_limit=$((plan - plan / 500))"
+  expect_exit 2 "${run[@]}" "${words[@]}" "run.memory_limit=$((plan - plan / 500))"
   [ "$arguments" != "infer.method=greedy infer.batch_size=128" ] || expect_exit 0 "${run[@]}" "${words[@]}" "run.memory_limit=$((plan + plan / 500))"
   rm -f out.txt
 done
 # The suggested batch size makes it fit.
-expect_exit 1 "${run[@]}" infer.method=greedy infer.batch_size=128 run.memory_limit=120MB
+expect_exit 2 "${run[@]}" infer.method=greedy infer.batch_size=128 run.memory_limit=120MB
 expect_text 'this fits: `infer.batch_size: '
 batch=$(sed -n 's/.*`infer.batch_size: \([0-9]*\)`.*/\1/p' out)
 bytes=$(resident "${run[@]}" infer.method=greedy "infer.batch_size=$batch" run.memory_limit=120MB)
 [ "$bytes" -le 123000000 ] || fail "a run that may take 120 MB took $bytes"
 # If the weights alone exceed the limit no line is read.
-expect_exit 1 "${run[@]}" infer.input=- run.memory_limit=15MB < /dev/null
+expect_exit 2 "${run[@]}" infer.input=- run.memory_limit=15MB < /dev/null
 expect_text "  weights"
 
 # Evaluations that decode texts are part of the plan of training, in explain and before the first step.
@@ -72,7 +72,7 @@ process = json.load(open("explained.json"))["memory"]["process"]
 print(process["bytes"], process["parts"]["decoding in the evaluation"])')"
 [ "$decoding" -gt 50000000 ] || fail "decoding is not in the plan: $decoding"
 expect_most "$plan" "$(resident "${train[@]}" run.model_dir=evaluated)" "training with BLEU"
-expect_exit 1 "${train[@]}" run.model_dir=refused "run.memory_limit=$((plan - decoding / 2))"
+expect_exit 2 "${train[@]}" run.model_dir=refused "run.memory_limit=$((plan - decoding / 2))"
 expect_text '`evaluate.infer.batch_size: '
 expect_text "decoding in the evaluation"
 [ ! -e refused ] || fail "a run that was refused has written something"

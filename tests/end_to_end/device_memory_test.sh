@@ -87,9 +87,9 @@ for change in train.batch_size train.microbatches; do
 done
 
 # The limits are the user's if they are given, each for its own memory.
-expect_exit 1 "$mtf_train" network.yaml devices=cuda run.device_memory_limit=50MB run.model_dir=refused
+expect_exit 2 "$mtf_train" network.yaml devices=cuda run.device_memory_limit=50MB run.model_dir=refused
 expect_text "(run.device_memory_limit)"
-expect_exit 1 "$mtf_train" network.yaml devices=cuda run.memory_limit=20MB run.model_dir=refused
+expect_exit 2 "$mtf_train" network.yaml devices=cuda run.memory_limit=20MB run.model_dir=refused
 expect_text "of the machine's memory and may take 20 MB (run.memory_limit)"
 
 # Without a GPU the plan is that for any GPU.

@@ -119,10 +119,10 @@ done
 # ---- What memory has ----
 expect_exit 0 "$mtf_train" translate.yaml run.model_dir=explained run.mode=explain precision.infer=int8
 expect_text "copies of weights of the evaluation"
-expect_exit 1 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB
+expect_exit 2 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB
 weights() { grep -o '[0-9.,]* [A-Za-z]*B  weights' out | head -n 1; }
 wide=$(weights)
-expect_exit 1 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB precision.infer=int8
+expect_exit 2 "$mtf_train" run/config.yaml run.mode=infer infer.input=test.in run.memory_limit=1MB precision.infer=int8
 echo "weights in float32: $wide, int8: $(weights)"
 [ "$wide" != "$(weights)" ] || fail "weights take as much memory in int8"
 

@@ -97,12 +97,12 @@ for count in 1 2 4; do
   expect_planned_processes tiny "$count" 0.1 "$source_dir/configs/models/toy.yaml" train.steps=20 "mesh=all:4" layout=batch:all
 done
 
-# A limit of one byte less than the plan is refused with exit code 1, and nothing is written; with the plan as
+# A limit of one byte less than the plan is refused with exit code 2, and nothing is written; with the plan as
 # limit it runs.
 small=(vars.width=1024)
 need=$(planned "${small[@]}")
 ls > before
-expect_exit 1 "$mtf_train" network.yaml "${small[@]}" run.model_dir=refused "run.memory_limit=$((need - 1))"
+expect_exit 2 "$mtf_train" network.yaml "${small[@]}" run.model_dir=refused "run.memory_limit=$((need - 1))"
 expect_text " B of memory and may take "
 expect_text "(run.memory_limit)"
 expect_text "\`train.batch_size: "
@@ -114,7 +114,7 @@ bytes=$(python3 "$source_dir/tests/end_to_end/resident.py" "$mtf_train" network.
 [ "$bytes" -le $((need + need / 20)) ] || fail "a run that may take $need bytes took $bytes"
 
 # The suggested change makes the run fit.
-expect_exit 1 "$mtf_train" network.yaml "${small[@]}" run.model_dir=refused train.batch_size=4096 run.memory_limit=200MB
+expect_exit 2 "$mtf_train" network.yaml "${small[@]}" run.model_dir=refused train.batch_size=4096 run.memory_limit=200MB
 batch=$(sed -n 's/.*`train.batch_size: \([0-9]*\)`.*/\1/p' out)
 expect_exit 0 "$mtf_train" network.yaml "${small[@]}" run.model_dir=smaller "train.batch_size=$batch" run.memory_limit=200MB
 

@@ -35,6 +35,10 @@ done
 expect_exit 1 env MTF_FAULT=metrics.line@3=ENOSPC "${run[@]}" run.model_dir=full
 expect_text "full/metrics.jsonl: cannot be written: No space left on device"
 [ "$(expect_whole_lines full/metrics.jsonl)" = 2 ] || fail "not two lines"
+# So does a lack of memory in the middle of training, which the log keeps, too.
+expect_exit 1 env MTF_FAULT=metrics.line@3=bad_alloc "${run[@]}" run.model_dir=exhausted
+expect_text "mtf-train: there is not enough memory"
+grep -q "mtf-train: there is not enough memory" exhausted/log.txt || fail "log.txt does not say why the run ended"
 expect_exit 1 bash -c 'ulimit -f 32; exec "$@"' bash "${run[@]}" run.model_dir=limited
 expect_text "cannot be written: File too large"
 [ "$(grep -c "cannot be written" out)" = 1 ] || fail "said more than once"

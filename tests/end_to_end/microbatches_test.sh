@@ -94,7 +94,7 @@ expect_exit 2 timeout 60 "$(dirname "$mtf_train")/mtf-launch" -n 2 ./unlike.sh n
 expect_text "train.microbatches"
 
 # Where nothing fits the error is that of the memory check.
-expect_exit 1 "$mtf_train" network.yaml run.memory_limit=1MB run.model_dir=none
+expect_exit 2 "$mtf_train" network.yaml run.memory_limit=1MB run.model_dir=none
 expect_text "the run needs "
 [ ! -e none ] || fail "a refused run has written"
 expect_exit 2 "$mtf_train" network.yaml train.microbatches=some run.model_dir=none
@@ -109,7 +109,7 @@ sed 's/    - dense: {name: l2/    - batch_norm: {name: norm}\n&/' network.yaml >
 slack=$(($(network=normalized.yaml need train.microbatches=4) + 200000))
 network=normalized.yaml need run.memory_limit="$slack" > /dev/null
 [ "$(number)" = 1 ] || fail "explain: $(number) microbatches for a model with batch norm"
-expect_exit 1 "$mtf_train" normalized.yaml run.memory_limit="$slack" run.model_dir=none
+expect_exit 2 "$mtf_train" normalized.yaml run.memory_limit="$slack" run.model_dir=none
 expect_text "\`train.microbatches: 4\` (which changes the batch statistics of norm)"
 expect_exit 0 "$mtf_train" normalized.yaml run.memory_limit="$slack" train.microbatches=4 run.model_dir=normalized
 expect_text "the batch statistics of norm are those of a microbatch: of 1024 examples"

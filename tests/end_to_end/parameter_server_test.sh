@@ -170,7 +170,7 @@ expect_close <(losses one_of_12) <(losses sync_2_3_mesh) 1e-5
 
 # After values that are not finite the run goes back to the last checkpoint (here the start) at half the rate,
 # until it succeeds.
-diverges="optimizer=sgd learning_rate=1e10 train.on_divergence=restore checkpoint.every=null train.steps=12"
+diverges="optimizer=sgd learning_rate=1e20 train.on_divergence=restore checkpoint.every=null train.steps=12"
 # shellcheck disable=SC2086
 alone one_restored mesh=all:2 layout=batch:all $diverges
 # shellcheck disable=SC2086
@@ -238,6 +238,45 @@ for process in "$chief" "$late" "$server"; do
 done
 grep -q "worker 1 (127.0.0.1:.* was lost; the others go on" killed.ps.0 || fail "the lost worker is not named"
 tail -1 killed/metrics.jsonl | grep -q '"step":5000,.*"examples":300000' || fail "not every batch was done once"
+
+# With one batch at a time the run has the bits of one process, though a worker is killed and started again and again:
+# no update is at one server alone.
+one_at_a_time="train.strategy={type: parameter_server, mode: async, max_staleness: 0}"
+alone undisturbed_async train.steps=3000 train.log_every=100
+cluster 2 3
+task torn ps 0 "$one_at_a_time" train.steps=3000 train.log_every=100
+servers=("$pid")
+task torn ps 1 "$one_at_a_time" train.steps=3000 train.log_every=100
+servers+=("$pid")
+task torn worker 0 "$one_at_a_time" train.steps=3000 train.log_every=100
+chief=$pid
+task torn worker 2 "$one_at_a_time" train.steps=3000 train.log_every=100
+other=$pid
+begun torn
+for ((i = 0; i < 8; i++)); do
+  task torn worker 1 "$one_at_a_time" train.steps=3000 train.log_every=100
+  sleep 0.$((30 + RANDOM % 60))
+  kill -9 "$pid" 2> /dev/null || true
+  code=0
+  wait "$pid" 2> /dev/null || code=$?
+  # It is not refused; it ends by itself only after the run.
+  case $code in 0 | 75 | 137) ;; *) cat torn.worker.1; fail "worker 1 ends with $code" ;; esac
+done
+for process in "$chief" "$other" "${servers[@]}"; do ends_with 0 "$process" torn; done
+same_weights undisturbed_async torn
+
+# Another build of the program is refused.
+{ cat "$mtf_train"; echo; } > other_build
+chmod +x other_build
+cluster 1 2
+task build ps 0 "$async" train.steps=10 cluster.connect_timeout=5s
+server=$pid
+mtf_train=$work/other_build task build worker 1 "$async" train.steps=10
+ends_with 2 "$pid" build
+grep -q "worker 1 (127.0.0.1:.*differs in build: " build.worker.1 || { cat build.worker.1; fail "the build is not named"; }
+ends_with 75 "$server" build
+[ "$(grep -c "worker 0 did not connect within 5 s" build.ps.0)" = 1 ] ||
+  { cat build.ps.0; fail "the reason is not printed once"; }
 
 # After SIGTERM to a server the workers save and leave, and the servers after them.
 for mode in sync async; do

@@ -96,6 +96,14 @@ losses two > a
 losses none2 > b
 expect_close a b 1e-5
 
+# The stages of a pipeline need unlike memory: what is chosen fits into the largest one, here the last.
+stages=(mesh=x:2 layout=layers:x train.microbatches=4 pipeline.schedule=gpipe
+  model.shared_embedding_and_softmax=false "data.vocabulary={type: bytes, extra_ids: 5000}")
+limit=$(between "${stages[@]}" "${processes[@]}")
+expect_exit 0 timeout 120 "$mtf_launch" -n 2 -- "$mtf_train" lm.yaml run.model_dir=stages "${stages[@]}" run.memory_limit="$limit"
+expect_text "train.recompute: auto is $(chosen stages): "
+[ "$(chosen stages)" != none ] || fail "the process of the last stage was not asked"
+
 # With microbatches: auto the faster of both is taken, and nothing is where nothing fits.
 expect_exit 0 "$mtf_train" lm.yaml train.microbatches=auto run.model_dir=both run.memory_limit="$(between)"
 expect_text ", train.microbatches: auto is "
@@ -117,7 +125,7 @@ expect_exit 0 "$mtf_train" lm.yaml "${found[@]}" train.steps=5
 expect_text "layout auto: as the run has it, mesh: {x: 2}, "
 expect_text "train.recompute: auto is $choice, train.microbatches: auto is $number: as in the run so far"
 
-expect_exit 1 "$mtf_train" lm.yaml run.memory_limit=1MB run.model_dir=nothing
+expect_exit 2 "$mtf_train" lm.yaml run.memory_limit=1MB run.model_dir=nothing
 expect_text "the run needs "
 expect_exit 2 "$mtf_train" lm.yaml train.strategy=parameter_server run.model_dir=nothing
 expect_text "\`train.recompute: auto\` does not go with \`train.strategy: parameter_server\`"

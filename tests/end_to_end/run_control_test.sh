@@ -199,6 +199,9 @@ expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=5 run.model_dir=shared
 expect_text "another process is training in shared"
 kill -TERM $process
 wait $process || true
+expect_exit 0 env MTF_FAULT=directory.lock=EINVAL "${mnist[@]}" train.epochs=null train.steps=5 run.model_dir=unlocked
+expect_text "unlocked: its file system has no locks (Invalid argument)"
+grep -q "its file system has no locks" unlocked/log.txt || fail "the log lacks the warning about locks"
 
 # A process that starts while another one ends goes on from the checkpoint with which that one ends.
 "${mnist[@]}" train.epochs=null train.time=1h train.log_every=1 run.model_dir=handed > /dev/null 2>&1 &

@@ -149,6 +149,13 @@ expect_exit 0 "$mtf_train" lm.yaml train.steps=25 train.ema_decay=null run.model
 expect_text '`train.ema_decay` was 0.95 and is now null'
 [ ! -e taken/checkpoints/step-00000025/averages.safetensors ] || fail "running means without train.ema_decay"
 
+# The mean of checkpoints is that of their weights, or of their running means, but not of both.
+expect_exit 0 "$mtf_train" taken/config.yaml run.mode=evaluate "evaluate.checkpoint={average: 2}"
+for key in evaluate infer; do
+  expect_exit 2 "$mtf_train" taken/config.yaml run.mode=$key train.ema_decay=0.95 "$key.checkpoint={average: 2}" < dev.txt
+  expect_text "step-00000021 has running means of the weights, and taken/checkpoints/step-00000025 has none"
+done
+
 # Another run starts from these weights, and its running means start from them.
 expect_exit 0 "$mtf_train" lm.yaml train.steps=1 run.model_dir=started checkpoint.init.path=undisturbed \
   data.vocabulary.path=undisturbed/vocabulary.model

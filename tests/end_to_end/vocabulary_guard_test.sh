@@ -61,6 +61,32 @@ cmp again/vocabulary.model second/vocabulary.model || fail "the vocabulary of ot
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=again "${with_others[@]}" train.steps=8
 ! grep -q "training a vocabulary" out || fail "a vocabulary with checkpoints is trained again"
 
+# Weights of tokens come from a run with the same vocabulary, unless they are left out or the change is allowed.
+start=("$mtf_train" run.yaml checkpoint.init.path=second train.steps=1)
+with_own=(data.vocabulary.path=run/vocabulary.model)
+expect_exit 2 "${start[@]}" run.model_dir=started "${with_own[@]}"
+expect_text "was trained with another vocabulary, so its ids mean other tokens"
+[ ! -e started ] || fail "something was written with weights of another vocabulary"
+exclude=$(sed -n 's/.*`checkpoint.init.exclude: \(\[[^]]*\]\)` leaves.*/\1/p' out)
+expect_exit 0 "${start[@]}" run.model_dir=started data.vocabulary.path=second/vocabulary.model
+expect_exit 0 "${start[@]}" run.model_dir=apart "${with_own[@]}" "checkpoint.init.exclude=$exclude"
+expect_exit 0 "${start[@]}" run.model_dir=allowed "${with_own[@]}" "run.allow_change=[data.vocabulary]"
+# A vocabulary that would be another one is not trained in vain; that of the same texts is the same.
+expect_exit 2 "${start[@]}" run.model_dir=started_anew
+expect_text "has a vocabulary, and this run would train another, whose ids mean other tokens"
+expect_text '`data.vocabulary.path` with the file of its run'
+[ ! -e started_anew ] || fail "something was written for weights of another vocabulary"
+expect_exit 0 "${start[@]}" run.model_dir=alike "${with_others[@]}"
+! grep -q "mean the same tokens" out || fail "a warning of the same vocabulary"
+# One of two vocabularies, or other extra ids: the ids that are taken may be the same.
+expect_exit 0 "${start[@]}" run.model_dir=extended data.vocabulary.path=second/vocabulary.model data.vocabulary.extra_ids=1
+expect_text "was trained with vocabularies that are these in part"
+[ "$(grep -c "these in part" out)" = 1 ] || fail "a warning occurs twice"
+pieces="{type: sentencepiece, path: FROM/vocabulary.model}"
+sed "s|^  vocabulary: .*|  vocabulary: {inputs: ${pieces/FROM/second}, targets: ${pieces/FROM/run}}|" run.yaml > two.yaml
+expect_exit 0 "$mtf_train" two.yaml checkpoint.init.path=second train.steps=1 run.model_dir=two
+expect_text "was trained with vocabularies that are these in part"
+
 cp second/vocabulary.model others/vocabulary.model
 cp dev.en in.txt
 for mode in "train train.steps=8" "evaluate" "infer infer.input=in.txt" "score score.inputs=dev.en score.targets=dev.de"; do

@@ -1,7 +1,6 @@
 // The source `csv`: lines of numbers between commas, of which the last `targets` are to be predicted.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstring>
 #include <string_view>
 
@@ -9,6 +8,7 @@
 #include "data/paths.h"
 #include "data/source_options.h"
 #include "data/text/text_settings.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 namespace {
@@ -20,12 +20,11 @@ std::vector<float> numbers_of(std::string_view line, const std::string& place) {
   std::vector<float> numbers;
   while (true) {
     const std::string_view word = line.substr(0, line.find(','));
-    float number = 0;
-    const auto [end, error] = std::from_chars(word.begin(), word.end(), number);
-    if (error != std::errc() || end != word.end())
+    const auto number = parse_number<float>(word);
+    if (!number)
       throw Error(ErrorKind::kData, fmt::format("{}: `{}` is not a number", place, word),
                   "numbers between commas");
-    numbers.push_back(number);
+    numbers.push_back(*number);
     if (word.size() == line.size()) return numbers;
     line.remove_prefix(word.size() + 1);
   }

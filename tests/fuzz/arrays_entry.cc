@@ -1,7 +1,6 @@
 // The entries for arrays in files: NPY and NPZ, CIFAR.
 #include "data/sources/cifar.h"
 #include "data/sources/npy.h"
-#include "engine/base/check.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/base/error.h"
 #include "engine/safetensors/safetensors.h"
 #include "tests/fuzz/entries.h"
 #include "tests/fuzz/expectations.h"

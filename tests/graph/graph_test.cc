@@ -40,6 +40,16 @@ TEST(Graph, AVariableIsSharedByName) {
   EXPECT_THROW(graph.variable("w", {{"a", 2}}, DType::kFloat32, Initializer::zeros()), Error);
 }
 
+TEST(Graph, NamesOfDimensionsThatFilesAndLayoutsReadOtherwiseAreRefused) {
+  Graph graph;
+  for (const std::string name : {"", "x,y", "x\\", "\\x"}) {
+    EXPECT_THROW(graph.input("x", {{name, 2}}), Error) << name;
+    const Shape shape{{"a", 2}, {name, 2}};
+    EXPECT_THROW(graph.variable("w", shape, DType::kFloat32, Initializer::zeros()), Error) << name;
+  }
+  EXPECT_NO_THROW(graph.input("x", {{"_x", 2}, {"x y", 2}}));
+}
+
 TEST(Graph, AnAssignedValueHasTheVariablesShape) {
   Graph graph;
   const Variable& w = graph.variable("w", kShape, DType::kFloat32, Initializer::zeros());
@@ -53,6 +63,21 @@ TEST(Graph, ACloneReadsOtherInputs) {
   const Operation& copy = graph.add_clone(z.operation(), {y});
   EXPECT_EQ(copy.name(), "relu");
   EXPECT_EQ(copy.input(0), y);
+}
+
+TEST(Graph, IsAsBeforeAfterABlockThatCannotBeBuilt) {
+  Graph graph;
+  const Variable& w = graph.variable("w", kShape, DType::kFloat32, Initializer::zeros());
+  EXPECT_THROW(graph.capture({"a", 2},
+                             [&] {
+                               graph.read(w);
+                               throw Error(ErrorKind::kConfig, "wrong");
+                             }),
+               Error);
+  EXPECT_EQ(&graph.current_block(), &graph.root());
+  EXPECT_EQ(graph.microbatching().count, 1);
+  graph.read(w);
+  EXPECT_EQ(graph.root().size(), 1u);
 }
 
 TEST(Repeat, ACarriedTensorKeepsItsShape) {

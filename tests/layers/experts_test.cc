@@ -225,7 +225,7 @@ struct LayerTraffic {
     const Tensors gradient = gradients({reduce_sum(square(y), Shape{})}, weights);
     for (size_t i = 0; i < weights.size(); ++i) graph.set_output(graph.variables()[i]->name, gradient[i]);
     program = partition(graph, joint_layouts(mesh, layout));
-    facts = explain(program);
+    facts = program_facts(program);
   }
 
   /// Bytes that a position sends in the forward pass in collectives of a kind over these mesh dimensions.

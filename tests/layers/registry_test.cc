@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "layers/activation.h"
+#include "layers/layer_entry.h"
 #include "tests/layers/yaml_layers.h"
+#include "tests/support/problem_texts.h"
 
 namespace mtf::testing {
 namespace {
@@ -19,6 +21,22 @@ std::vector<std::string> names(const LayerList& layers) {
   std::vector<std::string> result;
   for (const auto& item : layers.items()) result.push_back(item.name);
   return result;
+}
+
+TEST(LayerEntry, IsANameOrANameWithOptions) {
+  Diagnostics diagnostics;
+  const config::Node list = config::parse_yaml(
+      "[relu, {dense: {bias: false}}, {batch_norm: }, {a: 1, b: 2}, [x]]", "a.yaml", diagnostics);
+  EXPECT_EQ(layer_entry(list.elements()[0], diagnostics).name, "relu");
+  EXPECT_EQ(layer_entry(list.elements()[1], diagnostics).name, "dense");
+  EXPECT_EQ(layer_entry(list.elements()[1], diagnostics).options.find("bias")->text(), "false");
+  EXPECT_TRUE(layer_entry(list.elements()[2], diagnostics).options.is_null());
+  EXPECT_FALSE(diagnostics.has_errors());
+  EXPECT_EQ(layer_entry(list.elements()[3], diagnostics).name, "");
+  EXPECT_EQ(layer_entry(list.elements()[4], diagnostics).name, "");
+  EXPECT_THAT(texts(diagnostics.errors()),
+              ElementsAre(StartsWith("a.yaml:1:55: `b` is a second name in one layer"),
+                          HasSubstr("a layer is `name` or `{name: {options}}`, not a list")));
 }
 
 TEST(LayerParser, NumbersLayersWithoutAName) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "engine/graph/gradients.h"
 #include "tests/layers/yaml_layers.h"
 
 namespace mtf::testing {
@@ -63,6 +62,9 @@ TEST(ConvolutionLayers, GrowWhenTransposed) {
   EXPECT_THAT(net.variables(),
               ElementsAre("conv2d_transpose/kernel [kernel_rows=3, kernel_cols=3, f=3, channels=4]",
                           "conv2d_transpose/bias [f=3]"));
+  const YamlLayers none("[conv2d_transpose: {output: {f: 3}, stride: 2, extra: {rows: 1, cols: 0}}]",
+                        kColoured);
+  EXPECT_EQ(none.y.shape(), net.y.shape());
 }
 
 TEST(ConvolutionLayers, SayWhatDoesNotFit) {
@@ -70,12 +72,14 @@ TEST(ConvolutionLayers, SayWhatDoesNotFit) {
               HasSubstr("conv3d: which 3 dimensions of [batch=2, rows=4, cols=6, channels=4] do windows move "
                         "along? Without "
                         "batch and channels there are [rows=4, cols=6]; name them: `along`"));
-  EXPECT_THAT(
-      error_of("[conv2d: {output: {rows: 2}}]", kColoured),
-      HasSubstr(
-          "conv2d: output dimension `rows` is one of [batch=2, rows=4, cols=6, channels=4] that stays"));
+  EXPECT_THAT(error_of("[conv2d: {output: {rows: 2}}]", kColoured),
+              HasSubstr("conv2d: output dimension `rows` is one of [batch=2, rows=4, cols=6, channels=4] "
+                        "that is not contracted"));
   EXPECT_THAT(error_of("[conv2d: {output: {f: 2}, kernel: {row: 2}}]", kColoured),
               HasSubstr("conv2d: `size` is for dimension `row`, but windows move along [rows=4, cols=6]"));
+  EXPECT_THAT(error_of("[conv2d_transpose: {output: {f: 2}, extra: {row: 1}}]", kColoured),
+              HasSubstr("conv2d_transpose: `extra` is for dimension `row`, but windows move along [rows=4, "
+                        "cols=6]; numbers for these dimensions"));
   EXPECT_THAT(error_of("[conv2d: {output: {f: 3}, groups: 2}]", kColoured),
               HasSubstr("conv2d: 2 groups of the channels [channels=4] and the output [f=3]"));
   EXPECT_THAT(error_of("[conv2d: {output: {f: 3}, kernel: 9, padding: valid}]", kColoured),

@@ -18,7 +18,7 @@ namespace mtf::testing {
 
 struct YamlOptions {
   std::string defaults = "";
-  std::string blocks = "";
+  std::string blocks = "{}";
   Mode mode = Mode::kTrain;
 };
 
@@ -29,7 +29,8 @@ inline LayerList parse_layers(const std::string& list, Diagnostics& diagnostics,
   const auto no_variables = config::resolve_variables(config::Node(), diagnostics);
   const config::Node sections =
       config::resolve(config::Node::map({{"blocks", {}, blocks}}), no_variables, {"blocks"}, diagnostics);
-  LayerParser parser(defaults, sections.entry("blocks")->value, diagnostics);
+  const auto named = config::parse<config::Named<config::Node>>(*sections.find("blocks"), diagnostics);
+  LayerParser parser(defaults, named, diagnostics);
   return parser.parse(config::parse_yaml(list, "layers.yaml", diagnostics));
 }
 

@@ -58,9 +58,9 @@ TEST(Bleu, SmoothsOrdersWithoutMatches) {
 }
 
 TEST(Bleu, LeavesOutOrdersThatAShortSentenceDoesNotHave) {
-  const std::vector<std::string> reference = {"yes please"};
-  EXPECT_NEAR(sentence_bleu("yes please", reference, {.effective_order = true}).score, 100, 1e-10);
-  EXPECT_LT(sentence_bleu("yes please", reference, {}).score, 1e-6);
+  const std::vector<std::string> sentence = {"yes please"};
+  EXPECT_NEAR(corpus_bleu(sentence, {sentence}, {.effective_order = true}).score, 100, 1e-10);
+  EXPECT_LT(corpus_bleu(sentence, {sentence}).score, 1e-6);
 }
 
 TEST(Bleu, OfEmptyTextIs0) {
@@ -97,8 +97,8 @@ TEST(Bleu, TakesThePiecesOfAModelForWords) {
   const std::string tokens = bleu_tokenize("the caß ", BleuTokenizer::kFlores200, pieces.get());
   EXPECT_THAT(tokens, ::testing::StartsWith("\u2581"));
   EXPECT_THAT(tokens, ::testing::EndsWith(" ß")) << "what the model does not know stays";
-  EXPECT_THAT(bleu_signature({.tokenizer = BleuTokenizer::kSpm, .tokenizer_model = model}, 1).to_string(),
-              ::testing::HasSubstr("|tok:flores101|"));
+  const auto metric = make_bleu({.tokenizer = BleuTokenizer::kSpm, .tokenizer_model = model});
+  EXPECT_THAT(signature_of(*metric, 1).to_string(), ::testing::HasSubstr("|tok:flores101|"));
   EXPECT_THAT(failure([] { read_pieces(BleuTokenizer::kSpm, "no.model"); }),
               ::testing::HasSubstr("no.model"));
   ASSERT_EQ(::setenv("SACREBLEU", "/nowhere", 1), 0);
@@ -122,9 +122,9 @@ TEST(Bleu, SignatureSaysHowItWasComputed) {
                                .smooth_value = 0.25,
                                .lowercase = true,
                                .effective_order = true};
-  EXPECT_THAT(bleu_signature(options, 2).to_string(),
+  EXPECT_THAT(signature_of(*make_bleu(options), 2).to_string(),
               ::testing::StartsWith("nrefs:2|case:lc|eff:yes|tok:intl|smooth:floor[0.25]|version:2.6.0"));
-  EXPECT_THAT(bleu_signature({}, 1).to_string(true),
+  EXPECT_THAT(signature_of(*make_bleu({}), 1).to_string(true),
               ::testing::StartsWith("#:1|c:mixed|e:no|tok:13a|s:exp|v:2.6.0"));
 }
 

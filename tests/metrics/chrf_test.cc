@@ -54,9 +54,9 @@ TEST(Chrf, SeparatesPunctuationAtTheEndsOfWords) {
 TEST(Chrf, NameAndSignatureSayHowItWasComputed) {
   const ChrfOptions options = {.word_order = 2, .beta = 3, .lowercase = true, .eps_smoothing = true};
   EXPECT_EQ(make_chrf(options)->name(), "chrF3++");
-  EXPECT_THAT(chrf_signature(options, 1).to_string(),
+  EXPECT_THAT(signature_of(*make_chrf(options), 1).to_string(),
               ::testing::StartsWith("nrefs:1|case:lc|eff:no|nc:6|nw:2|space:no|version:2.6.0"));
-  EXPECT_THAT(chrf_signature({}, 1).to_string(true),
+  EXPECT_THAT(signature_of(*make_chrf({}), 1).to_string(true),
               ::testing::StartsWith("#:1|c:mixed|e:yes|nc:6|nw:0|s:no|v:2.6.0"));
 }
 

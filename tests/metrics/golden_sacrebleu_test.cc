@@ -86,7 +86,7 @@ TEST(GoldenSacrebleu, CorpusBleu) {
               setting["formatted"].get<std::string>());
     EXPECT_EQ(as_kept(bleu.matches, bleu, options), setting["counts"].get<std::vector<int64_t>>());
     EXPECT_EQ(as_kept(bleu.totals, bleu, options), setting["totals"].get<std::vector<int64_t>>());
-    EXPECT_EQ(without_version(bleu_signature(options, references.size()).to_string()),
+    EXPECT_EQ(without_version(signature_of(*make_bleu(options), references.size()).to_string()),
               without_version(setting["signature"]));
   }
 }
@@ -98,8 +98,8 @@ TEST(GoldenSacrebleu, SentenceBleu) {
     const References references = read_references(setting["refs"]);
     for (size_t i = 0; i < hypotheses.size(); ++i) {
       const json& row = setting["rows"][i];
-      const std::vector<std::string> of_sentence = {references[0][i], references[1][i]};
-      const BleuScore bleu = sentence_bleu(hypotheses[i], of_sentence, options);
+      const References of_sentence = {{references[0][i]}, {references[1][i]}};
+      const BleuScore bleu = corpus_bleu(std::span(hypotheses).subspan(i, 1), of_sentence, options);
       SCOPED_TRACE(fmt::format("{} line {}", setting["signature"].get<std::string>(), i + 1));
       EXPECT_NEAR(bleu.score, row[0].get<double>(), 1e-10);
       EXPECT_NEAR(bleu.brevity_penalty, row[1].get<double>(), 1e-12);
@@ -136,7 +136,7 @@ TEST(GoldenSacrebleu, Chrf) {
     const References references = read_references(setting["refs"]);
     SCOPED_TRACE(setting["signature"].get<std::string>());
     EXPECT_NEAR(corpus_chrf(hypotheses, references, options), setting["score"].get<double>(), 1e-10);
-    EXPECT_EQ(without_version(chrf_signature(options, references.size()).to_string()),
+    EXPECT_EQ(without_version(signature_of(*make_chrf(options), references.size()).to_string()),
               without_version(setting["signature"]));
     if (!setting.contains("sentence_scores_ref0")) continue;
     for (size_t i = 0; i < hypotheses.size(); ++i) {
@@ -161,7 +161,7 @@ TEST(GoldenSacrebleu, Ter) {
     EXPECT_NEAR(ter.score, setting["score"].get<double>(), 1e-10);
     EXPECT_EQ(ter.edits, setting["num_edits"].get<int64_t>());
     EXPECT_NEAR(ter.reference_length, setting["ref_length"].get<double>(), 1e-9);
-    EXPECT_EQ(without_version(ter_signature(options, references.size()).to_string()),
+    EXPECT_EQ(without_version(signature_of(*make_ter(options), references.size()).to_string()),
               without_version(setting["signature"]));
     if (!setting.contains("sentence_ref0")) continue;
     for (size_t i = 0; i < hypotheses.size(); ++i) {

@@ -118,11 +118,11 @@ TEST(TercomTokenizer, RemovesPunctuation) {
 }
 
 TEST(Ter, SignatureSaysHowItWasComputed) {
-  EXPECT_THAT(ter_signature({}, 1).to_string(),
+  EXPECT_THAT(signature_of(*make_ter({}), 1).to_string(),
               ::testing::StartsWith("nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:2.6.0"));
   const TercomOptions all = {
       .normalized = true, .no_punctuation = true, .asian_support = true, .case_sensitive = true};
-  EXPECT_THAT(ter_signature(all, 3).to_string(true),
+  EXPECT_THAT(signature_of(*make_ter(all), 3).to_string(true),
               ::testing::StartsWith("#:3|c:mixed|t:tercom|nr:yes|pn:no|as:yes|v:2.6.0"));
 }
 

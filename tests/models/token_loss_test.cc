@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "engine/config/load.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {

@@ -182,7 +182,7 @@ int64_t exchanges(int64_t size) {
   g.filter = {{"k", 3}, {"in", 3}, {"out", 5}};
   g.windows = {window_over({"rows", size}, {.filter = "k", .size = 3})};
   const auto built = build_convolution(g, 1);
-  const ProgramFacts facts = explain(partition(built->graph, layouts("a:4", "rows:a")));
+  const ProgramFacts facts = program_facts(partition(built->graph, layouts("a:4", "rows:a")));
   return std::ranges::count(facts.collectives, "exchange", &CollectiveFact::kind);
 }
 
@@ -362,7 +362,7 @@ TEST(Convolution, ExchangesBordersAlone) {
   const Tensor x = graph.input("x", {rows, cols, in});
   const Tensor f = graph.input("f", {{"k", 3}, in, {"out", 5}});
   graph.set_output("y", convolution(x, f, {window_over(rows, {.filter = "k", .size = 3})}));
-  const ProgramFacts facts = explain(partition(graph, layouts("a:4", "rows:a")));
+  const ProgramFacts facts = program_facts(partition(graph, layouts("a:4", "rows:a")));
   for (const CollectiveFact& fact : facts.collectives) EXPECT_EQ(fact.kind, "exchange");
   EXPECT_EQ(facts.bytes_sent, 1.5 * 6 * 2 * 4);  // a row of 6 x 2 numbers to each neighbour
 }

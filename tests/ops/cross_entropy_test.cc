@@ -59,6 +59,16 @@ TEST(CrossEntropy, AddsTheSquareOfLogZ) {
   EXPECT_NEAR(values[2][0], 1.568784, 1e-6);
 }
 
+TEST(CrossEntropy, LargeLogitsWhoseSquareOverflowsHaveALoss) {
+  Graph graph;
+  const Tensor x = graph.input("x", {vocab}), target = graph.input("target", {}, DType::kInt32);
+  const CrossEntropy e = softmax_cross_entropy(x, target, "vocab");
+  const Tensor dx = gradients({e.loss}, {x})[0];
+  const auto values = evaluate(graph, {e.loss, dx}, {{"x", {1e20, -3e20, 0}}, {"target", {2}}});
+  EXPECT_NEAR(values[0][0], 1e20, 1e14);
+  EXPECT_EQ(values[1], (Values{1, 0, -1}));
+}
+
 TEST(CrossEntropy, AnIdOutOfRangeAddsNoTargetTerm) {
   Graph graph;
   const Tensor x = graph.input("x", {{"b", 2}, vocab}),

@@ -9,7 +9,6 @@
 #include <random>
 
 #include "tests/support/evaluate_tensors.h"
-#include "tests/support/failure.h"
 
 namespace mtf::testing {
 namespace {

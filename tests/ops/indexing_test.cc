@@ -17,7 +17,6 @@
 #include "engine/ops/unary.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
-#include "tests/support/split_kernel.h"
 
 namespace mtf::testing {
 namespace {

@@ -225,8 +225,7 @@ TEST(Pool, HasTheSameBitsWhereverItIsSplit) {
     const auto& [mesh, parts, rank] = meshes[random() % std::size(meshes)];
     const bool onto = i % 3 == 0;
     const PoolProblem problem = random_problem(random, parts, onto);
-    std::vector<std::string> names;
-    for (const Dimension& d : problem.shape) names.push_back(d.name);
+    std::vector<std::string> names = problem.shape.names();
     std::ranges::shuffle(names, random);
     std::string rules = names[0] + ":a";
     if (rank == 2) rules += ";" + names[1] + ":b";

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/backend/cpu/elementwise/noise_pieces.h"
 #include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
@@ -42,6 +43,15 @@ Values mask(const std::string& name, const EvaluateOptions& options, double rate
     keep.push_back(random_bits(key, RandomStream::kDropout, step, i) < keep_threshold(1 - rate));
   }
   return keep;
+}
+
+TEST(Random, BlocksOfKernelsHaveTheBitsOfTheirElements) {
+  const PhiloxKey key = random_key("dropout", 1);
+  uint32_t bits[128];
+  const uint64_t block = (uint64_t{1} << 32) - 3;  // carries into the next counter word
+  fill_blocks(bits, RandomStream::kDropout, 9, key, block, 32);
+  for (int64_t i = 0; i < 128; ++i)
+    EXPECT_EQ(bits[i], random_bits(key, RandomStream::kDropout, 9, static_cast<int64_t>(4 * block) + i));
 }
 
 TEST(Dropout, KeepsByTheBitsOfEachElementAndScales) {

@@ -190,7 +190,7 @@ std::pair<double, bool> traffic(int64_t length, int64_t radius, bool causal, int
   problem.queries = problem.memory = {kBatch, {"length", length}, kHeads, kKey};
   const Built built(problem);
   const ProgramFacts facts =
-      explain(partition(built.graph, layouts("x:" + std::to_string(positions), "length:x")));
+      program_facts(partition(built.graph, layouts("x:" + std::to_string(positions), "length:x")));
   bool gathers = false;
   for (const CollectiveFact& collective : facts.collectives) gathers |= collective.kind != "exchange";
   return {facts.bytes_sent, gathers};

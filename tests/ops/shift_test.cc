@@ -9,7 +9,6 @@
 #include "engine/ops/halo.h"
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
-#include "tests/support/split_kernel.h"
 
 namespace mtf::testing {
 namespace {

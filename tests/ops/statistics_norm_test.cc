@@ -9,7 +9,6 @@
 #include "engine/graph/gradients.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
-#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_on_mesh.h"
 

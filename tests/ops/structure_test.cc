@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/error.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/broadcast.h"

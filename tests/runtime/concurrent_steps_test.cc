@@ -7,7 +7,6 @@
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/optimizer_updates.h"
-#include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/runtime/prepared_program.h"
 #include "tests/support/budget.h"

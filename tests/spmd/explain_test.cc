@@ -1,5 +1,6 @@
 // Facts about programs: the counters agree with the original system, and work and traffic agree with the
 // executor's counts.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "engine/graph/structural.h"
@@ -44,7 +45,7 @@ TEST(Counters, ASumOfTwoPartialContractionsIsReducedOnce) {
   Graph graph;
   const Tensor z = einsum({graph.input("x", {kA, kB}), graph.input("y", {kB, kC})}, {kA, kC});
   graph.set_output("sum", add(z, z));
-  const ProgramFacts facts = explain(partition(graph, layouts("x:2;y:2", "b:x;a:y")));
+  const ProgramFacts facts = program_facts(partition(graph, layouts("x:2;y:2", "b:x;a:y")));
   // The counts of Mesh TensorFlow 0.1.21.
   EXPECT_THAT(elements(facts, "einsum"), UnorderedElementsAre(Pair("einsum", 96), Pair("einsum_unique", 96)));
   EXPECT_THAT(elements(facts, "allreduce"), ElementsAre(Pair("allreduce/[0]/einsum_op", 48)));
@@ -59,7 +60,7 @@ TEST(Counters, AShiftCountsWhatLeavesItsPosition) {
   const auto shifted = [](int64_t offset, bool wrap) {
     Graph graph;
     graph.set_output("y", shift(graph.input("x", {{"length", 8}}), offset, "length", wrap));
-    const ProgramFacts facts = explain(partition(graph, layouts("all:4", "length:all")));
+    const ProgramFacts facts = program_facts(partition(graph, layouts("all:4", "length:all")));
     double sent = 0;
     for (const auto& [name, elements] : elements(facts, "shift")) sent += bytes(facts, name);
     EXPECT_EQ(sent, facts.bytes_sent * 4) << offset;
@@ -79,7 +80,7 @@ TEST(Counters, ReshapesThatCommunicate) {
     Graph graph;
     const Tensor x = graph.input("x", {kA, kB});
     graph.set_output("y", rename(x, "a", "d"));
-    return explain(partition(graph, layouts("x:2", layout)));
+    return program_facts(partition(graph, layouts("x:2", layout)));
   };
   const ProgramFacts moved = renamed("a:x");
   // The counter counts the elements of the gathered results.
@@ -89,7 +90,7 @@ TEST(Counters, ReshapesThatCommunicate) {
 
   Graph graph;
   graph.set_output("y", reshape(graph.input("x", {kA, kB}), {{"c", 4}, {"d", 4}}));
-  const ProgramFacts exchanged = explain(partition(graph, layouts("x:2", "a:x;d:x")));
+  const ProgramFacts exchanged = program_facts(partition(graph, layouts("x:2", "a:x;d:x")));
   EXPECT_THAT(elements(exchanged, "all"), ElementsAre(Pair("alltoall/0/reshape_op", 16)));
   EXPECT_EQ(exchanged.counters.at("output/reshape").elements, 16);
 }
@@ -98,7 +99,7 @@ TEST(Counters, VariablesCountOnce) {
   Graph graph;
   graph.variable("w", {kA, kB}, DType::kFloat32, Initializer::zeros());
   graph.variable("slot", {kC}, DType::kFloat32, Initializer::zeros(), Variable::Kind::kSlot);
-  const ProgramFacts facts = explain(partition(graph, layouts("x:2", "a:x")));
+  const ProgramFacts facts = program_facts(partition(graph, layouts("x:2", "a:x")));
   EXPECT_THAT(elements(facts, "variables"),
               UnorderedElementsAre(Pair("variables/trainable", 16), Pair("variables/untrainable", 6)));
   EXPECT_EQ(bytes(facts, "variables/trainable"), 64);
@@ -134,7 +135,7 @@ std::unique_ptr<Graph> looped(int64_t count) {
 
 TEST(Facts, BodiesOfLoopsCountAsOftenAsTheyRun) {
   const std::unique_ptr<Graph> graph = looped(4);
-  const ProgramFacts facts = explain(partition(*graph, layouts("x:2", "batch:x")));
+  const ProgramFacts facts = program_facts(partition(*graph, layouts("x:2", "batch:x")));
   ASSERT_EQ(facts.contractions.size(), 1u);
   EXPECT_EQ(facts.contractions[0].times, 4);
   EXPECT_EQ(facts.contractions[0].origin.layer.path(), "layer");
@@ -194,7 +195,7 @@ TEST(Facts, RepeatedWorkNamesTheMeshDimensionsThatDoNotShareIt) {
   const auto matmul_on = [](const std::string& mesh, const std::string& layout) {
     Graph graph;
     graph.set_output("z", einsum({graph.input("x", {kA, kB}), graph.input("y", {kB, kC})}, {kA, kC}));
-    return explain(partition(graph, layouts(mesh, layout)));
+    return program_facts(partition(graph, layouts(mesh, layout)));
   };
   const ProgramFacts repeated = matmul_on("x:2;y:3;one:1", "b:x");
   ASSERT_EQ(repeated.contractions.size(), 1u);
@@ -216,7 +217,7 @@ TEST(Facts, TensorsOfABucketTravelTogetherAndBelongToTheirOwnLayers) {
     const auto scope = graph.scope(layer);
     graph.set_output(layer, reduce_sum(x, {kB}));
   }
-  const ProgramFacts facts = explain(partition(graph, layouts("x:2", "a:x")));
+  const ProgramFacts facts = program_facts(partition(graph, layouts("x:2", "a:x")));
   ASSERT_EQ(facts.collectives.size(), 2u);
   EXPECT_EQ(facts.messages, 1);
   EXPECT_EQ(facts.collectives[0].message, facts.collectives[1].message);
@@ -232,7 +233,7 @@ TEST(Facts, GathersNameTheVariableAndWhatNeedsIt) {
   const auto scope = graph.scope("layer");
   const Tensor w = graph.read(graph.variable("w", {kA, kB}, DType::kFloat32, Initializer::zeros()));
   graph.set_output("y", einsum({graph.input("x", {kB, kC}), w}, {kA, kC}));
-  const ProgramFacts facts = explain(partition(graph, layouts("x:2", "", "a:x")));
+  const ProgramFacts facts = program_facts(partition(graph, layouts("x:2", "", "a:x")));
   ASSERT_EQ(facts.collectives.size(), 1u);
   EXPECT_EQ(facts.collectives[0].kind, "all_gather");
   EXPECT_EQ(facts.collectives[0].variable, "w");
@@ -253,7 +254,7 @@ TEST(Facts, WorkAndTrafficAreThoseThatAreCountedInARun) {
       options.variables = random.variables;
       options.check_replicas = seed % 2 == 0;
       const MeshRun run = run_on_mesh(*random.graph, *layouts, random.feeds, options);
-      const ProgramFacts facts = explain(run.program);
+      const ProgramFacts facts = program_facts(run.program);
       EXPECT_NEAR(run.counters.flops_per_position, facts.flops, 1e-9 * facts.flops) << seed << " " << mesh;
       EXPECT_NEAR(run.counters.bytes_per_position, facts.bytes_sent, 1e-9 * facts.bytes_sent)
           << seed << " " << mesh << "\n"

@@ -10,7 +10,6 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
-#include "engine/spmd/passes/passes.h"
 #include "tests/support/run_on_mesh.h"
 
 namespace mtf::testing {

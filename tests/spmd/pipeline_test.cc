@@ -264,7 +264,7 @@ TEST(Pipeline, BytesAreThoseThatAreCounted) {
     build_network(graph, a.microbatches, 16);
     const Layouts layouts = pipelined(a.mesh, a.layout, a.pipeline, a.parameter_layout);
     const MeshRun run = run_on_mesh(graph, layouts, feeds, {.check_replicas = false});
-    const ProgramFacts facts = explain(run.program);
+    const ProgramFacts facts = program_facts(run.program);
     EXPECT_NEAR(facts.bytes_sent, run.counters.bytes_per_position, 1e-6 * facts.bytes_sent)
         << a.mesh << " " << a.layout;
     EXPECT_NEAR(facts.flops, run.counters.flops_per_position, 1e-6 * facts.flops)

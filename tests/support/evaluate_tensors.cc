@@ -38,7 +38,7 @@ class Evaluator {
   void run_kernel(const Operation& operation, int64_t iteration);
   Buffer& allocate(const Tensor& t) {
     Buffer& buffer = buffers_[t];
-    buffer.bytes.assign(t.shape().size() * size_of(t.dtype()), std::byte{0});
+    buffer.bytes.assign(static_cast<size_t>(bytes_of(t.shape(), t.dtype())), std::byte{0});
     buffer.begin.assign(t.shape().rank(), 0);
     return buffer;
   }

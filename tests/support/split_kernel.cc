@@ -18,7 +18,7 @@ struct Part {
         local(slice_shape(shape, layout, mesh)),
         dtype(dtype),
         begin(slice_begin(shape, layout, mesh, position)),
-        data(static_cast<size_t>(local.size()) * size_of(dtype), std::byte{0xff}) {}
+        data(static_cast<size_t>(bytes_of(local, dtype)), std::byte{0xff}) {}
 
   /// The index in the whole tensor of element `i` of the slice.
   int64_t in_whole(int64_t i) const {

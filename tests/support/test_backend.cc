@@ -56,7 +56,7 @@ void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& con
   const auto on_device = [&](std::span<const Slice> slices, const std::vector<LocalTensor>& tensors) {
     std::vector<Slice> result;
     for (size_t i = 0; i < slices.size(); ++i) {
-      const auto bytes = tensors[i].local.size() * static_cast<int64_t>(size_of(tensors[i].dtype));
+      const auto bytes = bytes_of(tensors[i].local, tensors[i].dtype);
       memory.push_back(backend.allocate(bytes));
       backend.write(memory.back()->data(), slices[i].data, bytes);
       result.push_back({memory.back()->data(), slices[i].begin});
@@ -71,8 +71,7 @@ void run_kernel(Backend& backend, const Kernel& kernel, const KernelContext& con
       KernelCall{from, to, scratch->data(), reinterpret_cast<const uint64_t*>(step_word->data()), iteration},
       0, kernel.tasks());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    backend.read(outputs[i].data, to[i].data,
-                 context.outputs[i].local.size() * static_cast<int64_t>(size_of(context.outputs[i].dtype)));
+    backend.read(outputs[i].data, to[i].data, bytes_of(context.outputs[i].local, context.outputs[i].dtype));
   }
 }
 

@@ -77,6 +77,13 @@ TEST_F(AvailableMemory, IsNotMoreThanTheMachineHas) {
   EXPECT_EQ(limit().source, "free memory of the machine");
 }
 
+TEST_F(AvailableMemory, IsNotLimitedByWhatIsNoNumber) {
+  mounted2();
+  write("proc/self/cgroup", "0::/job\n");
+  group2("sys/fs/cgroup/job", "500000000x", 0, 0);
+  EXPECT_EQ(limit().source, "free memory of the machine");
+}
+
 TEST_F(AvailableMemory, OfAFullGroupIsWhatTheProcessHasAlready) {
   mounted2();
   write("proc/self/cgroup", "0::/job\n");

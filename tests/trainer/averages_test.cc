@@ -12,6 +12,7 @@
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/test_backend.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -170,7 +171,9 @@ TEST(Averages, AreKeptOfWhatIsTrained) {
 
 TEST(Averages, AreWhatEvaluationReads) {
   const auto model = classifier();
-  const auto averaged = [](const std::string& weight) { return weight.starts_with("dense_1/"); };
+  const auto averaged = [](const std::string& weight) {
+    return weight.starts_with("dense_1/") ? average_name(weight) : std::string();
+  };
   const auto graph = build_evaluation(*model, kFeatures, kBatchSize, {.precision = {}, .averaged = averaged});
   EXPECT_FALSE(graph->find_variable("dense_1/kernel"));
   ASSERT_TRUE(graph->find_variable(average_name("dense_1/kernel")));
@@ -186,7 +189,7 @@ TEST(Averages, AreWhatEvaluationReads) {
   }
   MeshRunOptions means;
   for (const auto& [name, values] : weights.variables)
-    means.variables[averaged(name) ? average_name(name) : name] = values;
+    means.variables[averaged(name).empty() ? name : averaged(name)] = values;
   for (const Layouts& layout : {Layouts::single(), layouts("x:2", "batch:x", "", "hidden:x")}) {
     const auto expected = run_on_mesh(*plain, layout, feeds, weights).outputs;
     EXPECT_EQ(run_on_mesh(*graph, layout, feeds, means).outputs, expected);

@@ -1,5 +1,6 @@
 #include "trainer/programs/compare/compare.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -188,6 +189,19 @@ TEST_F(Compare, ToleranceDecidesWhatDiffersAndTheLargestDifferenceIsStillKnown) 
   const SeriesComparison within = compare_lines(a, b, 1e-5);
   EXPECT_FALSE(within.first);
   EXPECT_NEAR(within.metrics[0].largest, 2e-6, 1e-8);
+}
+
+TEST_F(Compare, MetricsThatAreSmallDifferencesHaveTheRoundingOfWhatTheyAreOf) {
+  for (const std::string metric : {"report/router/min_gap", "pearson", "spearman", "matthews"}) {
+    const auto compare_values = [&](double a, double b) {
+      return compare_lines(fmt::format("{{\"step\":1,\"{}\":{}}}\n", metric, a),
+                           fmt::format("{{\"step\":1,\"{}\":{}}}\n", metric, b), 1e-5);
+    };
+    EXPECT_FALSE(compare_values(1e-4, 1.001e-4).first) << metric;
+    EXPECT_FALSE(compare_values(0, -1e-7).first) << metric;
+    EXPECT_TRUE(compare_values(1e-4, 2e-4).first) << metric;
+  }
+  EXPECT_TRUE(compare_lines("{\"step\":1,\"loss\":1e-4}\n", "{\"step\":1,\"loss\":1.001e-4}\n", 1e-5).first);
 }
 
 TEST_F(Compare, MetricsThatOnlyOneRunHas) {

@@ -52,7 +52,7 @@ TEST(ConfusionMatrix, CountsAndScoresAreThoseOfTheirDefinitions) {
   for (const int64_t classes : {2, 3, 10, 40}) {
     const std::vector<Example> examples = random_examples(classes, 60);
     const ConfusionMatrix matrix = matrix_of(classes, examples);
-    EXPECT_EQ(matrix.total(), 60);
+    EXPECT_EQ(matrix.mean().support, 60);
     EXPECT_EQ(matrix.accuracy(), count(examples, [](auto& e) { return e.label == e.prediction; }) / 60);
     ClassScores sum;
     double occur = 0;

@@ -226,6 +226,16 @@ TEST_F(ContinuationTest, TheLockOfAProcessThatIsAboutToEndIsWaitedFor) {
   ends.join();
 }
 
+TEST_F(ContinuationTest, ADirectoryWithoutLocksIsNamedInAWarning) {
+  EXPECT_EQ(ModelDirLock(toy()).warning(), "");
+  ::setenv("MTF_FAULT", "directory.lock=EINVAL", 1);
+  EXPECT_EQ(ModelDirLock(toy()).warning(),
+            run_ +
+                ": its file system has no locks (Invalid argument), so that no run notices another one that "
+                "trains in it");
+  ::unsetenv("MTF_FAULT");
+}
+
 TEST_F(ContinuationTest, FlightRecordsGoAndNothingElse) {
   for (const char* name : {"flight.rank-0.json", "flight.rank-12.json", "flight.yaml"})
     write_contents(run_ + "/" + name, "{}");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/kernel.h"
 #include "engine/graph/gradients.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/convolution.h"
@@ -239,6 +240,19 @@ TEST(CostModel, ThreadsOfSeveralProcessesShareTheCores) {
   std::vector<double> times;
   CostModel(hardware, placement).segment(products({1000}, 1), times);
   EXPECT_THAT(times, ElementsAre(DoubleEq(2)));
+}
+
+TEST(CostModel, OnlyThreadsThatTakePartInAnOperationShareTheCores) {
+  HardwareOptions hardware = machine();
+  hardware.device.flops.float32 = kFlopsPerTask;
+  const auto time = [&](double tasks, int threads) {
+    std::vector<double> times;
+    CostModel(hardware, alone(threads)).segment(products({tasks * kFlopsPerTask}, 1), times);
+    return times.front();
+  };
+  for (const int threads : {1, 2, 8}) EXPECT_DOUBLE_EQ(time(1, threads), 1) << threads;
+  EXPECT_DOUBLE_EQ(time(2, 8), 2);  // two of eight threads take turns on the core
+  EXPECT_DOUBLE_EQ(time(9, 8), 9);
 }
 
 TEST(CostModel, ProcessesThatTakeTurnsWaitForTheLastOne) {

@@ -20,6 +20,8 @@
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/trainer/text_heads.h"
+#include "trainer/session/evaluation_graph.h"
+#include "trainer/session/model_inputs.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {

@@ -11,6 +11,7 @@
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/sine_weights.h"
+#include "trainer/optimizer/averages.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -235,6 +236,14 @@ TEST(DroplessExperts, AreThoseOfACapacityThatDropsNothing) {
         if (name != "report/experts/fill") expect_close(name, run.outputs.at(name), values, 1e-5, 1e-6);
       }
     }
+  }
+}
+
+TEST(DroplessExperts, DropNothingInAnyNumberOfMicrobatches) {
+  const TinyExperts experts("gating: top_k, experts_per_token: 3, dispatch: dropless", 6);
+  for (const int64_t microbatches : {1, 3, 6}) {
+    const MeshRun run = experts.run(Layouts::single(), microbatches);
+    EXPECT_EQ(run.outputs.at("report/experts/dropped")[0], 0) << microbatches;
   }
 }
 

@@ -125,7 +125,7 @@ struct RecordedLayout {
   RecordedLayout(const SplittableDimensions& dimensions, const std::string& mesh_shape,
                  const std::string& layout) {
     const Shape shape = Shape::parse(mesh_shape);
-    for (const Dimension& d : shape) mesh.push_back(d.size);
+    mesh = shape.sizes();
     chosen.resize(mesh.size());
     const LayoutRules rules = LayoutRules::parse(layout);
     for (const LayoutRule& rule : rules.rules())

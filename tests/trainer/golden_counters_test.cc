@@ -87,7 +87,7 @@ class CountedCase {
     return diagnostics;
   }
   void explain_program() {
-    facts = explain(partition(*step_.graph, layouts_));
+    facts = program_facts(partition(*step_.graph, layouts_));
     for (const auto& [name, counter] : counter_totals(facts.counters)) ours[name] = counter.elements;
   }
 
@@ -200,7 +200,7 @@ TEST(GoldenCounters, ALoopCountsItsBodyAsOftenAsItRuns) {
     options.microbatches = microbatches;
     const TrainStep step = build_train_step(*model, features, options);
     totals[microbatches] =
-        counter_totals(explain(partition(*step.graph, layouts("x:2", "batch:x"))).counters);
+        counter_totals(program_facts(partition(*step.graph, layouts("x:2", "batch:x"))).counters);
   }
   for (const char* name : {"einsum", "einsum_unique", "allreduce/[0]/einsum_op"})
     EXPECT_EQ(totals[4].at(name).elements, totals[1].at(name).elements) << name;

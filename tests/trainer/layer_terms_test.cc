@@ -11,6 +11,7 @@
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -141,6 +142,66 @@ TEST(LayerTerms, StepsNameTheLayersWhoseStatisticsMicrobatchesChange) {
               ::testing::ElementsAre(
                   "the batch statistics of norm and 1 more layer are those of a microbatch: of 4 examples"));
   EXPECT_THAT(build_train_step(*model(), kFeatures, options).notes, ::testing::IsEmpty());
+}
+
+TEST(LayerTerms, StatisticsThatAreNotTrainedKeepTheirValues) {
+  TrainStepOptions by_pattern, by_rule;
+  by_pattern.trainable = {"dense"};
+  by_rule.rules = {OptimizerRule{{"mean$"}, {}, {}, {}, true}};
+  for (TrainStepOptions options : {by_pattern, by_rule}) {
+    for (const int64_t microbatches : {1, 2}) {
+      options.microbatches = microbatches;
+      const Result result = train(*model(), options, Layouts::single());
+      EXPECT_EQ(result.variables.at("test_running_mean/mean"), Values(8, 1.0));
+    }
+  }
+}
+
+TEST(LayerTerms, BatchNormNormalisesByStatisticsThatAreNotTrained) {
+  const auto build = [](std::string_view norm) {
+    return parse_model(
+        fmt::format("{{type: regression, layers: [dense: {{output: {{hidden: 8}}}}, {} dense: {{output: "
+                    "{{out: 2}}}}]}}",
+                    norm));
+  };
+  const auto normalized = build("batch_norm: {name: norm},"), plain = build("");
+  TrainStepOptions options;
+  options.rules = {OptimizerRule{{"^norm/(mean|variance)$"}, {}, {}, {}, true}};
+  options.batch_size = 8;
+  const TrainStep step = build_train_step(*normalized, kFeatures, options);
+  EXPECT_THAT(step.batch_statistics, ::testing::IsEmpty());
+  EXPECT_THAT(step.notes,
+              ::testing::ElementsAre("these running statistics are not trained and keep their values: "
+                                     "norm/mean, norm/variance"));
+
+  const Result whole = train(*normalized, options, Layouts::single());
+  EXPECT_EQ(whole.variables.at("norm/mean"), Values(8, 0.0));
+  EXPECT_EQ(whole.variables.at("norm/variance"), Values(8, 1.0));
+  EXPECT_NE(whole.variables.at("norm/scale"), Values(8, 1.0)) << "only the statistics are frozen";
+  for (const int64_t microbatches : {1, 4}) {
+    options.microbatches = microbatches;
+    for (const Layouts& layout : {Layouts::single(), layouts("a:2", "hidden:a"), layouts("a:2", "batch:a")}) {
+      const Result result = train(*normalized, options, layout);
+      for (const auto& [name, values] : whole.outputs)
+        expect_close(name, result.outputs.at(name), values, 1e-5);
+      for (const auto& [name, values] : whole.variables)
+        expect_close(name, result.variables.at(name), values, 1e-5);
+    }
+  }
+
+  TrainStepOptions listed;
+  listed.trainable = {"kernel$", "scale$"};
+  EXPECT_THAT(build_train_step(*normalized, kFeatures, listed).batch_statistics,
+              ::testing::ElementsAre("norm"))
+      << "statistics move with the scale";
+
+  // With mean 0 and variance 1 the layer changes nothing but by epsilon.
+  TrainStepOptions of_dense;
+  of_dense.trainable = {"dense"};
+  const Result kept = train(*normalized, of_dense, Layouts::single()),
+               without = train(*plain, of_dense, Layouts::single());
+  for (const auto& [name, values] : without.variables)
+    expect_close(name, kept.variables.at(name), values, 1e-4);
 }
 
 TEST(LayerTerms, ExamplesWithAnotherNameAreExamplesStill) {

@@ -12,7 +12,6 @@
 #include "tests/support/evaluate_tensors.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
-#include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
 #include "tests/support/sine_weights.h"
 #include "trainer/session/step.h"
@@ -422,7 +421,7 @@ int64_t all_reduces(const std::string& block) {
   const TrainStep step = TinyVariant(language_model(block)).build({});
   int64_t count = 0;
   for (const CollectiveFact& fact :
-       explain(partition(*step.graph, layouts("y:2", "heads:y;d_ff:y"))).collectives)
+       program_facts(partition(*step.graph, layouts("y:2", "heads:y;d_ff:y"))).collectives)
     count += fact.kind == "all_reduce" ? fact.times : 0;
   return count;
 }

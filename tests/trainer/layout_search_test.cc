@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "engine/ops/unary.h"
 #include "engine/runtime/memory_plan.h"
 #include "tests/trainer/chain_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/memory/microbatches.h"
+#include "trainer/plan/choose_layout.h"
 #include "trainer/plan/costs.h"
 #include "trainer/plan/mesh_shapes.h"
 #include "trainer/plan/plain.h"
@@ -142,12 +144,81 @@ TEST(LayoutSearch, FindsTheBestLayoutThatFitsIntoMemory) {
   expect_best_of_all(open("lm_base", kTransformer, "all:4", 4), tight);
 }
 
-TEST(SplittableDimensions, AreNotInternal) {
+TEST(SplittableDimensions, AreThoseThatRulesCanName) {
   Graph graph;
-  graph.set_output("y", relu(graph.input("x", {{"batch", 8}, {"_entries", 4}})));
+  graph.set_output("y", relu(graph.input("x", {{"batch", 8}, {"_entries", 4}, {"auto", 4}})));
   const SplittableDimensions dimensions({&graph});
   ASSERT_EQ(dimensions.size(), 1u);
   EXPECT_EQ(dimensions[0].name, "batch");
+}
+
+/// A perceptron whose weights may lie split.
+const std::vector<std::string> kWide = {"run.mode=explain",
+                                        "run.model_dir=never_written",
+                                        "vars={io_size: 512, hidden_size: 512}",
+                                        "train.batch_size=48",
+                                        "optimizer=adamw",
+                                        "layout={batch: [rows, cols]}",
+                                        "parameter_layout=auto"};
+
+/// Links within four processes are fast: weights lie split over these alone, even if all processes together divide them.
+TEST(LayoutSearch, SplitsVariablesOverSomeOfTheMeshDimensionsOfTheBatch) {
+  for (const int rows : {3, 4}) {  // 3 does not divide the dimensions of the weights
+    SCOPED_TRACE(rows);
+    Session session = open("toy", kWide, fmt::format("rows:{};cols:4", rows), 4 * rows);
+    session.config.machine->links = {
+        LinkOptions{.name = {}, .processes = 4, .bandwidth = 1e10, .cached = {}, .latency = 1e-6},
+        LinkOptions{.name = {}, .processes = {}, .bandwidth = 1e9, .cached = {}, .latency = 1e-5}};
+    const LayoutPlan plan = plan_layout(session, {});
+    ASSERT_FALSE(plan.layouts.empty());
+    const std::vector<LayoutRule>& rules = plan.layouts.front().found.parameter_layout.rules();
+    ASSERT_EQ(rules.size(), 1u) << to_string(plan, 9);
+    EXPECT_THAT(rules[0].mesh_dimensions, ElementsAre("cols")) << to_string(plan, 9);
+    EXPECT_TRUE(plan.search.is_proven());
+    EXPECT_THAT(to_string(plan, 1), ::testing::HasSubstr("with any split of variables that was tried"));
+  }
+}
+
+/// 3 divides no dimension of the weights: these fit only where they lie split over the outer mesh dimension alone.
+TEST(LayoutSearch, TriesAllSplitsOfVariablesBeforeItSaysThatNoneFits) {
+  const Session free = open("toy", kWide, "rows:4;cols:3", 12);
+  const int64_t limit = LayoutCosts(free, {})(free.layouts).bytes * 9 / 10;
+  std::vector<std::string> limited = kWide;
+  limited.push_back(fmt::format("layout_search.memory_limit={}", limit));
+  const LayoutPlan plan = plan_layout(open("toy", limited, "rows:4;cols:3", 12), {});
+  const PlannedLayout& best = plan.layouts.front();
+  EXPECT_TRUE(best.cost.fits) << to_string(plan, 9);
+  const std::vector<LayoutRule>& rules = best.found.parameter_layout.rules();
+  ASSERT_EQ(rules.size(), 1u) << to_string(plan, 9);
+  EXPECT_THAT(rules[0].mesh_dimensions, ElementsAre("rows"));
+  EXPECT_TRUE(plan.search.is_proven());
+}
+
+TEST(LayoutSearch, ComputesDifferentLayoutsOfADeepModelNotOneWithSeveralSplits) {
+  std::vector<std::string> arguments = kTransformer;
+  arguments[0] = "vars={num_layers: 8, d_model: 32, d_ff: 64, num_heads: 4, d_kv: 8, max_length: 16}";
+  arguments.insert(arguments.end(), {"optimizer=adamw", "layout={batch: rows, auto: true}",
+                                     "parameter_layout=auto", "optimizer_layout=auto"});
+  const LayoutPlan plan = plan_layout(open("lm_base", arguments, "rows:2;cols:2", 4), {});
+  std::map<std::string, int> times, times_exact;
+  for (size_t i = 0; i < plan.layouts.size(); ++i) {
+    const std::string layout = config::to_flow_yaml(config::dump(plan.layouts[i].found.layout));
+    EXPECT_LE(++times[layout], 2) << to_string(plan, 9);
+    if (static_cast<int64_t>(i) < plan.exact) ++times_exact[layout];
+  }
+  EXPECT_GT(times.size(), 1u);
+  EXPECT_GT(times_exact.size(), 1u) << to_string(plan, 9);
+}
+
+TEST(AxesAtRest, AreAllSubsetsOfFewMeshDimensions) {
+  using Axes = std::vector<int>;
+  EXPECT_THAT(axes_at_rest({}), ElementsAre());
+  EXPECT_THAT(axes_at_rest({0, 2}), ElementsAre(Axes{0, 2}, Axes{2}, Axes{0}));
+  EXPECT_THAT(axes_at_rest({3}), ElementsAre(Axes{3}));
+  EXPECT_EQ(axes_at_rest({0, 1, 2, 3}).size(), 15u);
+  EXPECT_THAT(axes_at_rest({0, 1, 2, 3, 5}),
+              ElementsAre(Axes{0, 1, 2, 3, 5}, Axes{5}, Axes{0}, Axes{1}, Axes{2}, Axes{3}, Axes{3, 5},
+                          Axes{2, 3, 5}, Axes{1, 2, 3, 5}));
 }
 
 TEST(LayoutSearch, StopsWithTheBestSoFar) {

@@ -13,6 +13,7 @@
 
 #include "engine/base/file.h"
 #include "tests/support/failure.h"
+#include "trainer/decode/paired_lines.h"
 
 namespace mtf {
 namespace {
@@ -76,6 +77,15 @@ TEST_F(LineStreamTest, FilesThatAreNoUtf8AreRefusedWithAllTheirLines) {
               HasSubstr("wide: it is UTF-16"));
   EXPECT_THAT(failure([&] { check_lines(file("long", "12345\n123456\n"), {.bytes = 5}); }),
               HasSubstr("long: line 2: longer than 5 bytes"));
+}
+
+TEST_F(LineStreamTest, BothOfTwoFilesAreLookedThrough) {
+  const std::string good = file("good", "one\ntwo\n"), bad = file("bad", "one\n\xe9\n");
+  check_lines({.first = good, .second = good, .hint = ""});
+  EXPECT_THAT(failure([&] { check_lines({.first = bad, .second = good, .hint = ""}); }),
+              HasSubstr("bad: line 2: no UTF-8"));
+  EXPECT_THAT(failure([&] { check_lines({.first = good, .second = bad, .hint = ""}); }),
+              HasSubstr("bad: line 2: no UTF-8"));
 }
 
 TEST_F(LineStreamTest, APipeEndsAtALineThatIsNoUtf8AfterTheLinesBeforeIt) {

@@ -135,7 +135,7 @@ std::map<std::string, double> sent_by_local_attention(int64_t length, int64_t ra
   TrainStepOptions options;
   options.batch_size = 4;
   const TrainStep step = build_train_step(*model, PackedRows(1, length, {"targets"}).features, options);
-  const ProgramFacts facts = explain(partition(*step.graph, layouts("x:4", "length:x")));
+  const ProgramFacts facts = program_facts(partition(*step.graph, layouts("x:4", "length:x")));
   std::map<std::string, double> sent;
   for (const CollectiveFact& collective : facts.collectives) {
     // The gradients of weights are summed over the positions, whatever the length.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <regex>
@@ -84,8 +85,7 @@ std::optional<Problem> refusal(Planned& planned, int64_t limit) {
                  evaluation_decoding(planned.session, planned.sets));
     return std::nullopt;
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kMemory);
-    EXPECT_EQ(error.exit_code(), 1);
+    EXPECT_EQ(error.exit_code(), 2) << "the configuration gives the limit";
     EXPECT_EQ(error.problems().size(), 1u);
     return error.problems().front();
   }
@@ -126,8 +126,13 @@ TEST(MemoryNeed, OfVariablesIsWhatTheStoreTakes) {
     for (const bool replicate : {false, true}) {
       const VariableStore store(*planned.session.backend, planned.step.mesh, planned.step.variables,
                                 {.replicate = replicate});
-      EXPECT_EQ(plan_memory(planned.step, replicate).process.variables / 4096, store.bytes() / 4096)
-          << layout;
+      int64_t stored = 0;
+      for (const ProgramVariable& v : planned.step.variables) {
+        int64_t slices = 0;
+        for (const auto& slice : store.slices(v.variable.name)) slices += aligned(slice.bytes);
+        stored += variable_aligned(slices);
+      }
+      EXPECT_EQ(plan_memory(planned.step, replicate).process.variables / 4096, stored / 4096) << layout;
     }
   }
 }
@@ -154,6 +159,58 @@ TEST(MemoryNeed, OfDataInMemoryIsCounted) {
   EXPECT_EQ(part(planned.need(), "training data"), 2 * 100 * 512 * 4);
 }
 
+TEST(LargestNeed, IsThatOfTheProcessThatNeedsMost) {
+  const std::vector<std::vector<std::string>> runs = {
+      // Two stages, of which the last one has the widest layers.
+      {"model.layers=[{dense: {name: first, output: {hidden_odd: 16}}},"
+       " {repeat: {name: block, times: 2, layers:"
+       " [{residual: {layers: [{dense: {output: {hidden_odd: 16}}}]}}]}},"
+       " {dense: {name: wide, output: {wide: 4096}}}, {dense: {name: last, output: {io: 512}}}]",
+       "mesh=stages:2", "layout=layers:stages", "train.microbatches=2", "cluster.processes=2"},
+      // The positions of process 1 differ along `x`, those of the others do not.
+      {"mesh=x:2;y:3", "layout=hidden_odd:x", "cluster.processes=3"}};
+  for (std::vector<std::string> run : runs) {
+    SCOPED_TRACE(run.back());
+    run.emplace_back("run.mode=explain");
+    const Planned planned(run);
+    MemoryUse use = memory_use(planned.session, true, planned.sets, {});
+    std::vector<int64_t> needs;
+    for (int process = 0; process < use.hosting.processes; ++process) {
+      use.hosting.process = process;
+      needs.push_back(memory_need(planned.session, planned.programs(), use).host.total());
+    }
+    EXPECT_GT(needs[1], needs[0] + (1 << 20));
+    for (int process = 0; process < use.hosting.processes; ++process) {
+      use.hosting.process = process;
+      EXPECT_EQ(largest_need(planned.session, planned.programs(), use).host.total(), std::ranges::max(needs));
+    }
+  }
+}
+
+TEST(TightestProcesses, AreThoseWithLeastRoomOfEachKind) {
+  const auto tightest = [](std::vector<std::string> run, std::vector<ProcessRoom> rooms) {
+    run.emplace_back("run.mode=explain");
+    const Planned planned(run);
+    return tightest_processes(planned.programs(), memory_use(planned.session, true, planned.sets, {}), rooms);
+  };
+  constexpr int64_t kPlenty = int64_t{1} << 40;
+  using ::testing::ElementsAre;
+  const std::vector<std::string> replicated = {"mesh=x:4", "layout=batch:x", "cluster.processes=4"};
+  const std::vector<ProcessRoom> alike = {{0, kPlenty, 8}, {1, kPlenty, 8}, {2, kPlenty, 8}, {3, kPlenty, 8}};
+  EXPECT_THAT(tightest(replicated, alike), ElementsAre(0)) << "it saves all variables";
+  std::vector<ProcessRoom> unlike = alike;
+  unlike[2].host = kPlenty / 2;
+  unlike[3].device = 7;
+  EXPECT_THAT(tightest(replicated, unlike), ElementsAre(2, 3));
+  unlike[2].host = kPlenty - 1;
+  EXPECT_THAT(tightest(replicated, unlike), ElementsAre(0, 3))
+      << "process 2 has a byte less, but saves nothing";
+  // Processes 0 and 2 hold one half along `x`, process 1 both.
+  EXPECT_THAT(tightest({"mesh=x:2;y:3", "layout=hidden_odd:x", "cluster.processes=3"},
+                       {{0, kPlenty, 8}, {1, kPlenty, 8}, {2, kPlenty, 8}}),
+              ElementsAre(0, 1));
+}
+
 TEST(CheckMemory, RefusesTheRunThatIsOneByteTooLarge) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{},
@@ -170,6 +227,18 @@ TEST(CheckMemory, RefusesTheRunThatIsOneByteTooLarge) {
     ASSERT_TRUE(problem);
     // The two numbers differ only in the last digit, so all digits are shown.
     EXPECT_THAT(problem->message, HasSubstr(" B of memory and may take"));
+  }
+}
+
+TEST(CheckMemory, AMachineThatIsTooSmallIsNoMistakeOfTheConfiguration) {
+  const Planned planned({"run.mode=explain", "hardware={device: {memory: 1MB}}"});
+  try {
+    check_memory(planned.session, planned.programs(), true, planned.sets,
+                 evaluation_decoding(planned.session, planned.sets));
+    ADD_FAILURE() << "the run was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kMemory);
+    EXPECT_EQ(error.exit_code(), 1);
   }
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "tests/support/failure.h"
 #include "trainer/explain/choose_microbatches.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/memory/memory_check.h"

@@ -201,6 +201,15 @@ TEST(Placement, APatternThatNoVariableHasIsAnError) {
               ::testing::HasSubstr("`train.strategy.placement`: no variable has `embedding` in its name"));
 }
 
+TEST(Placement, IsDescribedWithTheBytesOfEachServer) {
+  const std::vector<PlacedWeight> weights{weight("a", 3'000'000, {{0, 0, 3'000'000}}),
+                                          weight("b", 5, {{1, 0, 5}})};
+  const UpdateOptions options{.optimizer = testing::parse_optimizer("sgd"), .learning_rate = {0.1}};
+  EXPECT_THAT(describe_placement(weights, served_variables(weights, 2, options), 2),
+              ::testing::ElementsAre("parameter servers: 0 has 1 variable, 12 MB (100 %), 1 has 1 variable, "
+                                     "20 B (0 %)"));
+}
+
 /// A runner whose last step this worker has made, or another one.
 class FinishedStep final : public StepRunner {
  public:

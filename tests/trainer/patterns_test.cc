@@ -37,5 +37,11 @@ TEST(Patterns, LeavesSoundOnesAlone) {
     EXPECT_THAT(pattern_problem("key", pattern), IsEmpty()) << pattern;
 }
 
+TEST(Patterns, AnExactOneIsOfItsNameAlone) {
+  EXPECT_EQ(exact_pattern("embedding"), "^embedding$$");  // the dollar sign as a configuration has it
+  EXPECT_TRUE(matches_any("embedding", {"^embedding$"}));
+  EXPECT_FALSE(matches_any("embedding_norm/scale", {"^embedding$"}));
+}
+
 }  // namespace
 }  // namespace mtf

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "tests/trainer/chain_model.h"
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/recomputable.h"
-#include "trainer/memory/microbatches.h"
 
 namespace mtf::testing {
 namespace {
@@ -55,7 +56,7 @@ RecomputeChoice recomputation_within(const Session& session, int64_t limit, bool
   return choose_recompute(session, {.options = chain_options(session),
                                     .chooses_microbatches = chooses_microbatches,
                                     .use = memory_use(session, true, {}, {}),
-                                    .limits = {{limit, "run.memory_limit"}, {}},
+                                    .limits = {{0, {{limit, "run.memory_limit"}, {}}}},
                                     .before = before,
                                     .compares_block = true});
 }
@@ -206,6 +207,65 @@ TEST(RecomputableLayers, AreTheKindsWhoseInsideTheBackwardPassReads) {
   EXPECT_THAT(names, Contains("residual"));
   EXPECT_THAT(names, Not(Contains("unit"))) << "the same layers as residual";
   EXPECT_THAT(names, Not(Contains("last"))) << "it keeps only its operand, which is not its own";
+}
+
+TEST(RecomputeAuto, FitsIntoTheProcessesOfAllStages) {
+  const Session session = open_chain({"mesh=stages:2", "layout=layers:stages", "train.microbatches=4",
+                                      "run.mode=explain", "cluster.processes=2"});
+  TrainStepOptions options = chain_options(session);
+  MemoryUse use = memory_use(session, true, {}, {});
+  const auto needs = [&](const Recompute& recompute) {
+    options.recompute = recompute;
+    const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
+    const Program program = compile(session, *step.graph);
+    std::array<int64_t, 2> bytes{};
+    for (int process = 0; process < 2; ++process) {
+      use.hosting.process = process;
+      bytes[static_cast<size_t>(process)] = memory_need(session, {&program}, use).host.total();
+    }
+    return bytes;
+  };
+  const auto none = needs(RecomputeWord::kNone);
+  ASSERT_NE(none[0], none[1]);
+  const int64_t limit = std::ranges::max(none) - 1;
+  for (const int process : {0, 1}) {  // whichever decides
+    use.hosting.process = process;
+    const RecomputeChoice choice =
+        choose_recompute(session, {.options = options,
+                                   .use = use,
+                                   .limits = planned_limits(session, {{limit, "run.memory_limit"}, {}})});
+    EXPECT_LE(std::ranges::max(needs(choice.recompute)), limit) << choice.reason;
+  }
+}
+
+TEST(RecomputeAuto, ComparesEachProcessWithItsOwnLimit) {
+  const Session session =
+      open_chain({"mesh=data:4", "layout=batch:data", "run.mode=explain", "cluster.processes=4"});
+  const TrainStepOptions options = chain_options(session);
+  const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
+  const Program program = compile(session, *step.graph);
+  MemoryUse use = memory_use(session, true, {}, {});
+  std::vector<int64_t> needs;
+  for (int process = 0; process < 4; ++process) {
+    use.hosting.process = process;
+    needs.push_back(memory_need(session, {&program}, use).host.total());
+  }
+  ASSERT_GT(needs[0], needs[2]) << "process 0 saves the variables";
+  const auto choose = [&](const std::vector<int64_t>& bytes) {
+    std::vector<ProcessLimits> limits;
+    for (int process = 0; process < 4; ++process)
+      limits.push_back({process, {{bytes[static_cast<size_t>(process)], fmt::format("of {}", process)}, {}}});
+    return choose_recompute(session, {.options = options, .use = use, .limits = limits});
+  };
+  EXPECT_EQ(choose(needs).recompute, Recompute(RecomputeWord::kNone))
+      << "all fit, each with nothing to spare";
+  for (const size_t process : {0, 2}) {
+    std::vector<int64_t> bytes = needs;
+    --bytes[process];
+    const RecomputeChoice choice = choose(bytes);
+    EXPECT_NE(choice.recompute, Recompute(RecomputeWord::kNone));
+    EXPECT_THAT(choice.reason, HasSubstr("(of "));
+  }
 }
 
 }  // namespace

@@ -289,6 +289,12 @@ TEST_F(SharedCheckpoint, FailsInAllProcessesWhenItFailsInOne) {
   }
 }
 
+TEST_F(SharedCheckpoint, FailsInAllProcessesWhenOneHasNoMemoryLeft) {
+  const ScopedFault scoped("checkpoint.written@3=bad_alloc");
+  EXPECT_THAT(save({"x:2;y:2", 2}, 1), Each(HasSubstr("mtf-train: there is not enough memory")));
+  expect_nothing_saved();
+}
+
 TEST_F(SharedCheckpoint, NeedsADirectoryThatAllProcessesSee) {
   const auto check = [&](const std::function<std::string(int)>& model_dir_of) {
     return run(3, [&](const std::shared_ptr<ProcessGroup>& group) {

@@ -360,6 +360,13 @@ TEST(Simulate, SharesAreWrittenByTheirProcesses) {
   EXPECT_NEAR(run.runs.mean.lost, 0, 1e-6);
 }
 
+TEST(Simulate, AGpuCopiesTheCheckpointToItsHostAsFastAsTheLinkAllows) {
+  const SimulatedRun slow = simulated({"hardware.device.host_link=25e9", "simulate={}"});
+  const SimulatedRun fast = simulated({"hardware.device.host_link=50e9", "simulate={}"});
+  EXPECT_DOUBLE_EQ(slow.checkpoint.copy, static_cast<double>(slow.checkpoint.bytes) / 25e9);
+  EXPECT_DOUBLE_EQ(fast.checkpoint.copy, static_cast<double>(fast.checkpoint.bytes) / 50e9);
+}
+
 TEST(Simulate, StragglersAndSlowLinksMakeStepsLonger) {
   const double undisturbed = simulated({"simulate={}"}).step.seconds;
   const SimulatedRun stragglers = simulated({"simulate={stragglers: {share: 0.25, slowdown: 3}}"});

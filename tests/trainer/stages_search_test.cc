@@ -119,6 +119,28 @@ TEST(StagesSearch, FindsTheFastestLayoutAndMicrobatchesBesideGivenStages) {
   }
 }
 
+TEST(StagesSearch, ALayoutFitsIfItFitsIntoTheProcessOfTheLargestStage) {
+  const Session session = open(4, 2, kFastLinks,
+                               {"mesh={stages: 2}", "layout={layers: stages}", "train.microbatches=2",
+                                "data.vocabulary.size=8192", "model.shared_embedding_and_softmax=false"});
+  const TrainStepOptions options = train_step_options(session.config, session.layouts, 3);
+  const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
+  const Program program = compile(session, *step.graph);
+  MemoryUse use = memory_use(session, true, {}, {});
+  const auto need = [&](int process) {
+    use.hosting.process = process;
+    return memory_need(session, {&program}, use).host.total();
+  };
+  ASSERT_GT(need(1), need(0) + (1 << 20));  // the logits are in the last stage
+  const auto fits = [&](int64_t limit) {
+    StepMemory memory;
+    memory.process = MemoryLimits{{limit, "run.memory_limit"}, {}};
+    return LayoutCosts(session, memory)(session.layouts).fits;
+  };
+  EXPECT_FALSE(fits((need(0) + need(1)) / 2));
+  EXPECT_TRUE(fits(need(1) + (1 << 20)));
+}
+
 TEST(StagesSearch, StagesWinWithSlowLinksWhereTheModelDoesNotFit) {
   const std::vector<std::string> limited = {"mesh=auto", "layout=auto", "train.microbatches=auto",
                                             "layout_search.memory_limit=400000"};
@@ -163,6 +185,28 @@ TEST(StagesSearch, StagesOfADeepModelCostAboutWhatTwoBlocksSay) {
   }
 }
 
+/// What stages recompute is chosen with all of them, as few blocks do not tell exactly what they keep.
+TEST(StagesSearch, StagesRecomputeNoMoreThanTheyNeed) {
+  const Session session =
+      open(16, 8, kFastLinks,
+           {"mesh={stages: 4, data: 2}", "layout={layers: stages, batch: data, auto: true}",
+            "train.microbatches=8", "train.recompute=auto"});
+  const LayoutCost about{.is_legal = true, .recompute = RecomputeWord::kBlock, .microbatches = 8};
+  LayoutCosts unlimited(session, {});
+  const LayoutCost none = unlimited.exactly(session.layouts, about);
+  EXPECT_EQ(none.recompute, Recompute(RecomputeWord::kNone)) << "it fits";
+  const LayoutCost all = unlimited.exactly(session.layouts, about, [] { return true; });
+  EXPECT_EQ(all.recompute, about.recompute) << "there is no time for more";
+  EXPECT_GT(all.seconds, none.seconds);
+  EXPECT_LT(all.bytes, none.bytes);
+  LayoutCosts limited(session, {.position = none.bytes - 1, .process = {}, .source = "test"});
+  const LayoutCost some = limited.exactly(session.layouts, about);
+  EXPECT_TRUE(some.fits);
+  EXPECT_LT(some.bytes, none.bytes);
+  EXPECT_GT(some.seconds, none.seconds);
+  EXPECT_LT(some.seconds, all.seconds);
+}
+
 /// Without `layout: auto`: train.microbatches: auto knows how long stages wait.
 TEST(StagesSearch, MicrobatchesOfStagesAreTheFastest) {
   const Session session =
@@ -172,7 +216,7 @@ TEST(StagesSearch, MicrobatchesOfStagesAreTheFastest) {
   const MicrobatchChoice choice = choose_microbatches(session, options, nullptr, use, {});
   EXPECT_GT(choice.count, 1) << choice.reason;
   EXPECT_THAT(choice.reason, HasSubstr("the stages take the shortest time"));
-  StepMeasure measure(session, options, nullptr, use, memory_limits(session));
+  StepMeasure measure(session, options, nullptr, use, planned_limits(session, memory_limits(session)));
   const double seconds = measure(RecomputeWord::kNone, choice.count).step.trial.seconds;
   for (const int64_t count : microbatch_counts(session.layouts, options.batch_size))
     EXPECT_LE(seconds, measure(RecomputeWord::kNone, count).step.trial.seconds) << count;
@@ -199,6 +243,23 @@ TEST(ChooseLayout, RefusesALimitIntoWhichNothingFits) {
   const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);
   ASSERT_TRUE(plan);
   EXPECT_THAT(to_string(*plan, 1), HasSubstr("fits into layout_search.memory_limit"));
+  ASSERT_EQ(diagnostics.warnings().size(), 1u);
+  EXPECT_THAT(diagnostics.warnings()[0].message, HasSubstr("fits into 1 KB of memory for a position"));
+  ASSERT_EQ(diagnostics.notes().size(), 1u);
+  EXPECT_THAT(diagnostics.notes()[0], ::testing::Not(HasSubstr("none is more than")));
+}
+
+TEST(ChooseLayout, RefusesHardwareWithoutLinksBetweenProcesses) {
+  Session session = open(4, 2, "hardware={device: {flops: 1e10, bandwidth: 1e10}, links: []}",
+                         {"mesh={data: 2}", "layout=auto"});
+  Diagnostics diagnostics;
+  try {
+    choose_layout(session, diagnostics);
+    ADD_FAILURE() << "a layout was found for links that are free";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    EXPECT_THAT(error.what(), HasSubstr("`hardware` has no link between processes"));
+  }
 }
 
 /// When the time is over only one layout is computed with all blocks, and what is evaluated ends before it is complete.

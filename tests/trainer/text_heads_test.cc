@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tests/support/parse_optimizer.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {

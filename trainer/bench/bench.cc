@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/core_waits.h"
+#include "engine/base/json.h"
 #include "engine/base/median.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/bench/step_costs.h"
@@ -118,7 +119,7 @@ void bench(Session& session, Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) fmt::print(stderr, "{}\n", warning.to_string());
   if (!disturbed.empty()) fmt::print(stderr, "warning: {}\n", disturbed);
   if (config.bench.format == BenchFormat::kJson) {
-    fmt::print("{}\n", to_json(costs).dump(2));
+    fmt::print("{}\n", json_text(to_json(costs), 2));
   } else {
     fmt::print("{}", to_string(costs));
   }

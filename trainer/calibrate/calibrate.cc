@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -36,8 +35,10 @@
 #include "engine/spmd/partition/partition.h"
 #include "trainer/calibrate/fit_rates.h"
 #include "trainer/calibrate/measure_convolutions.h"
+#include "trainer/calibrate/measure_link.h"
 #include "trainer/calibrate/measured_kernel.h"
 #include "trainer/calibrate/rounded.h"
+#include "trainer/calibrate/seconds_on.h"
 #include "trainer/calibrate/timed_products.h"
 #include "trainer/config/cores.h"
 #include "trainer/config/devices.h"
@@ -48,12 +49,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kColumns = 256;
-
-double seconds_on(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+/// What operands count on of a GPU's L2 cache, whose size DeviceInfo does not have: less than any since the A100 has (40 MB),
+/// as other operands lie there, too.
+constexpr int64_t kGpuCacheBytes = 32 << 20;
 
 /// "AMD EPYC 7543 32-Core Processor", as the system calls the processor.
 std::string processor_name() {
@@ -129,7 +127,7 @@ class Calibration {
       device.kind = DeviceKind::kCuda;
       device.name = gpu->name;
       device.memory = config::Bytes{gpu->memory_bytes};
-      device.cache.size = {32 << 20};
+      device.cache.size = {kGpuCacheBytes};
       return;
     }
     const int cores = usable_cores(1);
@@ -221,14 +219,11 @@ class Calibration {
                                   .memory_segment = rename(segment, l.name, m.name)},
                                  {.causal = sizes.causal});
       const Tensor dq = gradients({y}, {q, k, v})[0];
-      // As the cost model counts a causal mask (Work::computed).
-      const double computed = sizes.causal ? (1 + 64.0 / static_cast<double>(l.size)) / 2 : 1;
-      const auto queries = static_cast<double>(b.size * h.size * l.size);
-      const double logits = queries * static_cast<double>(m.size);
       for (const Tensor& tensor : {y, dq}) {
         MeasuredKernel kernel(tensor.operation(), backend_, bytes_until_cold());
-        measured.push_back({computed * kernel.work().flops, computed * logits, queries,
-                            kernel.seconds(rounds_), tensor.operation().name() != "attention"});
+        const Work& work = kernel.work();
+        measured.push_back({work.computed * work.flops, work.computed * work.logits, work.queries,
+                            kernel.seconds(rounds_), work.is_gradient});
       }
     }
     AttentionRates& rates = result().attention;
@@ -420,73 +415,6 @@ class Calibration {
   HardwareOptions hardware_;
 };
 
-/// A sum over all processes of `elements` numbers.
-class MeasuredSum {
- public:
-  MeasuredSum(Backend& backend, Communicator& communicator, int64_t elements)
-      : mesh_(Shape{{"all", communicator.processes()}}) {
-    const Dimension all{"parts", communicator.processes()}, n{"n", elements};
-    const Tensor x = graph_.input("x", {all, n});
-    graph_.set_output("sum", reduce_sum(x, Shape{n}));
-    const Layouts layouts = Layouts::make(mesh_, LayoutRules::parse("parts:all"));
-    const Program program = partition(graph_, layouts, {.asynchronous = true});
-    variables_ = std::make_unique<VariableStore>(backend, mesh_, program.variables,
-                                                 VariableStoreOptions{.communicator = &communicator});
-    executor_ = std::make_unique<Executor>(program, backend, *variables_,
-                                           ExecutorOptions{.communicator = &communicator});
-    executor_->run(0);
-  }
-
-  /// The middle time of some runs, and the share of a core that they kept busy.
-  std::pair<double, double> seconds_and_core(int runs) {
-    std::vector<double> times;
-    const double busy = seconds_on(CLOCK_PROCESS_CPUTIME_ID);
-    const auto begin = Clock::now();
-    for (int i = 0; i < runs; ++i) {
-      const auto run = Clock::now();
-      executor_->run(static_cast<uint64_t>(i + 1));
-      times.push_back(seconds_since(run));
-    }
-    return {median(times), (seconds_on(CLOCK_PROCESS_CPUTIME_ID) - busy) / seconds_since(begin)};
-  }
-
- private:
-  Graph graph_;
-  Mesh mesh_;
-  std::unique_ptr<VariableStore> variables_;
-  std::unique_ptr<Executor> executor_;
-};
-
-LinkOptions measured_link(Backend& backend, ProcessGroup& processes) {
-  Communicator& communicator = processes.communicator();
-  constexpr int64_t kFew = 256, kCached = 256 << 10, kMany = 4 << 20;
-  MeasuredSum few(backend, communicator, kFew), cached(backend, communicator, kCached),
-      many(backend, communicator, kMany);
-  // The speed of messages changes from moment to moment: all sizes in turns, and the middle of the rounds.
-  std::vector<double> latencies, cached_times, times, cores;
-  for (int round = 0; round < 9; ++round) {
-    latencies.push_back(few.seconds_and_core(50).first);
-    cached_times.push_back(cached.seconds_and_core(20).first);
-    const auto [seconds, core] = many.seconds_and_core(7);
-    times.push_back(seconds);
-    cores.push_back(core);
-  }
-  const double latency = median(latencies);
-  const auto rate = [&](int64_t elements, const std::vector<double>& measured) {
-    const double share = 1 - 1 / static_cast<double>(processes.size());
-    return rounded(2 * share * 4 * static_cast<double>(elements) /
-                   std::max(1e-9, median(measured) - latency));
-  };
-  LinkOptions link;
-  link.inside = processes.launch().local_size == processes.size();
-  link.name = link.inside ? "within the machine" : "between machines";
-  link.latency = rounded(latency / 2);
-  link.bandwidth = rate(kMany, times);
-  if (link.inside) link.cached = rate(kCached, cached_times);
-  link.core = std::min(1.0, rounded(median(cores)));
-  return link;
-}
-
 std::string profile_text(const HardwareOptions& hardware) {
   const config::Node section = config::dump(hardware);
   const config::Node root = config::Node::map({config::Entry{"hardware", {}, section}});
@@ -528,7 +456,7 @@ void calibrate(const Config& config, ProcessGroup& processes) {
     processes.agree({{"mode", "calibrate"}});
     if (processes.is_first())
       fmt::print(stderr, "measures the link between {} processes\n", processes.size());
-    hardware.links = {measured_link(*backend, processes)};
+    hardware.links = {measure_link(*backend, processes)};
   }
   if (!processes.is_first()) return;
   if (const std::string disturbed = waits.description(); !disturbed.empty())

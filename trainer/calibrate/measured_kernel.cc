@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <optional>
 #include <utility>
+
+#include "trainer/calibrate/seconds_on.h"
 
 namespace mtf {
 namespace {
@@ -16,16 +17,14 @@ constexpr size_t kMostSets = 256;
 
 /// The processor time of this thread, which other programs on the machine do not lengthen; on a GPU the time of day.
 double now(const Backend& backend) {
-  timespec time{};
-  clock_gettime(backend.is_host() ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  return seconds_on(backend.is_host() ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
 }
 
 /// Numbers between 0.25 and 1 for floats, 1 for others.
 std::vector<std::byte> values(const LocalTensor& tensor) {
   constexpr int64_t kDifferent = 1024;  // the others repeat them
   const DType dtype = tensor.dtype;
-  std::vector<std::byte> bytes(static_cast<size_t>(tensor.local.size()) * size_of(dtype));
+  std::vector<std::byte> bytes(static_cast<size_t>(bytes_of(tensor.local, dtype)));
   const int64_t written = std::min(tensor.local.size(), kDifferent);
   for (int64_t i = 0; i < written; ++i) {
     const float number = 0.25f + static_cast<float>((i * 7919) % kDifferent) * 0.75f / kDifferent;
@@ -76,7 +75,7 @@ MeasuredKernel::MeasuredKernel(const Operation& operation, Backend& backend, dou
                           std::vector<Shape>& shapes) {
     tensors.push_back({shape, shape, shape.strides(), dtype});
     shapes.push_back(shape);
-    bytes_ += static_cast<double>(shape.size() * static_cast<int64_t>(size_of(dtype)));
+    bytes_ += static_cast<double>(bytes_of(shape, dtype));
   };
   for (const Tensor& tensor : operation.inputs()) add(tensor.shape(), tensor.dtype(), context.inputs, inputs);
   for (const OutputInfo& output : operation.outputs())

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "engine/base/exception.h"
 #include "engine/base/fault.h"
 #include "engine/base/hash.h"
 #include "engine/checkpoint/blocks.h"
@@ -144,6 +145,12 @@ bool is_better(const std::string& metric, double value, const std::optional<doub
   return std::isfinite(value) && (!before || better(metric, value, *before));
 }
 
+RunPosition position_of(const Session& session, const RunState& state) {
+  return {state.step,
+          static_cast<double>(state.next_row) / static_cast<double>(session.train_data->examples()),
+          state.training_seconds()};
+}
+
 std::string checkpoints_directory(const Config& config) { return in_model_dir(config, "checkpoints"); }
 
 Checkpoints::Checkpoints(const Session& session, VariableStore& variables, const RunState& start)
@@ -152,7 +159,7 @@ Checkpoints::Checkpoints(const Session& session, VariableStore& variables, const
       variables_(variables),
       directory_(checkpoints_directory(session.config)),
       config_(resolved_yaml(session.config)),
-      keep_clock_(options_.keep_every.value_or(config::Interval{}), position(start)) {
+      keep_clock_(options_.keep_every.value_or(config::Interval{}), position_of(session, start)) {
   if (session.processes->is_first()) {
     remove_unfinished(directory_);
     remove_old();  // what an interrupted save has left
@@ -188,12 +195,6 @@ Checkpoints::~Checkpoints() {
   if (pending_.valid()) pending_.wait();
 }
 
-RunPosition Checkpoints::position(const RunState& state) const {
-  return {state.step,
-          static_cast<double>(state.next_row) / static_cast<double>(session_.train_data->examples()),
-          state.seconds - state.evaluation_seconds};
-}
-
 void Checkpoints::save(const RunState& state, const Metrics& metrics) {
   Profile* const profile = session_.profile.get();
   const ProfileSpan span = span_on(profile, kMainTrack, "snapshot", ProfileCategory::kCheckpoint);
@@ -208,7 +209,7 @@ void Checkpoints::save(const RunState& state, const Metrics& metrics) {
   manifest.instruction_set = session_.backend->instruction_set();
   manifest.mesh = session_.layouts.mesh.to_string();
   manifest.vocabularies = fingerprints(session_.vocabularies);
-  manifest.state = numbers_of(state, keep_clock_.due(position(state)));
+  manifest.state = numbers_of(state, keep_clock_.due(position_of(session_, state)));
   for (const auto& [name, value] : metrics) {
     if (!std::isfinite(value)) continue;
     manifest.metrics[name] = value;
@@ -324,10 +325,10 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
   try {
     await_copy();
     WrittenPart part = write_pieces(writer);
-    part.writer = hello_of_this_process(processes.launch(), "", "").name();
+    part.writer = process_name(processes.launch());
     written = to_json(part);
-  } catch (const Error& error) {
-    failure = error;
+  } catch (const std::exception& error) {
+    failure = as_error(error, "mtf-train");
   }
   const std::vector<std::string> texts = processes.collect(name + "/parts", written);
   processes.first_then_others(name + "/written", [] {});  // from here on no process writes into the directory
@@ -335,10 +336,9 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
   processes.first_then_others(name + "/end", [&] {
     if (!is_first) return;
     std::vector<WrittenPart> parts;
-    for (const std::string& text : texts) {
-      // Throws the error that the failed process reports.
-      if (text.empty()) processes.collect(name + "/failed", "");
-      parts.push_back(parse_part(text));
+    for (size_t process = 0; process < texts.size(); ++process) {
+      if (texts[process].empty()) processes.await_failure(static_cast<int>(process));
+      parts.push_back(parse_part(texts[process]));
     }
     writer.finish(manifest, parts);
     remove_old();
@@ -366,7 +366,7 @@ WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
       bytes = other;
     }
     file_of(variable).tensors.push_back({variable.name, dtype, variable.shape, piece.begin,
-                                         piece.begin.empty() ? std::vector<int64_t>{} : sizes_of(piece.shape),
+                                         piece.begin.empty() ? std::vector<int64_t>{} : piece.shape.sizes(),
                                          bytes});
   }
   std::vector<CheckpointFile> files;

@@ -36,7 +36,12 @@ struct RunState {
   std::optional<double> best;       ///< best value so far of train.patience.metric
   int64_t worse_evaluations = 0;    ///< number of consecutive evaluations without a new best value
   bool evaluation_pending = false;  ///< an evaluation of this step was due when the run was stopped
+
+  double training_seconds() const { return seconds - evaluation_seconds; }
 };
+
+/// Returns the progress of the run, by which intervals are counted.
+RunPosition position_of(const Session& session, const RunState& state);
 
 /// Reads the state of a run from the manifest of the directory `checkpoint`. Throws Error (kCheckpoint) when
 /// the checkpoint is not of a training run, and DamagedCheckpoint when a value is out of range.
@@ -102,8 +107,6 @@ class Checkpoints {
   WrittenPart write_pieces(CheckpointWriter& writer) const;
   std::string file_name(const char* stem) const;
   void remove_old();
-
-  RunPosition position(const RunState& state) const;
 
   const Session& session_;
   const CheckpointOptions& options_;

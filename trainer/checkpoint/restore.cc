@@ -7,26 +7,21 @@
 #include <functional>
 #include <numeric>
 #include <regex>
+#include <utility>
 
 #include "engine/base/printable.h"
 #include "engine/core/convert_elements.h"
-#include "layers/context.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/slot_types.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/optimizer/patterns.h"
+#include "trainer/session/initial_weights.h"
 #include "trainer/session/stored_model.h"
 
 namespace mtf {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<int64_t> sizes(const Shape& shape) {
-  std::vector<int64_t> result;
-  for (const Dimension& d : shape) result.push_back(d.size);
-  return result;
-}
 
 [[noreturn]] void wrong_shape(const std::string& path, const Variable& variable, DType dtype,
                               const std::string& shape, const std::string& hint = {}) {
@@ -36,21 +31,10 @@ std::vector<int64_t> sizes(const Shape& shape) {
               hint);
 }
 
-/// Throws Error if the shape or dtype of a stored tensor does not suit the variable.
-void check_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
-                  const std::string& hint = {}) {
-  if (!are_elements_of(stored.shape, variable.shape) || !convertible(stored.dtype, variable.dtype)) {
-    wrong_shape(file.path(), variable, stored.dtype, fmt::format("[{}]", fmt::join(stored.shape, ", ")),
-                hint);
-  }
-}
-
-/// Sets a variable from a tensor of a file.
-void set_stored(const SafetensorsFile& file, const StoredTensor& stored, const Variable& variable,
-                VariableStore& variables) {
-  check_stored(file, stored, variable);
+/// Sets a variable from as many elements of this type.
+void set_elements(const std::byte* data, DType dtype, const Variable& variable, VariableStore& variables) {
   HostTensor tensor(variable.shape, variable.dtype);
-  convert_elements(stored.data.data(), stored.dtype, tensor.bytes.data(), tensor.dtype, tensor.shape.size());
+  convert_elements(data, dtype, tensor.bytes.data(), tensor.dtype, tensor.shape.size());
   variables.set(variable.name, tensor);
 }
 
@@ -73,7 +57,7 @@ void read_slices(CheckpointReader& reader, const CheckpointVariable& saved, cons
     const int64_t elements = slice.shape.size();
     buffer.resize(saved.dtype == variable.dtype ? 0 : static_cast<size_t>(elements) * size_of(saved.dtype));
     slice.fill([&](std::byte* to) {
-      reader.read(saved.name, slice.begin, sizes(slice.shape), buffer.empty() ? to : buffer.data());
+      reader.read(saved.name, slice.begin, slice.shape.sizes(), buffer.empty() ? to : buffer.data());
       if (!buffer.empty()) convert_elements(buffer.data(), saved.dtype, to, variable.dtype, elements);
     });
   }
@@ -113,22 +97,106 @@ std::string best(const Config& config, const Mark& mark) {
   return of_step(config, values.front().step, mark);
 }
 
-/// The weights of a checkpoint or safetensors file, by their names in the model (checkpoint.init.rename).
+/// Returns the name of what `what` restores to `weight`.
+template <class Source>
+std::string name_in(const Source& source, const std::string& weight, Restore what) {
+  if (what != Restore::kAverages) return weight;
+  std::string average = average_name(weight);
+  return source.find(average) ? average : weight;
+}
+
+/// The variables of a checkpoint's directory or of a safetensors file, by their names there.
 class WeightSource {
  public:
-  explicit WeightSource(const InitOptions& options) : options_(options) {
-    const std::string path = checkpoint_at(options.path);
+  explicit WeightSource(SafetensorsFile file) : file_(std::move(file)) {}
+  explicit WeightSource(const std::string& path) {
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
       file_.emplace(path);
-      for (const StoredTensor& tensor : file_->tensors()) add(tensor.name);
     } else {
       reader_.emplace(path);
-      for (const CheckpointVariable& variable : reader_->manifest().variables) add(variable.name);
     }
   }
 
   const std::string& path() const { return file_ ? file_->path() : reader_->path(); }
+  /// The names in the order of the source.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    if (file_) {
+      for (const StoredTensor& tensor : file_->tensors()) names.push_back(tensor.name);
+    } else {
+      for (const CheckpointVariable& variable : reader_->manifest().variables) names.push_back(variable.name);
+    }
+    return names;
+  }
+  bool find(const std::string& name) const {
+    return file_ ? file_->find(name) != nullptr : reader_->find(name) != nullptr;
+  }
+  /// Throws Error, with `hint`, when the shape or dtype of `stored` does not suit the variable.
+  void check(const std::string& stored, const Variable& variable, const std::string& hint = {}) const {
+    const auto check = [&](const std::vector<int64_t>& sizes, DType dtype, const std::string& shape) {
+      if (!are_elements_of(sizes, variable.shape) || !convertible(dtype, variable.dtype))
+        wrong_shape(path(), variable, dtype, shape, hint);
+    };
+    if (file_) {
+      const StoredTensor& tensor = file_->at(stored);
+      check(tensor.shape, tensor.dtype, fmt::format("[{}]", fmt::join(tensor.shape, ", ")));
+    } else {  // names of dimensions may differ; only the sizes must match
+      const CheckpointVariable& saved = *reader_->find(stored);
+      check(saved.shape.sizes(), saved.dtype, saved.shape.to_string());
+    }
+  }
+  /// Throws Error when a checkpoint names the dimensions of `stored` otherwise than the variable's.
+  void check_names(const std::string& stored, const Variable& variable) const {
+    if (!reader_) return;
+    const CheckpointVariable& saved = *reader_->find(stored);
+    if (saved.shape != variable.shape) wrong_shape(path(), variable, saved.dtype, saved.shape.to_string());
+  }
+  /// Sets a variable from `stored`, for which check() has returned.
+  void set(const std::string& stored, const Variable& variable, VariableStore& variables) {
+    if (file_) {
+      const StoredTensor& tensor = file_->at(stored);
+      return set_elements(tensor.data.data(), tensor.dtype, variable, variables);
+    }
+    const CheckpointVariable& saved = *reader_->find(stored);
+    if (saved.shape.rank() == variable.shape.rank()) return read_slices(*reader_, saved, variable, variables);
+    HostTensor whole(saved.shape, saved.dtype);
+    reader_->read(saved.name, std::vector<int64_t>(static_cast<size_t>(saved.shape.rank())),
+                  saved.shape.sizes(), whole.bytes.data());
+    set_elements(whole.bytes.data(), whole.dtype, variable, variables);
+  }
+
+ private:
+  std::optional<SafetensorsFile> file_;
+  std::optional<CheckpointReader> reader_;
+};
+
+/// Sets variables from what the source has under these names. Throws Error if it lacks some of them.
+void restore_all(WeightSource source, const std::vector<std::pair<std::string, const Variable*>>& wanted,
+                 Restore what, VariableStore& variables) {
+  std::vector<std::string> missing;
+  for (const auto& [name, variable] : wanted) {
+    const std::string stored = name_in(source, name, what);
+    if (!source.find(stored)) {
+      missing.push_back(name);
+      continue;
+    }
+    source.check(stored, *variable);
+    source.check_names(stored, *variable);
+    source.set(stored, *variable, variables);
+  }
+  if (!missing.empty()) throw_missing(source.path(), {}, missing, source.names(), {});
+}
+
+/// The weights of section checkpoint.init, by their names in the model (checkpoint.init.rename).
+class InitialWeights {
+ public:
+  explicit InitialWeights(const InitOptions& options)
+      : options_(options), source_(checkpoint_at(options.path)) {
+    for (const std::string& name : source_.names()) add(name);
+  }
+
+  const std::string& path() const { return source_.path(); }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const auto& [name, stored] : stored_names_) names.push_back(name);
@@ -138,27 +206,14 @@ class WeightSource {
   bool fits(const Variable& variable) const {
     const auto found = stored_names_.find(variable.name);
     if (found == stored_names_.end()) return false;
-    if (file_) {
-      check_stored(*file_, file_->at(found->second), variable, exclusion(variable));
-    } else {  // names of dimensions may differ; only the sizes must match
-      const CheckpointVariable& saved = *reader_->find(found->second);
-      if (!are_elements_of(sizes(saved.shape), variable.shape) || !convertible(saved.dtype, variable.dtype))
-        wrong_shape(path(), variable, saved.dtype, saved.shape.to_string(), exclusion(variable));
-    }
+    source_.check(
+        found->second, variable,
+        fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", exact_pattern(variable.name)));
     return true;
   }
   /// Sets a variable for which fits() returned true.
   void set(const Variable& variable, VariableStore& variables) {
-    const std::string& stored_name = stored_names_.at(variable.name);
-    if (file_) return set_stored(*file_, file_->at(stored_name), variable, variables);
-    const CheckpointVariable& saved = *reader_->find(stored_name);
-    if (saved.shape.rank() == variable.shape.rank()) return read_slices(*reader_, saved, variable, variables);
-    HostTensor stored(saved.shape, saved.dtype), tensor(variable.shape, variable.dtype);
-    reader_->read(saved.name, std::vector<int64_t>(static_cast<size_t>(saved.shape.rank())),
-                  sizes(saved.shape), stored.bytes.data());
-    convert_elements(stored.bytes.data(), stored.dtype, tensor.bytes.data(), tensor.dtype,
-                     tensor.shape.size());
-    variables.set(variable.name, tensor);
+    source_.set(stored_names_.at(variable.name), variable, variables);
   }
 
  private:
@@ -172,32 +227,22 @@ class WeightSource {
                               stored_names_.at(name), name));
     }
   }
-  static std::string exclusion(const Variable& variable) {
-    return fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", variable.name);
-  }
 
   const InitOptions& options_;
-  std::optional<SafetensorsFile> file_;
-  std::optional<CheckpointReader> reader_;
+  WeightSource source_;
   /// The source's name of each weight, by its name in the model.
   std::map<std::string, std::string> stored_names_;
 };
 
-/// True for the variables of a model that is trained.
-bool is_initialized(const Variable& variable) {
-  return variable.is_saved() && variable.kind != Variable::Kind::kSlot;
-}
-
 /// Returns the variables that section checkpoint.init selects. Throws Error if `source` lacks one of them or
 /// none is selected.
-std::vector<const Variable*> taken_variables(const InitOptions& options, const WeightSource& source,
+std::vector<const Variable*> taken_variables(const InitOptions& options, const InitialWeights& source,
                                              const std::vector<const Variable*>& variables) {
   std::vector<const Variable*> taken;
   std::vector<std::string> missing, names;
   for (const Variable* variable : variables) {
     names.push_back(variable->name);
-    if (!matches_any(variable->name, options.include) || matches_any(variable->name, options.exclude))
-      continue;
+    if (!selects(options, variable->name)) continue;
     if (source.fits(*variable)) {
       taken.push_back(variable);
     } else {
@@ -224,6 +269,12 @@ Restore evaluated_weights(const Config& config) {
   return config.train.ema_decay ? Restore::kAverages : Restore::kWeights;
 }
 
+bool has_averages(const Manifest& manifest) {
+  return std::ranges::any_of(manifest.variables, [](const CheckpointVariable& variable) {
+    return !averaged_weight(variable.name).empty();
+  });
+}
+
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
   std::vector<std::string> kept;
   for (const std::string& name : variables.names()) {
@@ -248,7 +299,7 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
 }
 
 bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape) {
-  const std::vector<int64_t> here = sizes(shape);
+  const std::vector<int64_t> here = shape.sizes();
   if (stored == here) return true;
   const std::optional<int> heads = shape.find("heads"), entries = shape.find("d_kv");
   if (!heads) return false;
@@ -263,61 +314,27 @@ bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape) {
          product(here, run) == product(stored, stored_run);
 }
 
-void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what) {
-  std::vector<std::string> missing, there;
+void restore_weights(SafetensorsFile file, VariableStore& variables, Restore what) {
+  std::vector<std::pair<std::string, const Variable*>> wanted;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
-    if (!is_initialized(variable)) continue;
-    const StoredTensor* average = what == Restore::kAverages ? file.find(average_name(name)) : nullptr;
-    if (const StoredTensor* stored = average ? average : file.find(name)) {
-      set_stored(file, *stored, variable, variables);
-    } else {
-      missing.push_back(name);
-    }
+    if (is_initialized(variable)) wanted.emplace_back(name, &variable);
   }
-  if (missing.empty()) return;
-  for (const StoredTensor& stored : file.tensors()) there.push_back(stored.name);
-  throw_missing(file.path(), {}, missing, there, {});
+  restore_all(WeightSource(std::move(file)), wanted, what, variables);
 }
 
 void restore_constants(const std::string& path, std::string_view prefix, VariableStore& variables) {
-  std::optional<SafetensorsFile> file;
-  std::optional<CheckpointReader> reader;
-  std::error_code ignored;
-  if (fs::is_regular_file(path, ignored)) {
-    file.emplace(path);
-  } else {
-    reader.emplace(path);
-  }
-  std::vector<std::string> missing, there;
+  std::vector<std::pair<std::string, const Variable*>> wanted;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
-    if (variable.kind != Variable::Kind::kConstant || !name.starts_with(prefix)) continue;
-    const std::string stored = name.substr(prefix.size());
-    if (file) {
-      const StoredTensor* average = file->find(average_name(stored));
-      const StoredTensor* tensor = average ? average : file->find(stored);
-      if (tensor) set_stored(*file, *tensor, variable, variables);
-      if (!tensor) missing.push_back(stored);
-    } else {
-      const CheckpointVariable* saved = reader->find(restored_name(*reader, stored, Restore::kAverages));
-      if (saved) restore(*reader, *saved, variable, variables);
-      if (!saved) missing.push_back(stored);
-    }
+    if (variable.kind == Variable::Kind::kConstant && name.starts_with(prefix))
+      wanted.emplace_back(name.substr(prefix.size()), &variable);
   }
-  if (missing.empty()) return;
-  if (file) {
-    for (const StoredTensor& stored : file->tensors()) there.push_back(stored.name);
-  } else {
-    for (const CheckpointVariable& stored : reader->manifest().variables) there.push_back(stored.name);
-  }
-  throw_missing(path, {}, missing, there, {});
+  restore_all(WeightSource(path), wanted, Restore::kAverages, variables);
 }
 
 std::string restored_name(const CheckpointReader& reader, const std::string& weight, Restore what) {
-  if (what != Restore::kAverages) return weight;
-  std::string average = average_name(weight);
-  return reader.find(average) ? average : weight;
+  return name_in(reader, weight, what);
 }
 
 std::string find_checkpoint(const Config& config, const CheckpointChoice& choice, std::string_view key) {
@@ -330,7 +347,7 @@ std::string find_checkpoint(const Config& config, const CheckpointChoice& choice
 }
 
 void check_initial_weights(const InitOptions& options, const Graph* graph) {
-  const WeightSource source(options);
+  const InitialWeights source(options);
   if (graph == nullptr) return;
   std::vector<const Variable*> weights;
   for (const auto& variable : graph->variables()) {
@@ -341,7 +358,7 @@ void check_initial_weights(const InitOptions& options, const Graph* graph) {
 }
 
 std::string initialize_weights(const InitOptions& options, VariableStore& variables) {
-  WeightSource source(options);
+  InitialWeights source(options);
   std::vector<const Variable*> weights;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);

@@ -31,6 +31,9 @@ enum class Restore {
 /// Returns what a mode that does not train restores from a checkpoint.
 Restore evaluated_weights(const Config& config);
 
+/// True if the checkpoint has running means of weights.
+bool has_averages(const Manifest& manifest);
+
 /// Sets the variables that checkpoints contain from one that was saved on any mesh, and returns the names of those that
 /// kept their values. Throws Error (kCheckpoint), which names the variable, when one is missing or has
 /// another shape or an incompatible dtype (float32 and bfloat16 are converted).
@@ -43,7 +46,7 @@ bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape);
 
 /// Sets the weights from a safetensors file whose tensors have the names of the model's variables. Throws
 /// Error (kCheckpoint) when one is missing or has another shape or an incompatible dtype.
-void restore_weights(const SafetensorsFile& file, VariableStore& variables, Restore what);
+void restore_weights(SafetensorsFile file, VariableStore& variables, Restore what);
 
 /// Sets the constants below `prefix` (those of a teacher) from the weights of a checkpoint's directory or of a
 /// safetensors file, which have the names behind the prefix; from their running means where it has these. Throws Error

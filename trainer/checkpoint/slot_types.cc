@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/checkpoint/blocks.h"
 #include "engine/core/convert_elements.h"
 #include "engine/core/slot_code.h"
 #include "trainer/optimizer/slot_blocks.h"
@@ -28,7 +27,7 @@ struct Part {
   int64_t row() const { return size.back(); }
 };
 
-Part part_of(const VariableStore::StoredSlice& slice) { return {slice.begin, sizes_of(slice.shape)}; }
+Part part_of(const VariableStore::StoredSlice& slice) { return {slice.begin, slice.shape.sizes()}; }
 
 template <class Code>
 void decode(const std::vector<std::byte>& codes, const std::vector<float>& largest, int64_t row,

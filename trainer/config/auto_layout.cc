@@ -8,9 +8,7 @@
 namespace mtf::config {
 namespace {
 
-constexpr std::string_view kAuto = "auto";
-
-bool is_word_auto(const Node& node) { return node.is_scalar() && node.text() == kAuto; }
+bool is_word_auto(const Node& node) { return node.is_scalar() && node.text() == kAutoKey; }
 
 /// The map that the text "a:2;b:4" stands for; any other node as it is.
 Node without_pairs(const Node& node, const std::string& example, Diagnostics& diagnostics) {
@@ -27,14 +25,14 @@ class AutoMeshType final : public Type {
     const Node node = without_pairs(given, "{rows: 2, cols: 4} or \"rows:2;cols:4\"", place.diagnostics);
     auto& mesh = *static_cast<AutoMesh*>(value);
     mesh = {};
-    const Entry* word = node.is_map() ? node.entry(kAuto) : nullptr;
+    const Entry* word = node.is_map() ? node.entry(kAutoKey) : nullptr;
     if (word == nullptr) {
       mesh.is_auto = is_word_auto(node);
       if (!mesh.is_auto) sizes().parse(node, static_cast<MeshSizes*>(&mesh), place);
       return;
     }
     for (const Entry& entry : node.entries()) {
-      if (entry.key == kAuto || entry.value.is_null()) continue;
+      if (entry.key == kAutoKey || entry.value.is_null()) continue;
       return place.diagnostics.error(
           entry.mark,
           fmt::format("{} has names beside `auto`, for which names are still to be found", place.name()),
@@ -50,8 +48,8 @@ class AutoMeshType final : public Type {
   Node dump(const void* value) const override {
     const auto& mesh = *static_cast<const AutoMesh*>(value);
     if (!mesh.is_auto) return sizes().dump(static_cast<const MeshSizes*>(&mesh));
-    if (!mesh.positions) return Node::scalar(std::string(kAuto));
-    return Node::map({{std::string(kAuto), {}, Node::scalar(std::to_string(*mesh.positions))}});
+    if (!mesh.positions) return Node::scalar(std::string(kAutoKey));
+    return Node::map({{std::string(kAutoKey), {}, Node::scalar(std::to_string(*mesh.positions))}});
   }
 
  private:
@@ -70,17 +68,17 @@ class AutoLayoutType final : public Type {
     layout = {};
     layout.is_auto = is_word_auto(node);
     if (layout.is_auto) return;
-    const Node* word = node.is_map() ? node.find(kAuto) : nullptr;
-    if (word != nullptr) type_of<bool>().parse(*word, &layout.is_auto, place.at(kAuto));
-    rules().parse(node.is_map() ? node.without(kAuto) : node, static_cast<LayoutRules*>(&layout), place);
+    const Node* word = node.is_map() ? node.find(kAutoKey) : nullptr;
+    if (word != nullptr) type_of<bool>().parse(*word, &layout.is_auto, place.at(kAutoKey));
+    rules().parse(node.is_map() ? node.without(kAutoKey) : node, static_cast<LayoutRules*>(&layout), place);
   }
 
   Node dump(const void* value) const override {
     const auto& layout = *static_cast<const AutoLayout*>(value);
-    if (layout.is_auto && layout.empty()) return Node::scalar(std::string(kAuto));
+    if (layout.is_auto && layout.empty()) return Node::scalar(std::string(kAutoKey));
     const Node given = rules().dump(static_cast<const LayoutRules*>(&layout));
     if (!layout.is_auto) return given;
-    return given.with({std::string(kAuto), {}, Node::scalar("true")});
+    return given.with({std::string(kAutoKey), {}, Node::scalar("true")});
   }
 
  private:

@@ -3,12 +3,21 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "engine/config/schema.h"
 #include "engine/core/layout.h"
 
 namespace mtf {
+
+/// In a mesh or a layout this key stands for what is still to be found.
+inline constexpr std::string_view kAutoKey = "auto";
+
+/// True if layout rules can name a tensor dimension: it is not internal, and its name is not kAutoKey.
+inline bool takes_rules(std::string_view dimension) {
+  return !is_internal(dimension) && dimension != kAutoKey;
+}
 
 /// A mesh, or `auto`, or `{auto: 8}`, which may be written "auto:8".
 struct AutoMesh : config::MeshSizes {

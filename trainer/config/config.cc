@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 
 #include "data/sources/held_out.h"
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 #include "engine/spmd/partition/mesh_advice.h"
 #include "models/model.h"
 #include "trainer/config/config_check.h"
@@ -208,9 +208,7 @@ namespace {
 
 /// The stage that a key of section `placement` names.
 int64_t stage_number(const std::string& key, const Mark& mark) {
-  int64_t stage = 0;
-  const auto read = std::from_chars(key.data(), key.data() + key.size(), stage);
-  if (read.ec == std::errc() && read.ptr == key.data() + key.size()) return stage;
+  if (const auto stage = parse_number<int64_t>(key)) return *stage;
   throw Error(ErrorKind::kConfig, mark,
               fmt::format("`placement` has `{}` where the number of a stage belongs", key),
               "{stages: {0: [block_0..3], 1: [block_4..7]}}");
@@ -270,6 +268,10 @@ int64_t train_batch_size(const Config& config, const Layouts& layouts) {
 int64_t evaluate_batch_size(const Config& config, const Layouts& layouts) {
   if (const auto* size = std::get_if<int64_t>(&config.evaluate.batch_size)) return *size;
   return train_batch_size(config, layouts);
+}
+
+uint64_t data_seed(const Config& config) {
+  return static_cast<uint64_t>(config.data.seed.value_or(config.run.seed));
 }
 
 int thread_count(const Config& config) {

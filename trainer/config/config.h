@@ -428,6 +428,8 @@ int64_t longest_row(const Config& config);
 /// Examples in a training batch over all positions, and in a batch of evaluation.
 int64_t train_batch_size(const Config& config, const Layouts& layouts);
 int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
+/// The seed of shuffling and splitting: data.seed, or run.seed where that is not set.
+uint64_t data_seed(const Config& config);
 /// Worker threads: run.threads, or the cores that this process may use.
 int thread_count(const Config& config);
 Precision precision_of(const Config& config);

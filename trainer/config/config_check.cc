@@ -382,10 +382,7 @@ void forget_unsound(Config& config, const SoundSections& sound) {
     if (std::holds_alternative<RelativeBatchSize>(config.train.batch_size))
       config.train.batch_size = smallest;
   }
-  if (!sound.contains({"optimizer"})) {
-    config.optimizer->no_decay.clear();
-    config.optimizer->rules.clear();
-  }
+  if (!sound.contains({"optimizer"})) config.optimizer = Optimizer(config.optimizer.type());
   if (!sound.contains({"evaluate"})) config.evaluate = {};
   if (!sound.contains({"model"})) config.model = Node();
 }

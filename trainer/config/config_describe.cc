@@ -27,7 +27,9 @@ void describe(config::Visitor& visit, RunOptions& options) {
   visit("seed", options.seed, "of initial values, dropout and the order of examples", non_negative,
         fixed_on_resume);
   visit("on_existing", options.on_existing, "when model_dir holds a run already", free_on_resume);
-  visit("allow_change", options.allow_change, "keys that may differ from those of the run that is continued",
+  visit("allow_change", options.allow_change,
+        "keys that may differ from those of the run that is continued; `data.vocabulary` also from that of "
+        "checkpoint.init",
         free_on_resume);
   visit("threads", options.threads,
         "worker threads; auto: the cores that the affinity mask and the processor quotas of control groups "
@@ -134,7 +136,9 @@ void describe(config::Visitor& visit, TrainOptions& options) {
         "such as decoder/block_00[0-3]; {block: 4}: the first 4 of a kind or name; auto: those with which "
         "the run fits into the memory in the least predicted time, which a run that continues keeps",
         config::non_negative, free_on_resume);
-  visit("trainable", options.trainable, "patterns of variables; the others keep their values");
+  visit("trainable", options.trainable,
+        "patterns of variables; the others keep their values, but running statistics move with a weight of "
+        "their layer");
   visit("ema_decay", options.ema_decay,
         "running means of the weights, such as 0.999, that evaluation, decoding and scoring use instead: "
         "mean += (1 - d) * (weight - mean) after each step, from the initial weights on, d = min(ema_decay, "

@@ -139,10 +139,10 @@ void describe(config::Visitor& visit, DeviceOptions& options) {
   visit("attention", options.attention, "what attention reaches of this");
   visit("bandwidth", options.bandwidth, "bytes that all cores together read and write in memory in a second",
         positive);
-  visit(
-      "host_link", options.host_link,
-      "bytes in a second from the memory of a GPU's machine to it, and as many back at a time, for `offload`",
-      positive);
+  visit("host_link", options.host_link,
+        "bytes in a second from the memory of a GPU's machine to it, and as many back at a time, for "
+        "`offload` and checkpoints",
+        positive);
   visit("cache", options.cache, "the cache, where its rate counts");
   visit("rates", options.rates,
         "bytes that a core reads and writes in a second, by kind of operation; null: as cache and memory "

@@ -40,12 +40,10 @@ void describe(config::Visitor& visit, CheckpointTimeOptions& options) {
         "replicates "
         "variables, the first process writes them alone",
         positive);
-  visit(
-      "copy_bandwidth", options.copy_bandwidth,
-      "bytes in a second of the copy in memory from which the checkpoint is written; auto: 25e9 from a GPU, "
-      "else what "
-      "`hardware.device` copies on a core",
-      positive);
+  visit("copy_bandwidth", options.copy_bandwidth,
+        "bytes in a second of the copy in memory from which the checkpoint is written; auto: "
+        "`hardware.device.host_link` from a GPU, else what `hardware.device` copies on a core",
+        positive);
   visit("copy", options.copy, "time of this copy, such as 2s; auto: by its bytes");
   visit("write", options.write, "time to write it, such as 40s; auto: by its bytes");
   visit("read", options.read, "time to read a checkpoint after a failure; auto: by its bytes");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trainer/memory/need.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {
@@ -120,6 +121,7 @@ std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<Given
   make_workers(shares);
   const auto decode = [&](Decoder& decoder) {
     try {
+      session.backend->prepare_thread();
       batches.decode_with(decoder);
     } catch (...) {
       batches.fail(std::current_exception());
@@ -128,10 +130,7 @@ std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<Given
   {
     std::vector<std::jthread> threads;
     for (size_t number = 1; number < workers_.size(); ++number) {
-      threads.emplace_back([&, number] {
-        session.backend->prepare_thread();
-        decode(*workers_[number].decoder);
-      });
+      threads.emplace_back([&, number] { decode(*workers_[number].decoder); });
     }
     decode(*workers_[0].decoder);
   }

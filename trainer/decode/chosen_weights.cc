@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
@@ -13,7 +15,6 @@
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/output.h"
-#include "trainer/optimizer/averages.h"
 #include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
@@ -34,6 +35,18 @@ std::vector<SavedCheckpoint> all_saved(const Config& config, const Mark& mark) {
   return saved;
 }
 
+/// Throws Error (kConfig) if running means of the weights would be averaged with weights of checkpoints that lack them.
+void check_alike(const Config& config, const std::vector<std::string>& paths, const Mark& mark) {
+  if (evaluated_weights(config) != Restore::kAverages) return;
+  std::optional<std::string> with, without;
+  for (const std::string& path : paths) (has_averages(read_manifest(path)) ? with : without) = path;
+  if (!with || !without) return;
+  throw Error(ErrorKind::kConfig, mark,
+              fmt::format("{} has running means of the weights, and {} has none", *with, *without),
+              "an `average` of checkpoints that all have them, or `train.ema_decay=null`, which averages the "
+              "weights themselves");
+}
+
 ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& mark) {
   const std::vector<SavedCheckpoint> saved = all_saved(config, mark);
   if (static_cast<int64_t>(saved.size()) < count) {
@@ -44,6 +57,7 @@ ChosenWeights mean_of_newest(const Config& config, int64_t count, const Mark& ma
   }
   ChosenWeights chosen{saved.back().step, {}};
   for (auto at = saved.end() - count; at != saved.end(); ++at) chosen.paths.push_back(at->path);
+  check_alike(config, chosen.paths, mark);
   return chosen;
 }
 
@@ -150,9 +164,9 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
 
 void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights) {
   if (chosen.is_file()) {
-    const SafetensorsFile file(chosen.paths.front());
+    SafetensorsFile file(chosen.paths.front());
     check_vocabularies(session, manifest_of(file), file.path());
-    restore_weights(file, weights, evaluated_weights(session.config));
+    restore_weights(std::move(file), weights, evaluated_weights(session.config));
     return;
   }
   WeightSums sums;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "trainer/session/model_inputs.h"
+
 namespace mtf {
 namespace {
 

@@ -26,7 +26,7 @@ namespace {
 int64_t fetched_bytes(const Program& program) {
   int64_t bytes = 0;
   for (const auto& [name, id] : program.outputs)
-    bytes += program.values[id].shape.size() * static_cast<int64_t>(size_of(program.values[id].dtype));
+    bytes += bytes_of(program.values[id].shape, program.values[id].dtype);
   return bytes;
 }
 
@@ -36,7 +36,7 @@ int64_t copied_bytes(const Program& program) {
   int64_t most = 0;
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.kind == Variable::Kind::kSession)
-      most = std::max(most, v.variable.shape.size() * static_cast<int64_t>(size_of(v.variable.dtype)));
+      most = std::max(most, bytes_of(v.variable.shape, v.variable.dtype));
   }
   return 2 * most;
 }

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
+#include "trainer/decode/group_runs.h"
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
@@ -19,9 +21,6 @@
 
 namespace mtf {
 namespace {
-
-/// The number of batches whose lines are sorted by length together.
-constexpr size_t kBatchesTogether = 16;
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
@@ -141,7 +140,7 @@ class Infer {
     for (const int32_t id : hypothesis.tokens) pieces.push_back(codec_.written().piece(id));
     object["pieces"] = std::move(pieces);
     object["log_probs"] = hypothesis.log_probs;
-    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(object);
   }
 
   void report(const std::string& weights, double seconds) const {
@@ -178,22 +177,12 @@ void infer(Session& session, Diagnostics& diagnostics) {
   memory.check({&shortest, 1}, "infer");
   check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
-  Communicator& communicator = session.processes->communicator();
-  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files); };
-  // Opened before the weights are read, so that errors come early.
-  std::unique_ptr<PairedLines> input = open();
   GroupWeights weights(session, models);
-  for (const WeightGroup& group : chosen) {
-    weights.load(group);
-    if (!input) input = open();
-    std::optional<TextOutput> output;
-    if (session.processes->is_first())
-      output.emplace(config.infer.output, newest_step(group), [&] { input->others_wait(); });
-    Infer(session, programs, memory, weights.variables())
-        .run(*input, output ? &*output : nullptr, description(group));
-    if (output) output->close();
-    input.reset();
-  }
+  const auto load = [&](const WeightGroup& group) { weights.load(group); };
+  const auto run = [&](const WeightGroup& group, PairedLines* lines, TextOutput* output) {
+    Infer(session, programs, memory, weights.variables()).run(*lines, output, description(group));
+  };
+  for_each_group(session, chosen, files, config.infer.output, load, run);
 }
 
 }  // namespace mtf

@@ -42,19 +42,24 @@ LinePairs pairs_of(std::string_view message) {
 
 }  // namespace
 
+void check_lines(const LineFiles& files) {
+  if (files.texts) {
+    check_texts(*files.texts, files.limit);
+  } else {
+    check_lines(files.first, files.limit);
+  }
+  if (!files.second.empty()) check_lines(files.second, files.limit);
+}
+
 PairedLines::PairedLines(Communicator& communicator, const LineFiles& files)
     : communicator_(communicator), files_(files) {
   if (communicator.process() != 0) return;
-  const auto open = [&](const std::string& file, std::optional<LineStream>& lines) {
-    check_lines(file, files.limit);
-    lines.emplace(file, files.limit);
-  };
   if (files.texts) {
     texts_.emplace(*files.texts, files.limit);
   } else {
-    open(files.first, first_);
+    first_.emplace(files.first, files.limit);
   }
-  if (!files.second.empty()) open(files.second, second_);
+  if (!files.second.empty()) second_.emplace(files.second, files.limit);
 }
 
 LinePairs PairedLines::take(size_t most) {

@@ -4,6 +4,7 @@
 //   for (LinePairs some = lines.take(1024); !some.empty(); some = lines.take(1024)) ...
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,9 +26,16 @@ struct LineFiles {
   std::optional<TextColumns> texts = {};
 };
 
+/// The number of batches whose lines are taken, and sorted by length, together.
+inline constexpr size_t kBatchesTogether = 16;
+
+/// Reads the files to their ends, but no streams. Throws Error (kData) with all lines of one that are not UTF-8, or all
+/// examples of a source that cannot be read.
+void check_lines(const LineFiles& files);
+
 class PairedLines {
  public:
-  /// Opens the files in process 0. Throws Error (kData) there when one cannot be opened, or has lines that are not UTF-8.
+  /// Opens the files in process 0. Throws Error (kData) there when one cannot be opened.
   PairedLines(Communicator& communicator, const LineFiles& files);
 
   /// Waits for lines, then returns the available pairs, at most `most`; an empty vector at the end. The call

@@ -17,7 +17,7 @@
 #include "engine/runtime/prepared_program.h"
 #include "layers/positions.h"
 #include "trainer/memory/need.h"
-#include "trainer/optimizer/averages.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 
@@ -46,13 +46,6 @@ Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t t
     logits.push_back(wide_logits(members[i]));
   }
   return prediction_of(logits, environment.ensemble);
-}
-
-Program compiled(const DecodeEnvironment& environment, const Graph& graph) {
-  Diagnostics diagnostics;
-  check_layouts(graph, environment.layouts, diagnostics);
-  diagnostics.throw_if_errors();
-  return compile(environment.session, graph, environment.layouts);
 }
 
 namespace {
@@ -192,7 +185,9 @@ const DecodeProgram& DecodePrograms::compiled_once(Waiting& programs, const Deco
   constexpr size_t kMost = 4;
   if (const auto at = programs.find(plan.key()); at != programs.end()) return at->second;
   if (programs.size() == kMost) programs.clear();
-  DecodeProgram program = measured(environment_, compiled(environment_, *build(environment_, plan)));
+  const std::unique_ptr<Graph> graph = build(environment_, plan);
+  DecodeProgram program =
+      measured(environment_, compile_checked(environment_.session, *graph, environment_.layouts));
   return programs.emplace(plan.key(), std::move(program)).first->second;
 }
 
@@ -218,7 +213,7 @@ WeightsProgram program_of_weights(const DecodeEnvironment& environment) {
   const int64_t any = length_bucket(1, environment.decoder.longest_text());
   const DecodePlan plan{.sizes = {.texts = text_bucket(1, environment), .inputs = any, .memory = any}};
   const std::unique_ptr<Graph> graph = build_prefill(environment, plan);
-  Program program = compiled(environment, *graph);
+  Program program = compile_checked(environment.session, *graph, environment.layouts);
   std::erase_if(program.variables,
                 [](const ProgramVariable& v) { return v.variable.kind == Variable::Kind::kSession; });
   return {std::move(program), WeightConversions(environment.session, *graph, environment.layouts)};

@@ -67,8 +67,6 @@ std::unique_ptr<Context> make_context(Graph& graph, const DecodeEnvironment& env
 /// Builds the model, or each member of the ensemble with a context of its own, and returns what they predict.
 Prediction predict(Graph& graph, const DecodeEnvironment& environment, int64_t texts,
                    const std::function<Tensor(Context& context, const Model& model)>& logits_of);
-/// Compiles a graph. Throws Error (kConfig) when the layout does not fit.
-Program compiled(const DecodeEnvironment& environment, const Graph& graph);
 
 /// Rounds a length up to a size for which programs are compiled: the smallest of 16, 24, 32, 48, 64, ... that
 /// is at least `n`, limited to max(n, longest).

@@ -7,15 +7,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
 #include "models/transformer.h"
 #include "trainer/decode/chosen_weights.h"
+#include "trainer/decode/group_runs.h"
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/model_inputs.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -109,8 +112,8 @@ class Scorer {
     const Tensor& logits = prediction.logits;
     const Tensor of_targets = gather(logits, targets, logits.shape()[logits.shape().rank() - 1].name);
     graph.set_output("log_probs", prediction.log_probs(of_targets));
-    executor = std::make_unique<Executor>(compiled(environment_, graph), *session_.backend, weights_,
-                                          executor_options(session_));
+    executor = std::make_unique<Executor>(compile_checked(session_, graph, environment_.layouts),
+                                          *session_.backend, weights_, executor_options(session_));
     return *executor;
   }
 
@@ -201,7 +204,7 @@ class ScoreRun {
       pieces.push_back(codec_.written().piece(text.targets[i]));
     object["pieces"] = std::move(pieces);
     object["log_probs"] = text.log_probs;
-    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(object);
   }
 
   const ScoreOptions& options_;
@@ -242,22 +245,12 @@ void score(Session& session, Diagnostics& diagnostics) {
   const GroupModels models(session, chosen.front(), options.ensemble, config.mark("score.checkpoint"));
   check_same_run(session, models.programs(), {{"weights", descriptions(chosen)}});
   const DeviceNotes notes(session);
-  Communicator& communicator = session.processes->communicator();
-  const auto open = [&] { return std::make_unique<PairedLines>(communicator, files); };
-  // Opened before the weights are read, so that errors come early.
-  std::unique_ptr<PairedLines> lines = open();
   GroupWeights weights(session, models);
-  for (const WeightGroup& group : chosen) {
-    weights.load(group);
-    if (!lines) lines = open();
-    std::optional<TextOutput> output;
-    if (session.processes->is_first())
-      output.emplace(options.output, newest_step(group), [&] { lines->others_wait(); });
-    ScoreRun(session, weights.variables(), models.ensemble(), has_inputs(files))
-        .run(*lines, output ? &*output : nullptr);
-    if (output) output->close();
-    lines.reset();
-  }
+  const auto load = [&](const WeightGroup& group) { weights.load(group); };
+  const auto run = [&](const WeightGroup&, PairedLines* lines, TextOutput* output) {
+    ScoreRun(session, weights.variables(), models.ensemble(), has_inputs(files)).run(*lines, output);
+  };
+  for_each_group(session, chosen, files, options.output, load, run);
 }
 
 }  // namespace mtf

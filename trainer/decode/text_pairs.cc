@@ -37,6 +37,14 @@ bool has_side(const TextSourceOptions& source, Side side) {
   return std::ranges::find(sides, side) != sides.end();
 }
 
+void check_texts(const TextColumns& columns, const TextLimit& limit) {
+  const TextFiles files = text_files_of(columns, limit);
+  TextProblems problems;
+  TextReader reader(files, {}, problems);
+  for (TextExample example; reader.next(example);) continue;
+  problems.throw_if_any();
+}
+
 TextPairs::TextPairs(const TextColumns& columns, const TextLimit& limit)
     : columns_(columns), files_(text_files_of(columns, limit)) {
   reader_.emplace(files_, BySide<int64_t>{}, problems_);

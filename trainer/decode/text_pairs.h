@@ -35,6 +35,9 @@ const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view k
 /// True if the files of the source have this side.
 bool has_side(const TextSourceOptions& source, Side side);
 
+/// Throws Error when files are missing, and (kData) with all examples that cannot be read.
+void check_texts(const TextColumns& columns, const TextLimit& limit);
+
 class TextPairs {
  public:
   /// Throws Error when files are missing.
@@ -42,8 +45,7 @@ class TextPairs {
 
   TextPairs(const TextPairs&) = delete;
 
-  /// Returns the next pairs, at most `most`; an empty vector at the end. Throws Error (kData) with all that is wrong with
-  /// their part of the files.
+  /// Returns the next pairs, at most `most`; an empty vector at the end. Throws Error (kData) where a file is wrong.
   LinePairs take(size_t most);
 
  private:

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <span>
 
 #include "engine/base/append_file.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
 #include "trainer/metrics/unicode.h"
 
@@ -48,10 +48,8 @@ std::optional<double> number_in_last_line(std::string_view output) {
   output = strip(output);
   const size_t line = output.rfind('\n');
   const std::string_view last = strip(line == std::string_view::npos ? output : output.substr(line + 1));
-  double number = 0;
-  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), number);
-  if (error != std::errc() || end != last.data() + last.size() || !std::isfinite(number)) return std::nullopt;
-  return number;
+  const std::optional<double> number = parse_number<double>(last);
+  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 struct CommandResult {

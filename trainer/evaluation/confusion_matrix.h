@@ -34,8 +34,6 @@ class ConfusionMatrix {
   void add(int64_t label, int64_t prediction);
 
   int64_t classes() const { return classes_; }
-  /// Number of examples.
-  int64_t total() const { return total_; }
   int64_t count(int64_t label, int64_t prediction) const;
   /// Returns the counts that are not 0, by label, then by prediction.
   std::vector<ConfusionCell> cells() const;
@@ -53,7 +51,7 @@ class ConfusionMatrix {
 
  private:
   int64_t classes_;
-  int64_t total_ = 0;
+  int64_t total_ = 0;                            ///< examples
   std::unordered_map<int64_t, int64_t> counts_;  ///< by label * classes + prediction
 };
 

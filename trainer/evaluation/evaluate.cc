@@ -20,9 +20,9 @@
 #include "trainer/evaluation/evaluation_files.h"
 #include "trainer/evaluation/follow.h"
 #include "trainer/memory/memory_check.h"
-#include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/feed.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/same_run.h"
@@ -51,10 +51,7 @@ bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty()
 std::string title_of(const ChosenWeights& weights, const Config& config) {
   if (weights.is_file()) return weights.description();
   const CheckpointReader newest(weights.paths.back());
-  const bool averaged = evaluated_weights(config) == Restore::kAverages &&
-                        std::ranges::any_of(newest.manifest().variables, [](const auto& saved) {
-                          return !averaged_weight(saved.name).empty();
-                        });
+  const bool averaged = evaluated_weights(config) == Restore::kAverages && has_averages(newest.manifest());
   return (weights.paths.size() == 1 ? newest.path() : weights.description()) +
          (averaged ? " (running means of the weights)" : "");
 }
@@ -85,6 +82,42 @@ class RunningMetric {
   double value_ = 0, weight_ = 0;
   bool is_mean_ = false;
 };
+
+/// Adds the metrics of classes and the misclassified images.
+void add_classes(const Session& session, const EvaluationSet& set, const Predictions& predictions,
+                 Evaluation& result) {
+  result.class_names = names_of_classes(*set.source, session.preparation);
+  result.matrix = predictions.matrix();
+  if (result.matrix) {
+    for (const std::string& name : set.metrics) {
+      if (is_class_metric(name) && is_number(name))
+        result.metrics.emplace_back(name, class_metric(name, *result.matrix));
+    }
+  }
+  if (predictions.keeps_mistakes() && session.processes->is_first())
+    result.misclassified = read_misclassified(session, set, predictions.mistakes());
+}
+
+/// Adds the metrics that are counted from the predictions of all examples, and the predictions as texts.
+void add_prediction_metrics(const Session& session, const EvaluationSet& set,
+                            const PredictionMetrics& predictions, Evaluation& result) {
+  for (const std::string& name : set.metrics) {
+    if (is_prediction_metric(name)) result.metrics.emplace_back(name, predictions.metric(name));
+  }
+  if (session.processes->is_first()) result.texts = predictions.texts();
+}
+
+/// Decodes the data set's texts and adds their metrics. Returns false if `stop` returned true before the end.
+bool add_texts(const Session& session, const EvaluationSet& set, TextMetrics& text_metrics,
+               const std::function<bool()>& stop, Evaluation& result) {
+  auto decoded = text_metrics.evaluate(set.texts, set.metrics_of(true), stop);
+  if (!decoded) return false;
+  result.metrics.insert(result.metrics.end(), decoded->metrics.begin(), decoded->metrics.end());
+  result.samples = std::move(decoded->samples);
+  if (session.processes->is_first())
+    result.texts = PredictedTexts{set.texts.inputs, std::move(decoded->texts), set.texts.references};
+  return true;
+}
 
 }  // namespace
 
@@ -172,32 +205,9 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   Evaluation result{set.name, {}, static_cast<int64_t>(examples), std::nullopt, 0};
   if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
   for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
-  if (predictions) {
-    result.class_names = names_of_classes(*set.source, session_.preparation);
-    result.matrix = predictions->matrix();
-    if (result.matrix) {
-      for (const std::string& name : set.metrics) {
-        if (is_class_metric(name) && is_number(name))
-          result.metrics.emplace_back(name, class_metric(name, *result.matrix));
-      }
-    }
-    if (predictions->keeps_mistakes() && session_.processes->is_first())
-      result.misclassified = read_misclassified(session_, set, predictions->mistakes());
-  }
-  if (of_predictions) {
-    for (const std::string& name : set.metrics) {
-      if (is_prediction_metric(name)) result.metrics.emplace_back(name, of_predictions->metric(name));
-    }
-    if (session_.processes->is_first()) result.texts = of_predictions->texts();
-  }
-  if (asks_for_texts(set)) {
-    auto of_texts = text_metrics_->evaluate(set.texts, set.metrics_of(true), stop);
-    if (!of_texts) return std::nullopt;
-    result.metrics.insert(result.metrics.end(), of_texts->metrics.begin(), of_texts->metrics.end());
-    result.samples = std::move(of_texts->samples);
-    if (session_.processes->is_first())
-      result.texts = PredictedTexts{set.texts.inputs, std::move(of_texts->texts), set.texts.references};
-  }
+  if (predictions) add_classes(session_, set, *predictions, result);
+  if (of_predictions) add_prediction_metrics(session_, set, *of_predictions, result);
+  if (asks_for_texts(set) && !add_texts(session_, set, *text_metrics_, stop, result)) return std::nullopt;
   run_commands(set, result);
   result.seconds = seconds_since(start);
   return result;

@@ -43,9 +43,6 @@ void write(const fs::path& path, const std::string& text) {
   if (const int error = write_file(path, std::as_bytes(std::span(text)))) throw_not_written(path, error);
 }
 
-/// Names of classes may have any bytes.
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 /// A name, or the number of a class without one.
 Json class_of(const std::vector<std::string>& names, int64_t label) {
   return label >= 0 && label < std::ssize(names) ? Json(names[static_cast<size_t>(label)]) : Json(label);
@@ -55,7 +52,7 @@ Json class_of(const std::vector<std::string>& names, int64_t label) {
 template <class Element>
 void add_lines(std::string& text, std::string_view key, int64_t count, const Element& element) {
   text += fmt::format(",\n \"{}\": [", key);
-  for (int64_t i = 0; i < count; ++i) text += (i == 0 ? "\n  " : ",\n  ") + dumped(element(i));
+  for (int64_t i = 0; i < count; ++i) text += (i == 0 ? "\n  " : ",\n  ") + json_text(element(i));
   text += "\n ]";
 }
 
@@ -66,13 +63,13 @@ std::string title_of(int64_t step, const Evaluation& evaluation) {
 std::string sample_lines(int64_t step, const Evaluation& evaluation) {
   std::string lines;
   for (const auto& [mistake, image] : *evaluation.misclassified) {
-    lines += dumped({{"dataset", evaluation.dataset},
-                     {"step", step},
-                     {"example", mistake.example},
-                     {"label", class_of(evaluation.class_names, mistake.label)},
-                     {"prediction", class_of(evaluation.class_names, mistake.prediction)},
-                     {"probability", mistake.probability},
-                     {"image", image}}) +
+    lines += json_text({{"dataset", evaluation.dataset},
+                        {"step", step},
+                        {"example", mistake.example},
+                        {"label", class_of(evaluation.class_names, mistake.label)},
+                        {"prediction", class_of(evaluation.class_names, mistake.prediction)},
+                        {"probability", mistake.probability},
+                        {"image", image}}) +
              '\n';
   }
   return lines;
@@ -110,8 +107,8 @@ std::string classes_json(int64_t step, const Evaluation& evaluation) {
   std::string text = fmt::format(
       "{{\"dataset\": {},\n \"step\": {},\n \"examples\": {},\n \"accuracy\": {},\n \"precision\": {},\n "
       "\"recall\": {},\n \"f1\": {}",
-      dumped(evaluation.dataset), step, evaluation.examples, dumped(matrix.accuracy()),
-      dumped(mean.precision), dumped(mean.recall), dumped(mean.f1));
+      json_text(evaluation.dataset), step, evaluation.examples, json_text(matrix.accuracy()),
+      json_text(mean.precision), json_text(mean.recall), json_text(mean.f1));
   add_lines(text, "classes", matrix.classes(), [&](int64_t i) {
     const ClassScores& of = scores[static_cast<size_t>(i)];
     return Json{{"name", class_of(evaluation.class_names, i)},

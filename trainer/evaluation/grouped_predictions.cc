@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trainer/session/step.h"
+#include "trainer/session/evaluation_graph.h"
 
 namespace mtf {
 

@@ -52,12 +52,13 @@ std::vector<MisclassifiedImage> read_misclassified(const Session& session, const
   const size_t feature = *image_feature(session.config, features);
   const AugmentSettings settings = augment_settings(session.config, AugmentFor::kEvaluation);
   ExampleReader reader(*set.source);
-  FloatImage image(features[feature].shape.size());
-  image.shape = *image_shape(features[feature]);
+  const FeatureImage order = *image_of(features[feature]);
+  FloatImage image(order.shape.size());
+  image.shape = order.shape;
   std::vector<MisclassifiedImage> images;
   for (const Mistake& mistake : mistakes) {
     const std::span<const std::byte> bytes = reader.read(mistake.example, feature);
-    std::ranges::copy(bytes, reinterpret_cast<std::byte*>(image.pixels()));
+    order.read(reinterpret_cast<const float*>(bytes.data()), image.pixels());
     undo_normalization(image, settings);
     const std::vector<float> values(image.pixels(), image.pixels() + image.shape.size());
     BrightnessRange range;

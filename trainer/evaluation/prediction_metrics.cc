@@ -10,7 +10,7 @@
 #include "trainer/metrics/answers.h"
 #include "trainer/metrics/correlation.h"
 #include "trainer/metrics/entities.h"
-#include "trainer/session/step.h"
+#include "trainer/session/evaluation_graph.h"
 
 namespace mtf {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "trainer/session/step.h"
+#include "trainer/session/evaluation_graph.h"
 
 namespace mtf {
 namespace {

@@ -23,8 +23,8 @@ class MicrobatchSearch {
       : counts_(microbatch_counts(session.layouts, options.batch_size)),
         is_pipelined_(session.layouts.pipeline.has_value()),
         base_(options.recompute),
-        limits_(memory_limits(session)),
-        measure_(session, std::move(options), evaluation, use, limits_),
+        measure_(session, std::move(options), evaluation, use,
+                 planned_limits(session, memory_limits(session))),
         search_({.counts = counts_,
                  .chooses_layers = false,
                  .base = base_,
@@ -54,7 +54,7 @@ class MicrobatchSearch {
   MeasuredStep compiled(const Recompute& recompute, int64_t microbatches) {
     CompiledStep compiled = measure_(recompute, microbatches);
     if (!compiled.batch_statistics.empty()) batch_statistics_ = std::move(compiled.batch_statistics);
-    if (compiled.step.is_legal) needs_.emplace(microbatches, tightest(compiled.need, limits_));
+    if (compiled.step.is_legal) needs_.emplace(microbatches, compiled.tightest);
     return std::move(compiled.step);
   }
 
@@ -76,7 +76,6 @@ class MicrobatchSearch {
   const std::vector<int64_t> counts_;
   const bool is_pipelined_;
   const Recompute base_;
-  const MemoryLimits limits_;
   std::map<int64_t, TightMemory> needs_;       ///< by the number of microbatches
   std::vector<std::string> batch_statistics_;  ///< TrainStep::batch_statistics
   StepMeasure measure_;

@@ -21,10 +21,10 @@ struct MicrobatchChoice {
 };
 
 /// Returns the least number of microbatches, among those that divide the batch as it is laid out, with which
-/// the training step of `options` and `evaluation` (null: none) fit into the memory of this process; where
-/// none does, the largest number. With layers whose batch statistics microbatches would change it is one,
-/// whether it fits or not. With stages of a pipeline it is the number that fits and takes the shortest time. If the number
-/// of `before` fits, it is returned.
+/// the training step of `options` and `evaluation` (null: none) fit into the memory of this process, and where
+/// the run is only planned, of each process; where none does, the largest number. With layers whose batch statistics
+/// microbatches would change it is one, whether it fits or not. With stages of a pipeline it is the number that fits and
+/// takes the shortest time. If the number of `before` fits, it is returned.
 /// The step of `options` must be legal without microbatches.
 MicrobatchChoice choose_microbatches(const Session& session, TrainStepOptions options,
                                      const Program* evaluation, const MemoryUse& use,

@@ -5,14 +5,14 @@
 #include <set>
 #include <utility>
 
+#include "engine/backend/kernel.h"
 #include "engine/runtime/collective_of.h"
 
 namespace mtf {
 namespace {
 
-/// Kernels of the processor are cut into tasks of about so many bytes or FLOPs, which threads share.
-constexpr double kTaskBytes = 256 << 10;
-constexpr double kTaskFlops = 8 << 20, kMostFlopTasks = 32;
+/// Kernels of the processor that are bound by bytes are cut into tasks of about so many: an operand and a result in float32.
+constexpr double kBytesPerTask = 2 * 4 * kElementsPerTask;
 /// A message stays in the cache if a process's share of that holds so many copies of it: its own, those of others, and what the
 /// step touches meanwhile.
 constexpr double kCopiesOfMessage = 5;
@@ -28,16 +28,10 @@ constexpr double kLateTask = 0.5;
 /// convolutions and language models on two threads.
 constexpr double kUneven = 0.03;
 
-double local_bytes(const Program& program, const std::vector<ValueId>& ids) {
-  double bytes = 0;
-  for (const ValueId id : ids) bytes += static_cast<double>(program.local_bytes(id));
-  return bytes;
-}
-
 /// The number of tasks into which a kernel of the processor is cut.
 double tasks_of(const Work& work) {
-  const double tasks =
-      has_flops(work.kind) ? std::min(kMostFlopTasks, work.flops / kTaskFlops) : work.bytes / kTaskBytes;
+  const double tasks = has_flops(work.kind) ? std::min<double>(kMostFlopTasks, work.flops / kFlopsPerTask)
+                                            : work.bytes / kBytesPerTask;
   return std::max(1.0, std::floor(tasks));
 }
 
@@ -201,6 +195,10 @@ double CostModel::crowding() const {
       1.0, divided(int64_t{placement_.threads} * placement_.processes_of_machine, hardware_.device.cores));
 }
 
+double CostModel::cores_of_process() const {
+  return is_gpu() ? 1 : divided(hardware_.device.cores, placement_.processes_of_machine);
+}
+
 void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<double>& times) const {
   times.clear();
   if (works.empty()) return;
@@ -219,9 +217,11 @@ void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<doubl
   }
   for (const auto& [work, cold, _] : works) {
     const double tasks = static_cast<double>(calls) * tasks_of(work);
-    const double in_turn = tasks > 1 ? std::max(std::ceil(tasks / threads), tasks / threads + kLateTask) : 1;
+    const double of_thread =
+        tasks > 1 ? std::max(std::ceil(tasks / threads), tasks / threads + kLateTask) : 1;
+    const double in_turn = std::max(of_thread, tasks / cores_of_process());
     const double turns = in_turn / tasks * static_cast<double>(calls);
-    times.push_back(crowding * turns * seconds(work, cold, tasks > 1 ? active : 1) +
+    times.push_back(turns * seconds(work, cold, tasks > 1 ? active : 1) +
                     (meets && tasks > 1 ? device.barrier : 0));
   }
 }
@@ -290,18 +290,24 @@ double CostModel::within_process(const Program& program, const Instruction& inst
   const double of_a_result = sums ? (scatters ? given : members * given) + made : 2 * made;
   const int threads = is_gpu() ? 1 : placement_.threads;
   const double bytes = of_a_result * results;
-  const double tasks = std::max(1.0, std::floor(bytes / kTaskBytes));
+  const double tasks = std::max(1.0, std::floor(bytes / kBytesPerTask));
   const int workers = static_cast<int>(std::min<double>(threads, tasks));
   const double overhead = hardware_.device.overhead + (workers > 1 ? hardware_.device.barrier : 0);
   const double cold = of_a_result <= cache_bytes() ? 0 : bytes;
-  return overhead + crowding() * bytes_seconds(WorkKind::kCollective, bytes, cold, workers) / workers;
+  const int active = static_cast<int>(std::min<int64_t>(workers, hardware_.device.cores));
+  const double cores = std::min<double>(workers, cores_of_process());
+  return overhead + bytes_seconds(WorkKind::kCollective, bytes, cold, active) / cores;
+}
+
+double CostModel::given_bytes(const Program& program, const Instruction& instruction, const Group& group) {
+  return local_bytes(program, instruction.inputs) * static_cast<double>(group.groups);
 }
 
 double CostModel::sent_by_process(const Program& program, const Instruction& instruction,
                                   const Group& group) const {
   const auto p = static_cast<double>(group.processes);
   const double hosted = static_cast<double>(group.members) / p;  // members of a group in this process
-  const double given = local_bytes(program, instruction.inputs) * static_cast<double>(group.groups);
+  const double given = given_bytes(program, instruction, group);
   if (instruction.collective<action::AllReduce>() != nullptr) return 2 * given * (p - 1) / p;
   if (instruction.collective<action::ReduceScatter>() != nullptr) return given * (p - 1) / p;
   if (instruction.collective<action::AllGather>() != nullptr) return hosted * given * (p - 1);
@@ -333,8 +339,7 @@ double CostModel::between_stages(const Program& program, const Instruction& inst
 /// Each of the other processes gets as much: those behind a link over that link.
 double CostModel::directly(const Program& program, const Instruction& instruction, const Group& group) const {
   const double bytes = sent_by_process(program, instruction, group);
-  const double message = local_bytes(program, instruction.inputs) * static_cast<double>(group.groups);
-  const bool is_cached = kCopiesOfMessage * message <= cache_bytes();
+  const bool is_cached = kCopiesOfMessage * given_bytes(program, instruction, group) <= cache_bytes();
   const double phases = instruction.collective<action::AllReduce>() != nullptr ? 2 : 1;
   const double others = std::max<double>(1, static_cast<double>(group.processes - 1));
   double seconds = 0, latency = 0, met = 1;

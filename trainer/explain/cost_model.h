@@ -10,7 +10,8 @@
 // A process runs an instruction once for each of its positions with a result of their own, as Executor does: with at least
 // as many of these as threads, each thread runs whole segments for one after the other; otherwise the threads share each
 // instruction. Products of several positions with the same matrix, and sums of their products, are one product on a
-// processor (JointPositions). Threads of several processes on a machine share its cores.
+// processor (JointPositions). Threads of several processes on a machine share its cores, as do more threads of one process
+// than there are cores: those that have a part of the instruction.
 //
 // A collective within a process is a sum or a copy in memory. Between processes it takes the latency of its phases and
 // its bytes over each link. Gloo sends directly: each process its share to each other one, in one phase or, for
@@ -120,13 +121,17 @@ class CostModel {
   double link_seconds(const Work& work) const { return work.host_bytes / hardware_.device.host_link; }
   double bytes_seconds(WorkKind kind, double bytes, double cold, int active) const;
   double within_process(const Program& program, const Instruction& instruction, const Group& group) const;
+  /// Bytes of the operands of all groups that have members in this process, one operand for each group.
+  static double given_bytes(const Program& program, const Instruction& instruction, const Group& group);
   double sent_by_process(const Program& program, const Instruction& instruction, const Group& group) const;
   double between_stages(const Program& program, const Instruction& instruction, const Copies& stored,
                         std::optional<int64_t> to) const;
   double directly(const Program& program, const Instruction& instruction, const Group& group) const;
   double by_library(const Program& program, const Instruction& instruction, const Group& group) const;
-  /// How many times slower threads run because those of other processes need the same cores.
+  /// How many times slower threads run where all threads of the processes of a machine compute, and there are fewer cores.
   double crowding() const;
+  /// The share of a process in the cores of its machine; it may be less than one.
+  double cores_of_process() const;
 
   HardwareOptions hardware_;
   Placement placement_;

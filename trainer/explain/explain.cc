@@ -179,6 +179,73 @@ std::vector<EvaluationSet> evaluation_sets(const Session& session, Diagnostics& 
   }
 }
 
+/// Decides what is `auto` of train.recompute and train.microbatches, as training would, and sets it in `options`. Returns
+/// false if neither is.
+bool choose_automatic(const Session& session, const std::vector<EvaluationSet>& sets,
+                      TrainStepOptions& options, Explanation& result) {
+  const TrainOptions& train = session.config.train;
+  const bool chooses_microbatches = !train.microbatches.value, chooses_recompute = is_auto(train.recompute);
+  if (!chooses_microbatches && !chooses_recompute) return false;
+  const Program* const evaluated = result.evaluation ? &result.evaluation->program : nullptr;
+  const MemoryUse use = memory_use(session, true, sets, evaluation_decoding(session, sets).bytes);
+  if (chooses_recompute) {
+    result.recompute = choose_recompute(session, {.options = options,
+                                                  .chooses_microbatches = chooses_microbatches,
+                                                  .evaluation = evaluated,
+                                                  .use = use,
+                                                  .limits = planned_limits(session, memory_limits(session)),
+                                                  .before = session.found_recompute,
+                                                  .compares_block = !session.found_recompute});
+    add_unique(result.recompute->reason, result.notes);
+    options.recompute = result.recompute->recompute;
+    options.microbatches = result.recompute->microbatches;
+  } else {
+    const MicrobatchChoice choice =
+        choose_microbatches(session, options, evaluated, use, session.found_recompute);
+    add_unique(choice.reason, result.notes);
+    options.microbatches = choice.count;
+  }
+  return true;
+}
+
+/// Sets what follows from the training step and, for the memory, from the evaluation, which `result` has.
+void explain_step(const Session& session, const Graph& graph, const std::vector<EvaluationSet>& sets,
+                  const CostModel& model, int64_t batch_size, Explanation& result) {
+  result.step = {compile(session, graph), {}, batch_size};
+  const Program& program = result.step.program;
+  std::vector<const Program*> programs{&program};
+  if (result.evaluation) programs.push_back(&result.evaluation->program);
+  // The parts of the plan that take long are made side by side.
+  std::future<ExplainedMemory> memory =
+      std::async(std::launch::async, [&] { return explain_memory(session, programs, sets); });
+  std::future<std::vector<ScheduleItem>> schedule =
+      std::async(std::launch::async, [&] { return schedule_of(program, model); });
+  result.step.facts = program_facts(program);
+  result.processes = explained_processes(session, program);
+  add_up_work(result);
+  result.schedule = schedule.get();
+  result.prediction = predict_step(result.schedule, model.step_seconds());
+  result.hardware = explained_hardware(session.config, model, result);
+  result.memory = memory.get();
+  result.pipeline = explained_pipeline(session.layouts, program, result.microbatches, result.memory);
+  result.splits = try_splits(session, graph, program, result.step.facts);
+  result.unused_axes = unused_axes(program);
+}
+
+/// Adds what was reported while the programs were made.
+void add_messages(const Session& session, const TrainStep& step, const Diagnostics& diagnostics,
+                  Explanation& result) {
+  for (const Problem& warning : diagnostics.warnings()) add_unique(warning.to_string(), result.warnings);
+  for (const std::string& warning : step.warnings) add_unique(warning, result.warnings);
+  for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
+  for (const std::string& note : step.notes) add_unique(note, result.notes);
+  for (const BackendNote& note : session.backend->take_notes())
+    add_unique(note.text, note.is_warning ? result.warnings : result.notes);
+  if (std::holds_alternative<ParameterServerStrategy>(session.config.train.strategy))
+    add_unique("this is the step without parameter servers: with the update, and its traffic, in the workers",
+               result.notes);
+}
+
 }  // namespace
 
 Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
@@ -198,63 +265,13 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
 
   if (evaluation) {
     Program program = compile(session, *evaluation);
-    ProgramFacts facts = explain(program);
+    ProgramFacts facts = program_facts(program);
     result.evaluation = {std::move(program), std::move(facts), evaluate_batch_size(config, session.layouts)};
   }
-  const bool chooses_microbatches = !config.train.microbatches.value;
-  if (chooses_microbatches || is_auto(config.train.recompute)) {
-    const Program* const evaluated = result.evaluation ? &result.evaluation->program : nullptr;
-    const MemoryUse use = memory_use(session, true, sets, evaluation_decoding(session, sets).bytes);
-    if (is_auto(config.train.recompute)) {
-      result.recompute = choose_recompute(session, {.options = options,
-                                                    .chooses_microbatches = chooses_microbatches,
-                                                    .evaluation = evaluated,
-                                                    .use = use,
-                                                    .limits = memory_limits(session),
-                                                    .before = session.found_recompute,
-                                                    .compares_block = !session.found_recompute});
-      add_unique(result.recompute->reason, result.notes);
-      options.recompute = result.recompute->recompute;
-      options.microbatches = result.recompute->microbatches;
-    } else {
-      const MicrobatchChoice choice =
-          choose_microbatches(session, options, evaluated, use, session.found_recompute);
-      add_unique(choice.reason, result.notes);
-      options.microbatches = choice.count;
-    }
-    Diagnostics known;  // the problems and warnings of the step without microbatches were reported
-    step = build_step(session, options, known);
-    known.throw_if_errors();
-  }
-  result.step = {compile(session, *step->graph), {}, options.batch_size};
-  std::vector<const Program*> programs{&result.step.program};
-  if (result.evaluation) programs.push_back(&result.evaluation->program);
-  // The parts of the plan that take long are made side by side.
-  std::future<ExplainedMemory> memory =
-      std::async(std::launch::async, [&] { return explain_memory(session, programs, sets); });
-  std::future<std::vector<ScheduleItem>> schedule =
-      std::async(std::launch::async, [&] { return schedule_of(result.step.program, model); });
-  result.step.facts = explain(result.step.program);
-  result.processes = explained_processes(session, result.step.program);
+  if (choose_automatic(session, sets, options, result)) step = rebuild_step(session, options);
   result.microbatches = options.microbatches;
-  add_up_work(result);
-  result.schedule = schedule.get();
-  result.prediction = predict_step(result.schedule, model.step_seconds());
-  result.hardware = explained_hardware(config, model, result);
-  result.memory = memory.get();
-  result.pipeline =
-      explained_pipeline(session.layouts, result.step.program, options.microbatches, result.memory);
-  result.splits = try_splits(session, *step->graph, result.step.program, result.step.facts);
-  result.unused_axes = unused_axes(result.step.program);
-  for (const Problem& warning : diagnostics.warnings()) add_unique(warning.to_string(), result.warnings);
-  for (const std::string& warning : step->warnings) add_unique(warning, result.warnings);
-  for (const std::string& note : diagnostics.notes()) add_unique(note, result.notes);
-  for (const std::string& note : step->notes) add_unique(note, result.notes);
-  for (const BackendNote& note : session.backend->take_notes())
-    add_unique(note.text, note.is_warning ? result.warnings : result.notes);
-  if (std::holds_alternative<ParameterServerStrategy>(config.train.strategy))
-    add_unique("this is the step without parameter servers: with the update, and its traffic, in the workers",
-               result.notes);
+  explain_step(session, *step->graph, sets, model, options.batch_size, result);
+  add_messages(session, *step, diagnostics, result);
   return result;
 }
 

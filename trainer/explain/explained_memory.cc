@@ -15,8 +15,7 @@ std::array<int64_t, Variable::kKinds> variable_bytes(const Program& program, int
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.on_host || (v.layout.pin && v.layout.pin->coordinate != stage)) continue;
     const Shape local = slice_shape(v.variable.shape, v.layout, program.mesh);
-    bytes[static_cast<size_t>(v.variable.kind)] +=
-        local.size() * static_cast<int64_t>(size_of(v.variable.dtype));
+    bytes[static_cast<size_t>(v.variable.kind)] += bytes_of(local, v.variable.dtype);
   }
   return bytes;
 }
@@ -53,7 +52,7 @@ ExplainedMemory explain_memory(const Session& session, const std::vector<const P
   constexpr bool kSnapshot = true;
   memory.on_device = !session.backend->is_host();
   if (!memory.on_device) add("checkpoint snapshot", variables[0] + variables[1] + variables[2]);
-  RunMemory need = memory_need(
+  RunMemory need = largest_need(
       session, programs,
       memory_use(session, kSnapshot, evaluation_sets, evaluation_decoding(session, evaluation_sets).bytes));
   MemoryLimits limits = memory_limits(session);

@@ -1,4 +1,4 @@
-// The planned memory of a run: of one mesh position alone on its device, and of this process and its GPU.
+// The planned memory of a run: of one mesh position alone on its device, and of the process and the GPU that need most.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct ExplainedMemory {
   std::vector<int64_t>
       stages;              ///< by stage of a pipeline: tensors of the training step on one of its positions
   int64_t step_bytes = 0;  ///< the part of position_bytes that the training step alone needs
-  MemoryNeed process;      ///< host memory; what the positions of this process share counts once
+  MemoryNeed process;      ///< host memory; what the positions of the process share counts once
   MemoryLimit limit;       ///< of the host memory
   bool on_device = false;  ///< tensors are in the memory of a GPU
-  MemoryNeed device;       ///< memory of the GPU of this process
+  MemoryNeed device;       ///< memory of a GPU
   std::optional<MemoryLimit> device_limit;  ///< nothing: it is not known
   bool position_fits() const { return !tensor_limit() || position_bytes <= tensor_limit()->bytes; }
   bool process_fits() const { return process.total() <= limit.bytes; }

@@ -1,11 +1,11 @@
 #include "trainer/explain/explanation_html.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <map>
 #include <set>
 
+#include "engine/base/counted.h"
+#include "engine/base/json.h"
 #include "trainer/explain/explanation_json.h"
 #include "trainer/explain/name_pattern.h"
 #include "trainer/html/page.h"
@@ -24,7 +24,7 @@ std::string key_of(Json object, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (is_text(object, name)) object[name] = without_numbers(object[name].get<std::string>());
   }
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(object);
 }
 
 /// Returns the object of several that differ only in numbers.
@@ -92,7 +92,7 @@ class ShortSchedule {
     }
     if (origins_.size() >= kMostOrigins)
       origin["layer"] = without_numbers(origin["layer"].get<std::string>());
-    const std::string key = origin.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string key = json_text(origin);
     const auto [found, added] = numbers_.emplace(key, origins_.size());
     if (added) origins_.push_back(std::move(origin));
     return found->second;
@@ -102,9 +102,7 @@ class ShortSchedule {
   }
   static int64_t whole(const Json& number) { return std::llround(number.get<double>()); }
   /// Seconds with six digits.
-  static double short_number(const Json& number) {
-    return std::stod(fmt::format("{:.6g}", number.get<double>()));
-  }
+  static double short_number(const Json& number) { return to_six_digits(number.get<double>()); }
 
   std::map<std::string, size_t> numbers_;
   Json origins_ = Json::array();

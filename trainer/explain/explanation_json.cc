@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "engine/base/json.h"
+
 namespace mtf {
 namespace {
 
@@ -56,12 +58,10 @@ void add_shape(const Shape& shape, const Layout& layout, const Mesh& mesh, Json&
 void add_tensor(const Shape& shape, const Layout& layout, DType dtype, const Mesh& mesh, Json& object) {
   add_shape(shape, layout, mesh, object);
   const Shape local = slice_shape(shape, layout, mesh);
-  Json sizes = Json::array();
-  for (const Dimension& d : local) sizes.push_back(d.size);
-  object["local_shape"] = std::move(sizes);
+  object["local_shape"] = local.sizes();
   object["partial_over"] = names_of(layout.partial, mesh);
   object["dtype"] = name_of(dtype);
-  object["bytes"] = local.size() * static_cast<int64_t>(size_of(dtype));
+  object["bytes"] = bytes_of(local, dtype);
 }
 
 void add_value(const Program& program, ValueId id, Json& object) {
@@ -372,8 +372,7 @@ Json explanation_document(const Explanation& explanation, bool tensors) {
 }
 
 std::string explain_json(const Explanation& explanation, bool tensors) {
-  const Json document = explanation_document(explanation, tensors);
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(explanation_document(explanation, tensors), 1) + "\n";
 }
 
 }  // namespace mtf

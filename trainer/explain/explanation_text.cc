@@ -38,11 +38,14 @@ std::string mesh_text(const Mesh& mesh) {
                           : fmt::format("mesh {}: {}", mesh.to_string(), count_text(mesh.size(), "position"));
 }
 
-std::string process_text(const Mesh& mesh, const ExplainedProcesses& processes) {
+/// The process whose memory is explained.
+std::string process_text(const Explanation& e) {
+  const Mesh& mesh = e.step.program.mesh;
+  const ExplainedProcesses& processes = e.processes;
   if (mesh.size() == 1) return "this process";
   if (processes.count == 1) return fmt::format("this process with all {} positions", count_text(mesh.size()));
-  return fmt::format("a process with {} of {}", count_text(processes.positions),
-                     count_text(mesh.size(), "position"));
+  return fmt::format("{} with {} of {}", e.pipeline ? "the largest process" : "a process",
+                     count_text(processes.positions), count_text(mesh.size(), "position"));
 }
 
 /// Returns the table under its title, or "" for a table without rows.
@@ -427,7 +430,7 @@ std::string flops_text(double flops) {
 
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
   const ExplainedProgram& step = explanation.step;
-  const std::string process = process_text(step.program.mesh, explanation.processes);
+  const std::string process = process_text(explanation);
   std::string text = header(explanation) + variables_text(step.program) + kinds_text(explanation) +
                      layers_text(explanation) + collectives_text(step) +
                      memory_text(explanation.memory, process) + repeated_text(explanation);

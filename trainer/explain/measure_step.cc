@@ -1,5 +1,6 @@
 #include "trainer/explain/measure_step.h"
 
+#include <map>
 #include <utility>
 
 #include "trainer/explain/prediction.h"
@@ -17,13 +18,37 @@ TightMemory activation_memory(const RunMemory& need, const MemoryLimits& limits)
 }  // namespace
 
 StepMeasure::StepMeasure(const Session& session, TrainStepOptions options, const Program* evaluation,
-                         const MemoryUse& use, MemoryLimits limits)
+                         const MemoryUse& use, std::vector<ProcessLimits> limits)
     : session_(session),
       options_(std::move(options)),
       evaluation_(evaluation),
       use_(use),
       limits_(std::move(limits)),
       model_(cost_model_of(session.config, session.layouts.mesh, !session.backend->is_host(), reported_)) {}
+
+void StepMeasure::set_memory(const Program& program, CompiledStep& result) const {
+  std::vector<const Program*> programs{&program};
+  if (evaluation_ != nullptr) programs.push_back(evaluation_);
+  std::map<int, const MemoryLimits*> limits_of;
+  std::vector<ProcessRoom> rooms;
+  for (const auto& [process, limits] : limits_) {
+    limits_of[process] = &limits;
+    rooms.push_back({process, limits.host.bytes, limits.device ? limits.device->bytes : 0});
+  }
+  const std::vector<int64_t> scratch = kernel_scratch(session_, programs);
+  RecomputeTrial& trial = result.step.trial;
+  trial.fits = true;
+  MemoryUse use = use_;
+  for (const int process : tightest_processes(programs, use, rooms)) {
+    use.hosting.process = process;
+    const MemoryLimits& limits = *limits_of.at(process);
+    const RunMemory need = memory_need(session_, programs, use, scratch);
+    trial.fits &= fits(need, limits);
+    const TightMemory activations = activation_memory(need, limits), tight = tightest(need, limits);
+    if (activations.share() >= trial.memory.share()) trial.memory = activations;
+    if (tight.share() >= result.tightest.share()) result.tightest = tight;
+  }
+}
 
 CompiledStep StepMeasure::operator()(const Recompute& recompute, int64_t microbatches) {
   CompiledStep result;
@@ -37,13 +62,9 @@ CompiledStep StepMeasure::operator()(const Recompute& recompute, int64_t microba
     check_layouts(*step.graph, session_.layouts, problems);
     if (problems.has_errors()) return result;
     const Program program = compile(session_, *step.graph);
-    std::vector<const Program*> programs{&program};
-    if (evaluation_ != nullptr) programs.push_back(evaluation_);
-    result.need = memory_need(session_, programs, use_);
     const std::vector<ScheduleItem> schedule = schedule_of(program, model_);
     result.step.is_legal = true;
-    result.step.trial.memory = activation_memory(result.need, limits_);
-    result.step.trial.fits = fits(result.need, limits_);
+    set_memory(program, result);
     result.step.trial.seconds = predict_step(schedule, model_.step_seconds()).seconds;
     if (recompute == Recompute(RecomputeWord::kNone))
       result.step.layers = recomputable_layers(step.layers, program, schedule);

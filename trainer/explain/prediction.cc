@@ -9,9 +9,6 @@
 namespace mtf {
 namespace {
 
-/// Iterations of a loop that are simulated one by one; those that are left take as long as the last of them.
-constexpr int64_t kLongestLoop = 64;
-
 /// The clocks of one process of each lane.
 class Simulation {
  public:

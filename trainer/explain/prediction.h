@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@
 #include "trainer/session/session.h"
 
 namespace mtf {
+
+/// Iterations of a loop that are simulated one by one; those that are left take as long as the last of them.
+inline constexpr int64_t kLongestLoop = 64;
 
 /// Seconds of one step in one process; with stages of a pipeline, but for `seconds`, the mean over them.
 struct StepPrediction {

@@ -36,7 +36,7 @@ struct RecomputeRequest {
   bool chooses_microbatches = false;  ///< train.microbatches is auto, too
   const Program* evaluation = nullptr;  ///< null: none
   MemoryUse use;
-  MemoryLimits limits;
+  std::vector<ProcessLimits> limits;            ///< of all processes
   std::optional<EarlierRecompute> before = {};  ///< is kept if it fits
   bool compares_block = false;                  ///< `trials` has recompute: block in any case
 };

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/runtime/memory_plan.h"
+#include "trainer/config/auto_layout.h"
 
 namespace mtf {
 namespace {
@@ -18,7 +19,7 @@ std::vector<Candidate> candidates(const Mesh& mesh, const ProgramFacts& facts) {
     for (int axis = 0; axis < mesh.rank(); ++axis) {
       if (!has_axis(c.repeated, axis)) continue;
       for (int i = 0; i < c.volume.rank(); ++i) {
-        if (is_internal(c.volume[i].name) ||
+        if (!takes_rules(c.volume[i].name) ||
             c.volume[i].size / parts(c.layout, i, mesh) % mesh.size(axis) != 0)
           continue;
         saved[{c.volume[i].name, axis}] += c.flops * (1 - 1 / static_cast<double>(mesh.size(axis)));
@@ -58,7 +59,7 @@ std::vector<SplitTrial> try_splits(const Session& session, const Graph& graph, c
     if (diagnostics.has_errors()) continue;
     if (++tried > kTrials) break;
     const Program other = compile(session, graph, layouts);
-    const ProgramFacts found = explain(other);
+    const ProgramFacts found = program_facts(other);
     if (found.flops > 0.999 * facts.flops) continue;
     trials.push_back(
         {rule.dimension, rule.mesh_dimensions, found.flops, found.bytes_sent, largest_position_bytes(other)});

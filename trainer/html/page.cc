@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/base/json.h"
 
 namespace mtf {
 namespace {
@@ -67,7 +68,7 @@ std::string escaped_html(std::string_view text) {
 std::string script_json(const nlohmann::ordered_json& data) {
   // In JSON these characters stand within strings only, where they may be written as \u003c.
   std::string result;
-  for (const char c : data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) {
+  for (const char c : json_text(data)) {
     if (c == '<') {
       result += "\\u003c";
     } else if (c == '>') {

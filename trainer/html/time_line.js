@@ -3,7 +3,7 @@
 // wait holds the processor up. The stages of a pipeline in several processes are lanes with queues of their own; sums are the
 // means over them.
 
-const kLongestLoop = 64;  // iterations of a loop that are simulated one by one
+const kLongestLoop = 64;  // iterations of a loop that are simulated one by one, as in prediction.h
 
 /// How many times as fast as the hardware that the page was made for.
 function givenSpeeds() {

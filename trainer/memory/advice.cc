@@ -7,8 +7,9 @@
 #include <map>
 #include <set>
 
-#include "trainer/optimizer/averages.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/evaluation_sets.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {
@@ -123,7 +124,7 @@ class Search {
       MemoryUse use = use_;
       use.check_replicas = change.check_replicas;
       use.hosting = change.hosting;
-      return tightest(memory_need(session_, pointers, use), limits_).share();
+      return tightest(largest_need(session_, pointers, use), limits_).share();
     } catch (const Error&) {
       return std::nullopt;
     }

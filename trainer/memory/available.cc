@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/parse_number.h"
 #include "trainer/config/control_groups.h"
 
 namespace mtf {
@@ -17,16 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<int64_t> to_number(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end != text.data() ? std::optional(number) : std::nullopt;
-}
-
 /// Returns the first line of a file as a number; nullopt for "max" or if there is no such file.
 std::optional<int64_t> read_number(const fs::path& path) {
   const std::vector<std::string> lines = lines_of(path);
-  return lines.empty() ? std::nullopt : to_number(lines.front());
+  return lines.empty() ? std::nullopt : parse_number<int64_t>(lines.front());
 }
 
 /// Returns the number after `key`, in bytes, in a file with lines "key 123" or "key:   123 kB".
@@ -36,7 +30,7 @@ std::optional<int64_t> read_entry(const fs::path& path, std::string_view key) {
     std::string name, number, unit;
     words >> name >> number >> unit;
     if (name != key) continue;
-    const std::optional<int64_t> value = to_number(number);
+    const std::optional<int64_t> value = parse_number<int64_t>(number);
     return value && unit == "kB" ? std::optional(*value * 1024) : value;
   }
   return std::nullopt;

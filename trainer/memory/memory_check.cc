@@ -102,7 +102,7 @@ std::string hint_of(const std::vector<std::string>& advice) {
                        const char* key, bool is_given, bool has_tensors) {
     if (needed.total() <= limit.bytes) return;
     Problem problem;
-    problem.kind = ErrorKind::kMemory;
+    problem.kind = is_given ? ErrorKind::kConfig : ErrorKind::kMemory;
     if (is_given) problem.mark = session.config.mark(key);
     problem.message = message_of(needed.total(), limit, whose);
     problem.hint = hint_of(advice);
@@ -183,6 +183,14 @@ MemoryLimits memory_limits(const Session& session) {
       limits.device->source += fmt::format(", shared by {} processes", budget.processes);
   }
   return limits;
+}
+
+std::vector<ProcessLimits> planned_limits(const Session& session, const MemoryLimits& limits) {
+  const Hosting hosting = hosting_of(session.config);
+  if (session.processes->size() > 1) return {{hosting.process, limits}};
+  std::vector<ProcessLimits> all;
+  for (int process = 0; process < hosting.processes; ++process) all.push_back({process, limits});
+  return all;
 }
 
 bool fits(const RunMemory& need, const MemoryLimits& limits) {

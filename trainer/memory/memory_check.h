@@ -29,6 +29,12 @@ struct MemoryLimits {
   std::optional<MemoryLimit> device;  ///< nothing without a GPU whose memory is known
 };
 
+/// The limits of a process, by its rank.
+struct ProcessLimits {
+  int process = 0;
+  MemoryLimits limits;
+};
+
 /// Returns the uses of memory of a run with the session's run.check_replicas and processes.
 MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
                      const DecodingBytes& decoding);
@@ -39,6 +45,8 @@ MemoryLimit memory_limit(const Config& config);
 /// Returns memory_limit(), and run.device_memory_limit, the memory of the GPU in `hardware`, or this process's share of
 /// what its GPU has free.
 MemoryLimits memory_limits(const Session& session);
+/// Returns `limits` for each process of a run that this process only plans, and of a run that it takes part in for itself.
+std::vector<ProcessLimits> planned_limits(const Session& session, const MemoryLimits& limits);
 
 bool fits(const RunMemory& need, const MemoryLimits& limits);
 
@@ -52,8 +60,9 @@ struct TightMemory {
 };
 TightMemory tightest(const RunMemory& need, const MemoryLimits& limits);
 
-/// Throws Error (kMemory) if the need exceeds a limit, with the numbers, the largest tensors and advice. Returns
-/// lines for the log that say what is planned. The backend is told the plan of its memory.
+/// Throws Error (kConfig if the configuration gives the limit, else kMemory) if the need exceeds a limit, with the numbers,
+/// the largest tensors and advice. Returns lines for the log that say what is planned. The backend is told the plan of its
+/// memory.
 std::vector<std::string> check_memory(const Session& session, const std::vector<const Program*>& programs,
                                       bool snapshot, std::span<const EvaluationSet> evaluation_sets = {},
                                       const DecodingNeed& decoding = {});

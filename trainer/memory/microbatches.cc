@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "trainer/session/step.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {

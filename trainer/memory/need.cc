@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 
 #include "engine/comm/process/remote_job.h"
@@ -10,6 +11,7 @@
 #include "engine/runtime/memory_plan.h"
 #include "engine/runtime/prepared_program.h"
 #include "trainer/session/feed.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 // Measured resident bytes: of mtf-train besides tensors and data (its code, libraries and configuration), of
 // an instruction with its kernel, of each mesh coordinate of an instruction, of a thread, and of the
 // connections to other processes with their threads and records.
-constexpr int64_t kProgramBytes = 23'600'000;
+constexpr int64_t kProgramBytes = 23'100'000;
 constexpr int64_t kInstructionBytes = 3'000;
 constexpr int64_t kCoordinateBytes = 100;
 constexpr int64_t kThreadBytes = 16'000;
@@ -35,11 +37,9 @@ class Sum {
   std::vector<MemoryNeed::Part>& parts_;
 };
 
-/// Returns the bytes of the slices that this process saves: those that no process of a lower rank holds.
-int64_t snapshot_bytes(const ProgramVariable& v, const HostedMesh& hosted) {
-  return hosted.first_held(v.layout.copies()) *
-         slice_shape(v.variable.shape, v.layout, hosted.mesh()).size() *
-         static_cast<int64_t>(size_of(v.variable.dtype));
+/// Returns the bytes of a slice. A process saves those slices that no process of a lower rank holds.
+int64_t slice_bytes(const ProgramVariable& v, const Mesh& mesh) {
+  return bytes_of(slice_shape(v.variable.shape, v.layout, mesh), v.variable.dtype);
 }
 
 /// Adds the variables to `memory`; those in the host's memory and the snapshot go to `host`. `is_host`: all variables are in
@@ -53,7 +53,8 @@ void add_variables(const Program& program, const HostedMesh& hosted, const Memor
     (v.variable.on_host ? slots_on_host : stored[static_cast<size_t>(v.variable.kind)]) +=
         process_bytes(v, hosted, use.check_replicas);
     const bool is_assembled = !is_host && hosted.processes() == 1 && v.layout.varies() != 0;
-    if (v.variable.is_saved()) snapshot += snapshot_bytes(v, hosted) * (is_assembled ? 2 : 1);
+    if (!v.variable.is_saved()) continue;
+    snapshot += hosted.first_held(v.layout.copies()) * slice_bytes(v, hosted.mesh()) * (is_assembled ? 2 : 1);
   }
   memory.add("weights", whole_pages(stored[static_cast<size_t>(Variable::Kind::kWeight)]));
   memory.add("statistics", whole_pages(stored[static_cast<size_t>(Variable::Kind::kStatistic)]));
@@ -212,8 +213,20 @@ void add_device_reserve(const Session& session, std::span<const Program* const> 
   device.add("buffers of NCCL (estimate)", state.collectives + peers * state.collectives_per_peer);
 }
 
+std::vector<int64_t> kernel_scratch(const Session& session, const std::vector<const Program*>& programs) {
+  std::vector<int64_t> bytes;
+  for (const Program* program : programs)
+    bytes.push_back(kernel_threads(session) * kernel_scratch_bytes(*program, *session.backend));
+  return bytes;
+}
+
 RunMemory memory_need(const Session& session, const std::vector<const Program*>& programs,
                       const MemoryUse& use) {
+  return memory_need(session, programs, use, kernel_scratch(session, programs));
+}
+
+RunMemory memory_need(const Session& session, const std::vector<const Program*>& programs,
+                      const MemoryUse& use, std::span<const int64_t> scratch) {
   RunMemory need;
   const bool is_host = session.backend->is_host(), replicate = use.check_replicas;
   const Hosting hosting = use.hosting;
@@ -224,11 +237,11 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
   for (const MemoryNeed::Part& part : need.device.parts) allocations.push_back(part.bytes);
   int64_t itself = process_itself_bytes();
   if (hosting.processes > 1) host.add("connections between processes", kConnectionsBytes);
-  for (const Program* program : programs) {
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const Program* const program = programs[i];
     const MemoryPlan plan = plan_arenas(*program, replicate, hosting);
     const std::string of = is_evaluation(*program) ? " of the evaluation" : "";
     if (program != programs[0]) memory.add("copies of weights" + of, copied_bytes(*program, use));
-    const int64_t scratch = kernel_threads(session) * kernel_scratch_bytes(*program, *session.backend);
     memory.add("inputs" + of, plan.process.inputs);
     if (!is_host) {  // two blocks are being sent
       device.add("inputs that arrive" + of, 2 * plan.process.inputs);
@@ -236,18 +249,18 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
     }
     memory.add("temporaries" + of, plan.process.temporaries);
     host.add("results kept for the backward pass", plan.process.temporaries_on_host);
-    memory.add("kernel scratch" + of, scratch);
+    memory.add("kernel scratch" + of, scratch[i]);
     host.add("batches read ahead" + of, batch_bytes(session, *program, use));
     itself += own_bytes(*program, thread_count(session.config), replicate, hosting);
-    add_allocations(plan, scratch, allocations);
+    add_allocations(plan, scratch[i], allocations);
   }
   if (!expects_nccl(session)) {
     add_messages(programs, use, is_host, host);
   } else {
-    const int64_t scratch = collective_scratch_bytes(
+    const int64_t bytes = collective_scratch_bytes(
         programs, {.hosting = hosting, .replicate = replicate, .overlap = session.config.cluster.overlap});
-    device.add("scratch of collectives between GPUs", scratch);
-    allocations.push_back(scratch);
+    device.add("scratch of collectives between GPUs", bytes);
+    allocations.push_back(bytes);
   }
   if (session.train_data) host.add("training data", session.train_data->bytes_in_memory());
   int64_t evaluation_data = 0;
@@ -258,6 +271,53 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
   host.add("program itself", itself);
   add_device_reserve(session, programs, hosting, allocations, need);
   return need;
+}
+
+std::set<int> tightest_processes(const std::vector<const Program*>& programs, const MemoryUse& use,
+                                 std::span<const ProcessRoom> rooms) {
+  const Mesh& mesh = programs[0]->mesh;
+  std::set<Copies> held;
+  for (const Program* program : programs) {
+    for (const Value& value : program->values) held.insert(mesh.stored(value.copies(), use.check_replicas));
+    for (const ProgramVariable& v : program->variables)
+      held.insert(mesh.stored(v.layout.copies(), use.check_replicas));
+  }
+  std::map<Copies, int64_t> saved;  // bytes of a slice of all variables that have these copies
+  for (const ProgramVariable& v : programs[0]->variables) {
+    if (use.snapshot && v.variable.is_saved()) saved[v.layout.copies()] += slice_bytes(v, mesh);
+  }
+  std::map<std::vector<int64_t>, std::pair<ProcessRoom, ProcessRoom>> tightest;  // in host and device memory
+  for (ProcessRoom room : rooms) {
+    const HostedMesh hosted(mesh, {use.hosting.processes, room.process});
+    for (const auto& [copies, bytes] : saved) room.host -= hosted.first_held(copies) * bytes;
+    std::vector<int64_t> slices;
+    for (const Copies& copies : held) slices.push_back(hosted.size_of(copies));
+    auto& [host, device] = tightest.try_emplace(std::move(slices), room, room).first->second;
+    if (room.host < host.host) host = room;
+    if (room.device < device.device) device = room;
+  }
+  std::set<int> processes;
+  for (const auto& [slices, rooms_of_alike] : tightest)
+    processes.insert({rooms_of_alike.first.process, rooms_of_alike.second.process});
+  return processes;
+}
+
+RunMemory largest_need(const Session& session, const std::vector<const Program*>& programs, MemoryUse use) {
+  return largest_need(session, programs, use, kernel_scratch(session, programs));
+}
+
+RunMemory largest_need(const Session& session, const std::vector<const Program*>& programs, MemoryUse use,
+                       std::span<const int64_t> scratch) {
+  std::vector<ProcessRoom> rooms;  // all have the same
+  for (int process = 0; process < use.hosting.processes; ++process) rooms.push_back({.process = process});
+  RunMemory largest;
+  for (const int process : tightest_processes(programs, use, rooms)) {
+    use.hosting.process = process;
+    RunMemory need = memory_need(session, programs, use, scratch);
+    if (need.host.total() > largest.host.total()) largest.host = std::move(need.host);
+    if (need.device.total() > largest.device.total()) largest.device = std::move(need.device);
+  }
+  return largest;
 }
 
 }  // namespace mtf

@@ -4,9 +4,12 @@
 //
 //   const RunMemory need = memory_need(session, {&step, &evaluation}, memory_use(session, true, sets, {}));
 //   for (const MemoryNeed::Part& part : need.host.parts) ...   // {"weights", 268500992}, ...
+//
+// What a run as a whole needs, where its processes differ, is largest_need().
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +53,29 @@ struct MemoryUse {
 /// variables.
 RunMemory memory_need(const Session& session, const std::vector<const Program*>& programs,
                       const MemoryUse& use);
+/// The same for kernel_scratch(session, programs). Several threads may ask at a time.
+RunMemory memory_need(const Session& session, const std::vector<const Program*>& programs,
+                      const MemoryUse& use, std::span<const int64_t> scratch);
+/// Returns the largest host memory and the largest device memory that a process of the run needs, whichever of them
+/// `use.hosting` names: processes with other stages of a pipeline have other variables and results.
+RunMemory largest_need(const Session& session, const std::vector<const Program*>& programs, MemoryUse use);
+/// The same for kernel_scratch(session, programs). Several threads may ask at a time.
+RunMemory largest_need(const Session& session, const std::vector<const Program*>& programs, MemoryUse use,
+                       std::span<const int64_t> scratch);
+/// Returns the bytes of the kernel scratch of each program, which all processes have alike. It asks the backend: one thread
+/// at a time.
+std::vector<int64_t> kernel_scratch(const Session& session, const std::vector<const Program*>& programs);
+
+/// The bytes that a process may take.
+struct ProcessRoom {
+  int process = 0;
+  int64_t host = 0, device = 0;
+};
+/// Returns those of the processes in `rooms` that may not fit where all others do. Processes that hold equally many slices
+/// of every tensor differ only in the variables that they save: of these it is the one that has the least host memory
+/// beyond what it saves, and the one that has the least device memory.
+std::set<int> tightest_processes(const std::vector<const Program*>& programs, const MemoryUse& use,
+                                 std::span<const ProcessRoom> rooms);
 /// Returns the number of threads of an executor, each of which has its own kernel scratch.
 int64_t kernel_threads(const Session& session);
 /// Adds what a GPU takes besides the allocations of the run, whose sizes are `allocations`: driver and libraries,

@@ -199,17 +199,6 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses, const References&
   return bleu_of<double>(SegmentStatistics(bleu, hypotheses, references).sums(), options);
 }
 
-BleuScore sentence_bleu(const std::string& hypothesis, std::span<const std::string> references,
-                        const BleuOptions& options) {
-  References of_corpus;
-  for (const std::string& reference : references) of_corpus.push_back({reference});
-  return corpus_bleu(std::span(&hypothesis, 1), of_corpus, options);
-}
-
-MetricSignature bleu_signature(const BleuOptions& options, size_t references) {
-  return signature_of(Bleu(options), references);
-}
-
 std::unique_ptr<TextMetric> make_bleu(const BleuOptions& options) { return std::make_unique<Bleu>(options); }
 
 int64_t tokenized_lines(std::span<const std::string> lines) {

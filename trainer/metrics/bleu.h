@@ -2,7 +2,7 @@
 //
 //   const BleuScore bleu = corpus_bleu(hypotheses, {references}, {.tokenizer = BleuTokenizer::kIntl});
 //   bleu.score                                // 0 to 100
-//   bleu_signature({}, 1).to_string()         // "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:..."
+//   signature_of(*make_bleu({}), 1).to_string()   // "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:..."
 #pragma once
 
 #include <cstdint>
@@ -58,12 +58,8 @@ struct BleuScore {
 /// references[r][i] is reference r of hypotheses[i]. Throws Error (kUsage) when their numbers differ.
 BleuScore corpus_bleu(std::span<const std::string> hypotheses, const References& references,
                       const BleuOptions& options = {});
-/// Returns BLEU of one sentence and its references, usually with `options.effective_order`.
-BleuScore sentence_bleu(const std::string& hypothesis, std::span<const std::string> references,
-                        const BleuOptions& options);
 
 /// If the tokenizer has a model, it may throw the errors of read_pieces().
-MetricSignature bleu_signature(const BleuOptions& options, size_t references);
 std::unique_ptr<TextMetric> make_bleu(const BleuOptions& options);
 
 /// Returns the number of lines that end in " .". Many of them indicate that the text is tokenised already,

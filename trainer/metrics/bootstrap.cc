@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <random>
 #include <string>
 
 #include "data/text/lowercase.h"
 #include "engine/base/error.h"
+#include "engine/base/parse_number.h"
 #include "trainer/metrics/numpy_random.h"
 
 namespace mtf {
@@ -44,13 +44,12 @@ Seed read_seed() {
     std::random_device device;
     return {text, static_cast<uint64_t>(device()) << 32 | device()};
   }
-  uint64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) {
+  const auto value = parse_number<uint64_t>(text);
+  if (!value) {
     throw Error(ErrorKind::kUsage, fmt::format("SACREBLEU_SEED: `{}` is not a seed", text),
                 "a whole number from 0, or `none`");
   }
-  return {text, value};
+  return {text, *value};
 }
 
 std::vector<double> resampled_scores(const TextMetric& metric, const SegmentStatistics& statistics,

@@ -176,10 +176,6 @@ double corpus_chrf(std::span<const std::string> hypotheses, const References& re
   return chrf.value(std::span<const double>(SegmentStatistics(chrf, hypotheses, references).sums()));
 }
 
-MetricSignature chrf_signature(const ChrfOptions& options, size_t references) {
-  return signature_of(Chrf(options), references);
-}
-
 std::unique_ptr<TextMetric> make_chrf(const ChrfOptions& options) { return std::make_unique<Chrf>(options); }
 
 }  // namespace mtf

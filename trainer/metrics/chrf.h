@@ -28,7 +28,6 @@ struct ChrfOptions {
 double corpus_chrf(std::span<const std::string> hypotheses, const References& references,
                    const ChrfOptions& options = {});
 
-MetricSignature chrf_signature(const ChrfOptions& options, size_t references);
 std::unique_ptr<TextMetric> make_chrf(const ChrfOptions& options);
 
 }  // namespace mtf

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <cxxopts.hpp>
 #include <limits>
@@ -13,6 +12,7 @@
 
 #include "data/text/lowercase.h"
 #include "engine/base/error.h"
+#include "engine/base/parse_number.h"
 #include "trainer/metrics/option_table.h"
 #include "trainer/metrics/test_sets.h"
 
@@ -117,8 +117,8 @@ class Parsed {
                   Number most = std::numeric_limits<Number>::max()) const {
     if (!has(name)) return;
     const std::string given = text(name);
-    const auto [end, failure] = std::from_chars(given.data(), given.data() + given.size(), value);
-    if (failure != std::errc() || end != given.data() + given.size() || !(value >= least && value <= most)) {
+    const auto number = parse_number<Number>(given);
+    if (!number || !(*number >= least && *number <= most)) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("--{}: `{}` is not a {}number", name, given,
                               std::is_integral_v<Number> ? "whole " : ""),
@@ -126,6 +126,7 @@ class Parsed {
                       ? fmt::format("a number from {}", least)
                       : fmt::format("a number from {} to {}", least, most));
     }
+    value = *number;
   }
 
   /// Returns the option's value, which must be one of `choices`, or `otherwise` if it is not given.

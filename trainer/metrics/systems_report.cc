@@ -35,7 +35,7 @@ std::string shortest_number(Number value) {
   return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
 }
 
-std::string json_text(const std::string& text) {
+std::string ascii_json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -62,12 +62,12 @@ std::string json_object(const SystemScore& score) {
 std::string json_list(const SystemsReport& report, const ReportOptions& options) {
   std::vector<std::string> systems;
   for (size_t s = 0; s < report.names.size(); ++s) {
-    std::vector<std::string> entries{fmt::format("\"system\": {}", json_text(report.names[s]))};
+    std::vector<std::string> entries{fmt::format("\"system\": {}", ascii_json_text(report.names[s]))};
     for (const MetricColumn& column : report.columns) {
       const SystemScore& score = column.scores[s];
-      entries.push_back(
-          fmt::format("{}: {}", json_text(column.name),
-                      report.paired ? json_object(score) : json_text(decimals(score.value, options.width))));
+      entries.push_back(fmt::format(
+          "{}: {}", ascii_json_text(column.name),
+          report.paired ? json_object(score) : ascii_json_text(decimals(score.value, options.width))));
     }
     systems.push_back(fmt::format("    {{\n        {}\n    }}", fmt::join(entries, ",\n        ")));
   }

@@ -82,10 +82,6 @@ TerScore corpus_ter(std::span<const std::string> hypotheses, const References& r
       .score = ter_of(sums[0], sums[1]), .edits = static_cast<int64_t>(sums[0]), .reference_length = sums[1]};
 }
 
-MetricSignature ter_signature(const TercomOptions& options, size_t references) {
-  return signature_of(Ter(options), references);
-}
-
 std::unique_ptr<TextMetric> make_ter(const TercomOptions& options) { return std::make_unique<Ter>(options); }
 
 }  // namespace mtf

@@ -24,7 +24,6 @@ struct TerScore {
 TerScore corpus_ter(std::span<const std::string> hypotheses, const References& references,
                     const TercomOptions& options = {});
 
-MetricSignature ter_signature(const TercomOptions& options, size_t references);
 std::unique_ptr<TextMetric> make_ter(const TercomOptions& options);
 
 }  // namespace mtf

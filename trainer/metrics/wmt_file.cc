@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <pugixml.hpp>
@@ -11,6 +10,7 @@
 
 #include "data/input_file.h"
 #include "engine/base/error.h"
+#include "engine/base/parse_number.h"
 #include "trainer/metrics/text_lines.h"
 #include "trainer/metrics/unicode.h"
 
@@ -36,11 +36,6 @@ std::string ascii_lower(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   return result;
-}
-
-std::string_view without_gz(std::string_view path) {
-  if (path.ends_with(".gz")) path.remove_suffix(3);
-  return path;
 }
 
 /// Returns the index of the next `tag`, "<seg" for <seg ...> or <seg/>, in text in lower case; npos if there
@@ -122,14 +117,11 @@ class XmlText {
     Sentences sentences;
     for (const pugi::xpath_node& found : node.select_nodes(".//seg")) {
       const pugi::xml_node segment = found.node();
-      const std::string_view given = segment.attribute("id").value();
-      int id = 0;
-      const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), id);
-      if (given.empty() || error != std::errc() || end != given.data() + given.size())
-        fail(segment.offset_debug(), "<seg> has no number", "<seg id=\"1\">a sentence</seg>");
+      const auto id = parse_number<int>(segment.attribute("id").value());
+      if (!id) fail(segment.offset_debug(), "<seg> has no number", "<seg id=\"1\">a sentence</seg>");
       static const pugi::xpath_query all_text("string(.)");
-      if (!sentences.emplace(id, collapse_white_space(all_text.evaluate_string(segment))).second)
-        fail(segment.offset_debug(), fmt::format("there are two <seg id=\"{}\">", id),
+      if (!sentences.emplace(*id, collapse_white_space(all_text.evaluate_string(segment))).second)
+        fail(segment.offset_debug(), fmt::format("there are two <seg id=\"{}\">", *id),
              "another number for each sentence of a document");
     }
     return sentences;

@@ -1,11 +1,24 @@
 #include "trainer/optimizer/averages.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "engine/core/convert_elements.h"
 #include "trainer/optimizer/update.h"
 
 namespace mtf {
+namespace {
+
+constexpr std::string_view kAverageSuffix = "/ema";
+
+}  // namespace
+
+std::string average_name(const std::string& weight) { return weight + std::string(kAverageSuffix); }
+
+std::string averaged_weight(const std::string& variable) {
+  if (!variable.ends_with(kAverageSuffix)) return {};
+  return variable.substr(0, variable.size() - kAverageSuffix.size());
+}
 
 bool is_average(const Variable& variable) {
   return variable.kind == Variable::Kind::kSlot && !averaged_weight(variable.name).empty();

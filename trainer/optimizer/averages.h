@@ -16,10 +16,13 @@
 #include <string>
 
 #include "engine/runtime/variable_store.h"
-#include "layers/context.h"
 
 namespace mtf {
 
+/// The variable that holds the running mean of a weight: float32, laid out like optimizer slots.
+std::string average_name(const std::string& weight);
+/// The weight of a running mean; empty: `variable` is none.
+std::string averaged_weight(const std::string& variable);
 bool is_average(const Variable& variable);
 
 /// 1 - d of the step before which `step` steps are done.

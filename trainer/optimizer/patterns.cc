@@ -74,6 +74,8 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
   return false;
 }
 
+std::string exact_pattern(const std::string& name) { return fmt::format("^{}$$", name); }
+
 std::string pattern_problem(const std::string& key, const std::string& pattern) {
   constexpr size_t kLongestPattern = 500;  // std::regex calls itself for each bracket
   if (pattern.size() > kLongestPattern)

@@ -129,7 +129,7 @@ void add_gradient(const GradientPlan& plan, std::span<const std::byte* const> pa
   for (const GradientSlice& slice : plan.slices) {
     const auto reduction = prepare_reduction(slice.tree, plan.dtype, Reduction::kSum);
     const bool is_all = slice.shape == plan.shape;
-    if (!is_all) sum.resize(static_cast<size_t>(slice.shape.size()) * size_of(plan.dtype));
+    if (!is_all) sum.resize(static_cast<size_t>(bytes_of(slice.shape, plan.dtype)));
     reduction->reduce(parts.first(slice.parts.size()), 0, slice.shape.size(), is_all ? gradient : sum.data());
     parts = parts.subspan(slice.parts.size());
     if (!is_all)

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/base/hash.h"
+#include "engine/base/process.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -91,6 +92,8 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
                               {{"parameter server protocol", fmt::to_string(kParameterProtocol)},
                                {"number of workers", fmt::to_string(worker_count(config))},
                                {"variables on the servers", hash128_hex(places)}});
+  // It comes first, because another build may have other fields.
+  plan.fields.insert(plan.fields.begin(), {"build", build_of_program(MTF_VERSION)});
   return plan;
 }
 

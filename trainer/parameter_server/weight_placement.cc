@@ -10,6 +10,7 @@
 #include "engine/base/nearest.h"
 #include "trainer/config/strategy.h"
 #include "trainer/optimizer/patterns.h"
+#include "trainer/report/progress.h"
 #include "trainer/session/step.h"
 
 namespace mtf {
@@ -18,9 +19,7 @@ namespace {
 /// Weights smaller than this are not split, since the messages would cost more than the bytes.
 constexpr int64_t kLeastSplitBytes = 1 << 16;
 
-int64_t bytes_of(const Variable& variable) {
-  return variable.shape.size() * static_cast<int64_t>(size_of(variable.dtype));
-}
+int64_t bytes_of(const Variable& variable) { return bytes_of(variable.shape, variable.dtype); }
 
 int64_t rows_of(const Shape& shape) { return shape.rank() > 0 ? shape[0].size : 1; }
 
@@ -205,7 +204,8 @@ std::vector<std::string> describe_placement(const std::vector<PlacedWeight>& wei
   for (int server = 0; server < servers; ++server) {
     const auto here = static_cast<double>(bytes[server]);
     parts.push_back(fmt::format("{} has {} variable{}, {} ({:.0f} %)", server, count[server],
-                                count[server] == 1 ? "" : "s", here / 1e6, all > 0 ? 100 * here / all : 0));
+                                count[server] == 1 ? "" : "s", bytes_text(here),
+                                all > 0 ? 100 * here / all : 0));
   }
   lines.push_back(fmt::format("parameter servers: {}", fmt::join(parts, ", ")));
   for (const PlacedWeight& weight : weights) {

@@ -49,7 +49,7 @@ struct ServedVariable {
   Variable variable;      ///< has the shape of the stored part
   int64_t first_row = 0;  ///< index of the first stored row in the whole variable
 
-  int64_t bytes() const { return variable.shape.size() * static_cast<int64_t>(size_of(variable.dtype)); }
+  int64_t bytes() const { return bytes_of(variable.shape, variable.dtype); }
   /// The byte offset of the stored part in the whole variable.
   int64_t first_byte() const { return first_row > 0 ? bytes() / variable.shape[0].size * first_row : 0; }
 };

@@ -157,9 +157,7 @@ class SynchronousSteps final : public WorkerSteps {
     WorkerSteps::start(state, last_step);
     at_ = state.step;
     batches_.reset();
-    batches_ =
-        std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
-                                                 part_of(executor_.program(), hosting_of(session_.config))));
+    batches_ = prefetch_batches(session_, executor_.program(), state.next_row);
   }
   const Batch* next(RunState&) override {
     const ProfileSpan span = wait_for_data(session_);

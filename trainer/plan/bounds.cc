@@ -62,8 +62,7 @@ void LayoutBounds::add(const Graph& step, const Program& program, const std::set
   for (const ProgramVariable& v : program.variables) {
     if (v.variable.on_host) continue;
     const bool is_slot = domain_of(v.variable) == Domain::kOptimizer;
-    const auto bytes =
-        static_cast<double>(v.variable.shape.size()) * static_cast<double>(size_of(v.variable.dtype));
+    const auto bytes = static_cast<double>(bytes_of(v.variable.shape, v.variable.dtype));
     add(variables_, {.dimensions = dimensions_.of(v.variable.shape),
                      .amount = weight * bytes,
                      .is_free = open_.parameter || (is_slot && open_.optimizer)});

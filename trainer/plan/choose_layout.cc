@@ -8,9 +8,11 @@
 #include "engine/base/counted.h"
 #include "engine/base/signals.h"
 #include "engine/spmd/partition/unit_places.h"
+#include "trainer/explain/prediction.h"
 #include "trainer/plan/plain.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/model_dir.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {
@@ -116,16 +118,20 @@ void check_batch_size(const Config& config, Diagnostics& diagnostics) {
       relative->per_replica ? "the number of examples in all" : "`{tokens: N}`, of the whole batch");
 }
 
-/// layout_search.memory_limit holds for what is found. Other limits are checked with the plan of the whole run.
-void check_limit(const Config& config, const LayoutPlan& plan) {
+/// layout_search.memory_limit holds for what is found, of which explain only warns. Other limits are checked with the plan of
+/// the whole run.
+void check_limit(const Config& config, const LayoutPlan& plan, Diagnostics& diagnostics) {
   const LayoutCost& cost = plan.layouts.front().cost;
-  if (cost.fits || !plan.memory.position || config.run.mode == RunMode::kExplain) return;
+  if (cost.fits || !plan.memory.position) return;
   const std::string least = bytes_text(static_cast<double>(cost.bytes));
-  throw Error(ErrorKind::kConfig, config.mark(plan.memory.source),
-              fmt::format("none of {} fits into {} of memory for a position ({}): the smallest takes {}",
-                          counted(plan.search.evaluations, "layout"),
-                          bytes_text(static_cast<double>(*plan.memory.position)), plan.memory.source, least),
-              fmt::format("at least {}, or a larger mesh", least));
+  const std::string message =
+      fmt::format("none of {} fits into {} of memory for a position ({}): the smallest takes {}",
+                  counted(plan.search.evaluations, "layout"),
+                  bytes_text(static_cast<double>(*plan.memory.position)), plan.memory.source, least);
+  const Mark mark = config.mark(plan.memory.source);
+  if (config.run.mode != RunMode::kExplain)
+    throw Error(ErrorKind::kConfig, mark, message, fmt::format("at least {}, or a larger mesh", least));
+  diagnostics.warning(mark, message);
 }
 
 }  // namespace
@@ -170,6 +176,9 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
                             config.run.model_dir.text, session.layouts.mesh.size()),
                 "the run's config.yaml, or rules");
   }
+  // Without a link between processes all that they send would be free.
+  cost_model_of(config, session.layouts.mesh, !session.backend->is_host(), diagnostics);
+  diagnostics.throw_if_errors();
   std::optional<LayoutPlan> plan;
   const std::string text = session.processes->made_once("layout", [&] {
     const StopSignals signals;
@@ -185,7 +194,7 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
     throw Error(ErrorKind::kConfig, config.mark("layout"),
                 "no layout of the step is legal with the rules that are given", "leave some of them out");
   }
-  if (plan) check_limit(config, *plan);
+  if (plan) check_limit(config, *plan, diagnostics);
   Diagnostics of_text;
   const auto found = config::parse<FoundLayout>(config::load_text(text, "layout", {}, of_text), of_text);
   of_text.throw_if_errors();
@@ -196,7 +205,7 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
     note += fmt::format("; {} a step predicted, {} of memory for a position; {} layouts evaluated in {}{}",
                         duration_text(cost.seconds), bytes_text(static_cast<double>(cost.bytes)),
                         plan->search.evaluations, duration_text(plan->search.seconds),
-                        plan->search.is_proven() && !plan->are_cut
+                        plan->search.is_proven() && !plan->are_cut && cost.fits
                             ? fmt::format(", none is more than {:g} % faster", 100 * kAboutEqual)
                             : "");
   }

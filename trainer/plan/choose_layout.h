@@ -54,14 +54,15 @@ struct LayoutPlan {
   StepMemory memory;
   bool are_cut = false;  ///< dimensions were left out: nothing is proven
   bool is_stopped = false;
+  bool splits_at_rest = false;  ///< rules of variables at rest are found, too, of which a few were tried
   LayoutSearchResult search;
 };
 
 /// Replaces what is `auto` of mesh and layouts in session.config, and session.layouts; sets session.found_recompute. A run
 /// that goes on keeps what it had found; of several processes one searches. Returns the search, or nothing where there was
 /// none; notes in `diagnostics` say what was found. Throws Error (kConfig) if the rules that are given are illegal, if no
-/// layout fits into layout_search.memory_limit (explain says so instead), or if the run's mode has no training step and its
-/// directory has no layout.
+/// layout fits into layout_search.memory_limit (explain warns of it instead), if no link of the hardware joins the
+/// processes, or if the run's mode has no training step and its directory has no layout.
 std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnostics);
 
 /// Searches without changing the session. `limits`: in place of layout_search.time_limit.

@@ -191,7 +191,7 @@ bool LayoutCosts::are_dimensions_alike() const {
   return mesh.processes() == 1 || (mesh.positions() == 1 && model.hardware().links.size() == 1);
 }
 
-bool LayoutCosts::is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation) {
+bool LayoutCosts::is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation) const {
   Diagnostics problems;
   check_layouts(step, layouts, problems);
   check_pipeline(step, layouts, problems);
@@ -222,8 +222,12 @@ LayoutCosts::StepCost LayoutCosts::compiled(Part& part, const Layouts& layouts, 
   const int64_t stages = layouts.pipeline ? layouts.pipeline->stages(layouts.mesh) : 1;
   result.cost.bytes_sent = most_bytes_sent(program, stages);
   if (memory_.process) {
-    const std::lock_guard lock(memory_mutex_);
-    const RunMemory need = memory_need(session_, {&program}, memory_use(session_, true, {}, {}));
+    std::vector<int64_t> scratch;
+    {
+      const std::lock_guard lock(memory_mutex_);
+      scratch = kernel_scratch(session_, {&program});
+    }
+    const RunMemory need = largest_need(session_, {&program}, memory_use(session_, true, {}, {}), scratch);
     result.host_need = static_cast<double>(need.host.total());
     result.device_need = static_cast<double>(need.device.total());
   }
@@ -366,20 +370,20 @@ TightMemory LayoutCosts::memory_of(const StepCost& cost) const {
   return {std::llround(cost.host_need), memory_.process->host};
 }
 
-LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& layouts, double enough) {
+LayoutCost LayoutCosts::cost_of(const std::vector<Part*>& parts, const Layouts& layouts,
+                                std::vector<int64_t> counts, double enough,
+                                const std::function<bool()>& stop) {
   Variation variation = plain();
   variation.expert_parts = mtf::expert_parts(layouts);
   std::map<std::string, StepCost> costs;  // by Variation::text()
   const auto measured = [&](const Recompute& recompute) -> const StepCost& {
     variation.recompute = recompute;
     const auto [found, added] = costs.try_emplace(variation.text());
-    if (added && !is_over()) found->second = sum_of(parts, layouts, variation);
+    if (added && !stop()) found->second = sum_of(parts, layouts, variation);
     return found->second;
   };
   if (!chooses_recompute() && !chooses_microbatches()) return measured(options_.recompute).cost;
 
-  std::vector<int64_t> counts = {options_.microbatches};
-  if (chooses_microbatches()) counts = microbatch_counts(layouts, options_.batch_size);
   if (counts.empty()) return {};
   variation.microbatches = counts.front();
   if (const StepCost& first = measured(options_.recompute); is_hopeless(first)) return first.cost;
@@ -424,7 +428,8 @@ double LayoutCosts::exact_seconds(const Layouts& layouts, const LayoutCost& abou
   return kBuilt * seconds_of_blocks_ / compiled_blocks_ * depth_ * (1 + kOfMicrobatch * microbatches);
 }
 
-LayoutCost LayoutCosts::exactly(const Layouts& layouts, const LayoutCost& about) {
+LayoutCost LayoutCosts::exactly(const Layouts& layouts, const LayoutCost& about,
+                                const std::function<bool()>& stop) {
   Variation variation{mtf::expert_parts(layouts), about.recompute, about.microbatches};
   StepCost result = sum_of({&whole_}, layouts, variation);
   if (!about.fits) return result.cost;
@@ -439,14 +444,21 @@ LayoutCost LayoutCosts::exactly(const Layouts& layouts, const LayoutCost& about)
     if (!more.cost.is_legal) break;  // there are not so many
     result = std::move(more);
   }
-  return result.cost;
+  const bool recomputes = result.cost.recompute != Recompute(RecomputeWord::kNone);
+  const bool is_certain = result.cost.fits && !recomputes;
+  if (!layouts.pipeline || !chooses_recompute() || !result.cost.is_legal || is_certain) return result.cost;
+  const double enough = result.cost.fits ? result.cost.seconds : std::numeric_limits<double>::infinity();
+  LayoutCost fewest = cost_of({&whole_}, layouts, {about.microbatches}, enough, stop);
+  return fewest.is_legal && fewest.fits && fewest.seconds < enough ? fewest : result.cost;
 }
 
 LayoutCost LayoutCosts::operator()(const Layouts& layouts, double enough) {
   std::vector<Part*> parts;
   for (Part& part : shallow_) parts.push_back(&part);
   if (parts.empty()) parts.push_back(&whole_);
-  return cost_of(parts, layouts, enough);
+  std::vector<int64_t> counts = {options_.microbatches};
+  if (chooses_microbatches()) counts = microbatch_counts(layouts, options_.batch_size);
+  return cost_of(parts, layouts, std::move(counts), enough, [this] { return is_over(); });
 }
 
 }  // namespace mtf

@@ -43,8 +43,11 @@ class LayoutCosts {
   /// recomputation is not made to fit by it, nor is one whose variables alone do not fit. Both may be called by several
   /// threads at a time.
   LayoutCost operator()(const Layouts& layouts, double enough = std::numeric_limits<double>::infinity());
-  /// The same with all blocks, for what `about` recomputes, or a few layers more if that does not fit.
-  LayoutCost exactly(const Layouts& layouts, const LayoutCost& about);
+  /// The same with all blocks, for what `about` recomputes, or a few layers more if that does not fit. As what stages keep is
+  /// only estimated, the fewest layers with which they fit are looked for with all stages, until `stop`.
+  LayoutCost exactly(
+      const Layouts& layouts, const LayoutCost& about,
+      const std::function<bool()>& stop = [] { return false; });
   /// True if the two differ.
   bool extrapolates() const { return !shallow_.empty(); }
   /// About the seconds that exactly() takes, as far as the models with few blocks tell; 0 before a layout has cost
@@ -108,7 +111,7 @@ class LayoutCosts {
   void add_shallow();
   TrainStep take(Part& part, const Variation& variation);
   void give_back(Part& part, const Variation& variation, TrainStep step);
-  bool is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation);
+  bool is_legal(const Graph& step, const Layouts& layouts, bool with_evaluation) const;
   /// The cost of the step of a part, and of all parts; not legal if the layout is illegal for one.
   StepCost of_part(Part& part, const Layouts& layouts, const Variation& variation);
   StepCost compiled(Part& part, const Layouts& layouts, const Variation& variation);
@@ -127,8 +130,9 @@ class LayoutCosts {
   bool fits(const StepCost& cost) const;
   /// True if the variables alone take more than the memory.
   bool is_hopeless(const StepCost& cost) const;
-  /// The cost of a layout, with what makes it fit.
-  LayoutCost cost_of(const std::vector<Part*>& parts, const Layouts& layouts, double enough);
+  /// The cost of a layout, with what makes it fit, in one of `counts` microbatches. Nothing more is compiled when `stop`.
+  LayoutCost cost_of(const std::vector<Part*>& parts, const Layouts& layouts, std::vector<int64_t> counts,
+                     double enough, const std::function<bool()>& stop);
   bool is_over() const { return has_cost_ && is_over_ && is_over_(); }
 
   const Session& session_;
@@ -138,12 +142,12 @@ class LayoutCosts {
   std::atomic<bool> has_cost_ = false;  ///< a legal layout has been measured
   /// Seconds that compiling the parts with few blocks took, and the blocks of each stack in them.
   std::atomic<double> seconds_of_blocks_ = 0, compiled_blocks_ = 0;
-  std::mutex mutex_;         ///< guards Part::free, Part::known and evaluation_
+  std::mutex mutex_;         ///< guards Part::free and Part::known
   std::mutex memory_mutex_;  ///< guards the backend, which is asked for the scratch of kernels
   Part whole_;
   std::vector<Part> shallow_;
   double depth_ = 0;  ///< blocks of each stack of the whole model, where `shallow_` stands for it
-  std::unique_ptr<Graph> evaluation_;  ///< null: the run has none
+  std::unique_ptr<const Graph> evaluation_;  ///< null: the run has none
 };
 
 }  // namespace mtf

@@ -1,10 +1,11 @@
 #include "trainer/plan/depth.h"
 
-#include <charconv>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 namespace {
@@ -25,11 +26,7 @@ std::optional<int64_t> depth_of(const config::Node& model) {
   std::set<std::string> depths;
   collect(model, depths);
   if (depths.size() != 1) return std::nullopt;
-  const std::string& text = *depths.begin();
-  int64_t depth = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), depth);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return depth;
+  return parse_number<int64_t>(*depths.begin());
 }
 
 config::Node with_depth(const config::Node& model, int64_t depth) {

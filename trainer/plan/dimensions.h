@@ -32,8 +32,8 @@ struct SplittableDimension {
 
 class SplittableDimensions {
  public:
-  /// The dimensions of all tensors that these graphs compute, those with the most elements first. Internal dimensions, those
-  /// along which some operation cannot be split, and those whose sizes have no common divisor are left out.
+  /// The dimensions of all tensors that these graphs compute, those with the most elements first. Those that no rule can
+  /// name, those along which some operation cannot be split, and those whose sizes have no common divisor are left out.
   explicit SplittableDimensions(const std::vector<const Graph*>& graphs);
 
   size_t size() const { return dimensions_.size(); }

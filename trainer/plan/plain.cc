@@ -19,10 +19,6 @@ double about_as_fast(const std::vector<EvaluatedLayout>& layouts, int64_t count)
   return fastest * (1 + kAboutEqual);
 }
 
-bool is_same(const LayoutCandidate& a, const LayoutCandidate& b) {
-  return a.mesh == b.mesh && a.chosen == b.chosen;
-}
-
 /// The first one of a layout; null if it was not evaluated.
 const EvaluatedLayout* find(const std::vector<EvaluatedLayout>& layouts, const LayoutCandidate& layout) {
   const auto found =
@@ -48,6 +44,10 @@ std::vector<Bit> bits_of(const LayoutCandidate& layout, const DimensionSet& deci
 }
 
 }  // namespace
+
+bool is_same(const LayoutCandidate& a, const LayoutCandidate& b) {
+  return a.mesh == b.mesh && a.chosen == b.chosen;
+}
 
 void put_plainest_first(std::vector<EvaluatedLayout>& layouts, int64_t count, const RuleCount& rules) {
   const double most = about_as_fast(layouts, count);

@@ -14,6 +14,9 @@ inline constexpr double kAboutEqual = 0.01;
 
 using RuleCount = std::function<int64_t(const EvaluatedLayout&)>;
 
+/// True if both have the same rules on the same mesh.
+bool is_same(const LayoutCandidate& a, const LayoutCandidate& b);
+
 /// Puts one of the first `count` layouts before the others: of those that fit and are about as fast as the fastest the one
 /// with the fewest rules, then with the least memory.
 void put_plainest_first(std::vector<EvaluatedLayout>& layouts, int64_t count, const RuleCount& rules);

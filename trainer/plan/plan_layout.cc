@@ -1,7 +1,9 @@
 // plan_layout(): the search for the best layout.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -12,16 +14,22 @@
 #include "trainer/plan/mesh_shapes.h"
 #include "trainer/plan/plain.h"
 #include "trainer/plan/rules.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {
 
-/// The layouts of variables at rest that are tried with each layout.
-enum Variant { kAsLaidOut, kOptimizerSplit, kParametersSplit };
+/// How variables lie between steps: parameters, or the optimizer's slots alone, are split over `axes` besides the rules of the
+/// layout.
+struct RestSplit {
+  bool of_parameters = false;
+  std::vector<int> axes = {};  ///< none: as they are laid out
+  bool is_searched = true;     ///< tried with every layout, not only with the best ones
+};
 
-/// The part of the time in which layouts without stages are looked for, where stages are tried, too, and that in which the
-/// best layouts of a deep model are computed with all blocks.
-constexpr double kPlainTime = 0.6, kExactTime = 0.25;
+/// The part of the time in which layouts without stages are looked for, where stages are tried, too; that in which more splits
+/// of variables are tried with the best layouts; and that in which the best ones of a deep model are computed with all blocks.
+constexpr double kPlainTime = 0.6, kSplitTime = 0.1, kExactTime = 0.25;
 
 /// The bound of a layout that does not fit is not infinite, since one of these layouts may be the least evil.
 constexpr double kDoesNotFit = std::numeric_limits<double>::max();
@@ -60,7 +68,9 @@ class Planner {
     const auto begin = std::chrono::steady_clock::now();
     const auto elapsed = [begin] { return seconds_since(begin); };
     const auto is_stopped = [&] { return limits.stop && limits.stop(); };
-    const double for_search = limits.seconds * (costs_.extrapolates() ? 1 - kExactTime : 1);
+    const bool splits_at_rest = open_.parameter || open_.optimizer;
+    const double for_all = limits.seconds * (costs_.extrapolates() ? 1 - kExactTime : 1);
+    const double for_search = for_all * (splits_at_rest ? 1 - kSplitTime : 1);
     double until = for_search;  // seconds after `begin` at which evaluations are cut short
     const auto is_over = [&] { return elapsed() > until || is_stopped(); };
     costs_.stop_when(is_over);
@@ -87,6 +97,7 @@ class Planner {
                     .memory = costs_.memory(),
                     .are_cut = dimensions_.are_cut(),
                     .is_stopped = false,
+                    .splits_at_rest = splits_at_rest,
                     .search = search.run(of_plain)};
     if (!staged.empty()) {
       until = for_search;
@@ -94,7 +105,9 @@ class Planner {
       left.seconds = until - elapsed();
       search_stages(search, left, plan.search);
     }
+    until = for_all;
     make_plain(plan.search, is_over);
+    try_all_splits(plan.search, is_over);
     plan.is_stopped = is_stopped();
     const auto left = [&] { return is_stopped() ? 0 : limits.seconds - elapsed(); };
     plan.exact = costs_.extrapolates() ? make_exact(plan.search, left) : std::ssize(plan.search.evaluated);
@@ -274,14 +287,54 @@ class Planner {
     };
     put_plainest_first(all, std::ssize(all), rules_);
     leave_out_rules(all, decided_, evaluate_all, rules_, is_over);
-    if (all.front().cost.variant == kAsLaidOut || is_over()) return;
-    EvaluatedLayout plainer{all.front().layout, {}};
-    plainer.cost = evaluate(plainer.layout, enough, all.front().cost.variant - 1);
-    ++result.evaluations;
-    if (!plainer.cost.is_legal) return;
-    all.push_back(std::move(plainer));
+  }
+
+  /// Tries all splits of variables with the best layouts or, where none fits, those that are not searched with all of them.
+  /// Each layout then stands with its fastest split, and with a plainer one that is about as fast.
+  void try_all_splits(LayoutSearchResult& result, const std::function<bool()>& is_over) {
+    constexpr int64_t kFinalists = 3;
+    std::vector<EvaluatedLayout>& all = result.evaluated;
+    if (all.empty() || is_over()) return;
+    const bool fits = all.front().cost.fits;
+    const auto end = all.begin() + (fits ? std::min(kFinalists, std::ssize(all)) : std::ssize(all));
+    std::vector<EvaluatedLayout> tried;
+    for (auto finalist = all.begin(); finalist != end; ++finalist) {
+      const std::vector<RestSplit> splits = rest_splits(finalist->layout);
+      for (int variant = 0; variant < std::ssize(splits); ++variant) {
+        if (variant != finalist->cost.variant && (fits || !splits[static_cast<size_t>(variant)].is_searched))
+          tried.push_back({finalist->layout, {.variant = variant}});
+      }
+    }
+    if (tried.empty()) return;
+    const double enough =
+        fits ? all.front().cost.seconds * (1 + kAboutEqual) : std::numeric_limits<double>::infinity();
+    std::atomic<int64_t> evaluations = 0;
+    pool_.run(std::ssize(tried), [&](int64_t i, int /*worker*/) {
+      if (is_over()) return;
+      EvaluatedLayout& evaluated = tried[static_cast<size_t>(i)];
+      evaluated.cost = evaluate(evaluated.layout, evaluated.cost.variant, enough);
+      ++evaluations;
+    });
+    result.evaluations += evaluations;
+    std::vector<EvaluatedLayout> kept;
+    auto next = tried.begin();
+    for (auto finalist = all.begin(); finalist != end; ++finalist) {
+      std::vector<EvaluatedLayout> same{*finalist};
+      for (; next != tried.end() && is_same(next->layout, finalist->layout); ++next) {
+        if (next->cost.is_legal) same.push_back(std::move(*next));
+      }
+      std::ranges::stable_sort(same, is_better);
+      const int fastest = same.front().cost.variant;
+      put_plainest_first(same, std::ssize(same), rules_);
+      same.resize(same.front().cost.variant == fastest ? 1 : 2);
+      std::ranges::move(same, std::back_inserter(kept));
+    }
+    all.erase(all.begin(), end);
+    std::ranges::move(kept, std::back_inserter(all));
+    std::ranges::stable_sort(all, is_better);
+    const LayoutCost& best = all.front().cost;
+    if (!fits && best.fits) result.gap = is_over() ? 1 : std::max(0.0, 1 - result.lower_bound / best.seconds);
     put_plainest_first(all, std::ssize(all), rules_);
-    std::stable_sort(all.begin() + 1, all.end(), is_better);
   }
 
   /// Computes what the best layouts cost with all blocks, and puts them in order before the others. Returns their number.
@@ -299,7 +352,9 @@ class Planner {
       pool_.run(more, [&](int64_t i, int /*worker*/) {
         EvaluatedLayout& evaluated = all[static_cast<size_t>(done + i)];
         const int variant = evaluated.cost.variant;
-        evaluated.cost = costs_.exactly(layouts_of(found(evaluated.layout, variant)), evaluated.cost);
+        const Layouts layouts = layouts_of(found(evaluated.layout, variant));
+        const double needed = costs_.exact_seconds(layouts, evaluated.cost);
+        evaluated.cost = costs_.exactly(layouts, evaluated.cost, [&] { return left() <= needed; });
         evaluated.cost.variant = variant;
       });
       done += more;
@@ -371,17 +426,37 @@ class Planner {
       result.pipeline = PipelineOptions{.schedule = config_.pipeline.schedule, .rounds = on.rounds};
     }
     result.layout = LayoutRules(std::move(rules));
-    if (variant == kAsLaidOut) return result;
-    const std::vector<bool> sums = bounds_.sums_gradients(candidate.chosen);
-    std::vector<int> axes;
-    for (int axis = 0; axis < mesh.rank(); ++axis) {
-      if (sums[static_cast<size_t>(axis)] && mesh.size(axis) > 1) axes.push_back(axis);
-    }
-    LayoutRules& of = variant == kParametersSplit ? result.parameter_layout : result.optimizer_layout;
+    if (variant == 0) return result;
+    const RestSplit split = rest_splits(candidate)[static_cast<size_t>(variant)];
+    LayoutRules& of = split.of_parameters ? result.parameter_layout : result.optimizer_layout;
     const LayoutRules base = result.layout.plus(result.parameter_layout).plus(of);
-    const LayoutRules more_at_rest = rest_rules(dimensions_, costs_.step(), mesh, base, of, axes);
+    const LayoutRules more_at_rest = rest_rules(dimensions_, costs_.step(), mesh, base, of, split.axes);
     of = of.plus(more_at_rest);
     return result;
+  }
+
+  /// What is tried with a layout, what is searched before the others; LayoutCost::variant is an index. The first one splits
+  /// nothing more.
+  std::vector<RestSplit> rest_splits(const LayoutCandidate& candidate) const {
+    std::vector<RestSplit> splits(1);
+    if (!open_.parameter && !open_.optimizer) return splits;
+    const std::vector<int64_t>& sizes = meshes_[candidate.mesh].sizes;
+    const std::vector<bool> sums = bounds_.sums_gradients(candidate.chosen);
+    std::vector<int> axes;
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+      if (sums[axis] && sizes[axis] > 1) axes.push_back(static_cast<int>(axis));
+    }
+    constexpr size_t kSearched = 2;  // all and the innermost one
+    const std::vector<std::vector<int>> subsets = axes_at_rest(axes);
+    for (const bool is_searched : {true, false}) {
+      for (const bool of_parameters : {false, true}) {
+        if (!(of_parameters ? open_.parameter : open_.optimizer)) continue;
+        for (size_t i = 0; i < subsets.size(); ++i) {
+          if ((i < kSearched) == is_searched) splits.push_back({of_parameters, subsets[i], is_searched});
+        }
+      }
+    }
+    return splits;
   }
 
   Layouts layouts_of(const FoundLayout& found) const {
@@ -393,29 +468,29 @@ class Planner {
     return make_layouts(trial, found.mesh.resolve(1));
   }
 
-  /// The cost of the best variant up to `last`.
-  LayoutCost evaluate(const LayoutCandidate& candidate, double enough, int last = kParametersSplit) {
-    LayoutCost best;
-    for (const int variant : {kAsLaidOut, kOptimizerSplit, kParametersSplit}) {
-      if (variant > last) break;
-      if ((variant == kOptimizerSplit && !open_.optimizer) ||
-          (variant == kParametersSplit && !open_.parameter))
-        continue;
-      const FoundLayout tried = found(candidate, variant);
-      if (variant != kAsLaidOut) {
-        const LayoutRules& given = variant == kParametersSplit
-                                       ? static_cast<const LayoutRules&>(config_.parameter_layout)
-                                       : config_.optimizer_layout;
-        const LayoutRules& now =
-            variant == kParametersSplit ? tried.parameter_layout : tried.optimizer_layout;
-        if (now.rules().size() == given.rules().size()) continue;  // nothing more can be split
-      }
-      if (best.is_legal && best.fits) enough = std::min(enough, best.seconds);
-      LayoutCost cost = costs_(layouts_of(tried), enough);
-      cost.variant = variant;
+  /// The cost with the best of rest_splits() that are searched.
+  LayoutCost evaluate(const LayoutCandidate& candidate, double enough) {
+    LayoutCost best = evaluate(candidate, 0, enough);
+    if (!best.is_legal) return best;  // nor is it with more rules
+    const auto variants =
+        static_cast<int>(std::ranges::count(rest_splits(candidate), true, &RestSplit::is_searched));
+    for (int variant = 1; variant < variants; ++variant) {
+      if (best.fits) enough = std::min(enough, best.seconds);
+      const LayoutCost cost = evaluate(candidate, variant, enough);
       if (is_better({candidate, cost}, {candidate, best})) best = cost;
     }
     return best;
+  }
+
+  /// The cost with one of rest_splits(); not legal if it splits nothing more.
+  LayoutCost evaluate(const LayoutCandidate& candidate, int variant, double enough) {
+    const FoundLayout tried = found(candidate, variant);
+    const size_t given = config_.parameter_layout.rules().size() + config_.optimizer_layout.rules().size();
+    if (variant > 0 && tried.parameter_layout.rules().size() + tried.optimizer_layout.rules().size() == given)
+      return {};
+    LayoutCost cost = costs_(layouts_of(tried), enough);
+    cost.variant = variant;
+    return cost;
   }
 
   const Session& session_;

@@ -59,7 +59,8 @@ std::string proof_text(const LayoutPlan& plan) {
     const bool is_fastest = std::ranges::none_of(plan.layouts, [&](const PlannedLayout& other) {
       return other.cost.fits && other.cost.seconds < search.best().cost.seconds;
     });
-    return fmt::format("no other layout of these dimensions is predicted to be {}faster",
+    return fmt::format("no other layout of these dimensions{} is predicted to be {}faster",
+                       plan.splits_at_rest ? ", with any split of variables that was tried," : "",
                        is_fastest ? "" : fmt::format("more than {:g} % ", 100 * kAboutEqual));
   }
   return fmt::format("{}: another one may be faster by {:.1f} %",

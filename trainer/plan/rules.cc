@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "trainer/session/step.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 
@@ -42,6 +42,27 @@ LayoutRules rules_of(const SplittableDimensions& dimensions, const SplitChoice& 
   return LayoutRules(std::move(rules));
 }
 
+std::vector<std::vector<int>> axes_at_rest(const std::vector<int>& axes) {
+  constexpr size_t kMostWithAllSubsets = 4;
+  std::vector<std::vector<int>> subsets;
+  if (axes.size() > kMostWithAllSubsets) {
+    for (const int axis : axes) subsets.push_back({axis});
+    for (ptrdiff_t n = 2; n <= std::ssize(axes); ++n) subsets.emplace_back(axes.end() - n, axes.end());
+  } else {
+    for (unsigned chosen = 1; chosen < 1u << axes.size(); ++chosen) {
+      std::vector<int>& subset = subsets.emplace_back();
+      for (size_t i = 0; i < axes.size(); ++i) {
+        if ((chosen >> i) & 1u) subset.push_back(axes[i]);
+      }
+    }
+  }
+  std::ranges::stable_sort(subsets, {}, [&](const std::vector<int>& subset) {
+    if (subset.size() == axes.size()) return size_t{0};
+    return subset.front() == axes.back() ? size_t{1} : 1 + subset.size();
+  });
+  return subsets;
+}
+
 LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step, const Mesh& mesh,
                        const LayoutRules& layout, const LayoutRules& fixed, const std::vector<int>& axes) {
   struct Known {
@@ -56,8 +77,7 @@ LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step
       Known& k = known[d.name];
       k.divisor = std::gcd(k.divisor, d.size);
       if (variable->kind == Variable::Kind::kWeight)
-        k.bytes +=
-            static_cast<double>(variable->shape.size()) * static_cast<double>(size_of(variable->dtype));
+        k.bytes += static_cast<double>(bytes_of(variable->shape, variable->dtype));
       for (const Dimension& other : variable->shape) k.companions.insert(other.name);
     }
   }

@@ -21,6 +21,11 @@ std::vector<std::string> mesh_names(const SplittableDimensions& dimensions, cons
 LayoutRules rules_of(const SplittableDimensions& dimensions, const SplitChoice& chosen,
                      const std::vector<std::string>& names, const DimensionSet& decided);
 
+/// The sets of mesh dimensions over which variables may lie split between steps: all subsets of `axes`, which ascend; of more
+/// than four mesh dimensions each alone, and the innermost two, three and so on. First come all of them together and the
+/// innermost one, then the others, those with the fewest first.
+std::vector<std::vector<int>> axes_at_rest(const std::vector<int>& axes);
+
 /// Rules that split most weights over mesh dimensions `axes` as well, between steps: each weight along at most one of the
 /// dimensions that are chosen, the ones of the most bytes first. `fixed` rules of these variables stay as they are.
 LayoutRules rest_rules(const SplittableDimensions& dimensions, const Graph& step, const Mesh& mesh,

@@ -58,7 +58,7 @@ struct LayoutCost {
   double computing = 0, waiting = 0;
   int64_t bytes = 0;      ///< memory of a position
   double bytes_sent = 0;  ///< by a position in a step, of the stage that sends most
-  int variant = 0;        ///< which of the layouts of variables at rest (LayoutCosts)
+  int variant = 0;        ///< which of the layouts of variables at rest that plan_layout() tries
   /// What the step computes again, and its microbatches, where these are still to be found.
   Recompute recompute = RecomputeWord::kNone;
   int64_t microbatches = 1;

@@ -37,7 +37,7 @@ double handed_between_blocks(const Graph& step, const Layouts& layouts) {
       const int maker = block_of(input.operation());
       if (maker < 0 || maker == block || !handed.insert(input).second) continue;
       const Shape local = slice_shape(input.shape(), layout_of.of(input.shape()), layouts.mesh);
-      bytes += static_cast<double>(local.size()) * static_cast<double>(size_of(input.dtype()));
+      bytes += static_cast<double>(bytes_of(local, input.dtype()));
     }
   });
   return bytes;

@@ -13,6 +13,7 @@
 #include "engine/base/nearest.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/decode/chosen_weights.h"
+#include "trainer/decode/group_runs.h"
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
 #include "trainer/memory/memory_check.h"
@@ -21,6 +22,7 @@
 #include "trainer/predict/prediction_lines.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/feed.h"
 #include "trainer/session/open_data.h"
 #include "trainer/session/same_run.h"
@@ -28,9 +30,6 @@
 
 namespace mtf {
 namespace {
-
-/// The number of batches whose lines are taken together.
-constexpr size_t kBatchesTogether = 16;
 
 std::unique_ptr<Graph> prediction_graph(const Session& session, const std::vector<Feature>& features,
                                         int64_t rows) {
@@ -41,15 +40,8 @@ std::unique_ptr<Graph> prediction_graph(const Session& session, const std::vecto
                            .copies = weight_copy_options(session, session.layouts)});
 }
 
-Program compiled(const Session& session, const Graph& graph) {
-  Diagnostics diagnostics;
-  check_layouts(graph, session.layouts, diagnostics);
-  diagnostics.throw_if_errors();
-  return compile(session, graph);
-}
-
 Program prediction_program(const Session& session, const std::vector<Feature>& features, int64_t rows) {
-  return compiled(session, *prediction_graph(session, features, rows));
+  return compile_checked(session, *prediction_graph(session, features, rows), session.layouts);
 }
 
 /// The rows of a batch for `examples` examples: infer.batch_size or fewer, a power of two for each of the parts into which
@@ -276,7 +268,7 @@ void predict(Session& session, Diagnostics& diagnostics) {
   session.train_data = input.source ? input.source : std::make_shared<DeclaredSource>(input.features());
   const int64_t rows = batch_rows(session, std::nullopt);
   const std::unique_ptr<Graph> graph = prediction_graph(session, input.features(), rows);
-  Program program = compiled(session, *graph);
+  Program program = compile_checked(session, *graph, session.layouts);
   const WeightConversions conversions(session, *graph, session.layouts);
   if (input.source) make_prediction_lines(program, *input.source, {}, config.mark("infer.input"));
   check_memory_of(session, input.features(), program, rows);
@@ -284,23 +276,17 @@ void predict(Session& session, Diagnostics& diagnostics) {
   if (input.source) fields.emplace_back("examples of infer.input", fmt::to_string(input.source->examples()));
   check_same_run(session, {&program}, std::move(fields));
   const DeviceNotes notes(session);
-  Communicator& communicator = session.processes->communicator();
   VariableStore weights(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Predict predicts(session, input.features(), std::move(program), weights);
-  for (const WeightGroup& group : chosen) {
-    std::unique_ptr<PairedLines> lines;
-    if (!input.source)
-      lines = std::make_unique<PairedLines>(
-          communicator, LineFiles{config.infer.input.text, {}, {}, config.data.text_limit()});
+  std::optional<LineFiles> files;
+  if (!input.source) files = LineFiles{config.infer.input.text, {}, {}, config.data.text_limit()};
+  const auto load = [&](const WeightGroup& group) {
     load_weights(group.front(), session, conversions, weights);
-    std::optional<TextOutput> output;
-    if (session.processes->is_first())
-      output.emplace(config.infer.output, newest_step(group), [&] {
-        if (lines) lines->others_wait();
-      });
-    predicts.run(input, lines.get(), output ? &*output : nullptr, description(group));
-    if (output) output->close();
-  }
+  };
+  const auto run = [&](const WeightGroup& group, PairedLines* lines, TextOutput* output) {
+    predicts.run(input, lines, output, description(group));
+  };
+  for_each_group(session, chosen, files, config.infer.output, load, run);
 }
 
 }  // namespace mtf

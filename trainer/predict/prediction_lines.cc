@@ -13,8 +13,9 @@
 #include "data/labelled/conll.h"
 #include "data/labelled/squad.h"
 #include "engine/base/counted.h"
+#include "engine/base/json.h"
 #include "trainer/evaluation/grouped_predictions.h"
-#include "trainer/session/step.h"
+#include "trainer/session/evaluation_graph.h"
 
 namespace mtf {
 namespace {
@@ -27,10 +28,6 @@ std::vector<double> rounded(std::span<const float> numbers) {
   std::vector<double> result;
   for (const float number : numbers) result.push_back(to_six_digits(number));
   return result;
-}
-
-std::string text_of(const Json& object) {
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// A text that fits into a line.
@@ -86,7 +83,7 @@ class NumberLines final : public ExampleLines {
       if (as_json()) {
         Json line = object(first + i);
         line["prediction"] = json_of(numbers, prediction.shape.rank() == 1 || width == 1);
-        push(text_of(line));
+        push(json_text(line));
       } else {
         std::string line;
         for (const double number : numbers)
@@ -129,7 +126,7 @@ class ClassLines final : public ExampleLines {
       }
       line["probability"] = json_of(best, single);
       line["probabilities"] = single ? of_single(all.front()) : Json(all);
-      push(text_of(line));
+      push(json_text(line));
     }
   }
 
@@ -175,7 +172,7 @@ class TagLines final : public PredictionLines {
                       {"words", source_.sentences()[static_cast<size_t>(sentence)].words},
                       {"tags", found.tags},
                       {"probabilities", rounded(found.probabilities)}};
-      lines.push_back(text_of(line));
+      lines.push_back(json_text(line));
     });
     return lines;
   }
@@ -221,7 +218,7 @@ class AnswerLines final : public PredictionLines {
       if (answers_.has_answer(best)) line["start"] = source_.context(question).character(best.first);
       line["score"] = to_six_digits(best.score);
       line["null_score"] = to_six_digits(best.null_score);
-      lines.push_back(text_of(line));
+      lines.push_back(json_text(line));
     });
     return lines;
   }

@@ -29,7 +29,6 @@
 #include "trainer/predict/predict.h"
 #include "trainer/programs/launch/launcher.h"
 #include "trainer/programs/report/report.h"
-#include "trainer/session/device_notes.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
 #include "trainer/session/session.h"

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cxxopts.hpp>
@@ -24,6 +23,7 @@
 #include "engine/base/exception.h"
 #include "engine/base/file.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
 #include "engine/base/process.h"
 #include "engine/base/seconds_since.h"
@@ -84,7 +84,8 @@ struct Options {
   throw Error(ErrorKind::kUsage, message, hint);
 }
 
-double parse_number(const cxxopts::ParseResult& parsed, const std::string& name, double least, double most) {
+double parse_fraction(const cxxopts::ParseResult& parsed, const std::string& name, double least,
+                      double most) {
   const std::string text = parsed[name].as<std::string>();
   const std::optional<double> number = config::to_number(text);
   if (!number || !(*number >= least && *number <= most))
@@ -95,12 +96,11 @@ double parse_number(const cxxopts::ParseResult& parsed, const std::string& name,
 
 int64_t parse_count(const cxxopts::ParseResult& parsed, const std::string& name, int64_t least) {
   const std::string text = parsed[name].as<std::string>();
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > 1'000'000'000)
+  const auto number = parse_number<int64_t>(text);
+  if (!number || *number < least || *number > 1'000'000'000)
     wrong_usage(fmt::format("--{}: `{}` is not a whole number from {}", name, text, least),
                 fmt::format("write for example `--{} 8000`", name));
-  return number;
+  return *number;
 }
 
 template <class E>
@@ -175,7 +175,7 @@ Options parse(const std::vector<std::string>& words) {
   options.vocabulary.size = parse_count(parsed, "size", 4);
   options.vocabulary.model = parse_word<SentencePieceModel>(parsed, "model");
   options.vocabulary.normalization = parse_word<TextNormalization>(parsed, "normalization");
-  options.vocabulary.character_coverage = parse_number(parsed, "coverage", 0.98, 1);
+  options.vocabulary.character_coverage = parse_fraction(parsed, "coverage", 0.98, 1);
   options.vocabulary.byte_fallback = !parsed["no-byte-fallback"].as<bool>();
   options.sentences = parse_count(parsed, "sentences", 1);
   options.limit.bytes = parse_count(parsed, "max-line-bytes", 1);

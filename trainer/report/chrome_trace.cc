@@ -5,19 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 
 namespace mtf {
 namespace {
-
-std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// Writes a file of events piece by piece.
 class EventWriter {

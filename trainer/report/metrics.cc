@@ -14,6 +14,7 @@
 #include "engine/base/counted.h"
 #include "engine/base/error.h"
 #include "engine/base/fault.h"
+#include "engine/base/json.h"
 
 namespace mtf {
 namespace {
@@ -61,7 +62,7 @@ std::string json_line(const Metrics& numbers, const std::vector<std::pair<std::s
     }
   }
   for (const MetricList& list : lists) line[list.name] = list.mean;
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(line);
 }
 
 void cut_json_lines(const std::string& path, int64_t step) {

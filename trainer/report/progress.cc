@@ -19,6 +19,9 @@
 namespace mtf {
 namespace {
 
+/// Seconds between two lines, and between two drawings of the bar.
+constexpr double kLineSeconds = 5, kBarSeconds = 0.1;
+
 std::unique_ptr<spdlog::logger> make_log(const ProgressOptions& options) {
   if (options.log_file.empty()) return nullptr;
   try {
@@ -120,8 +123,7 @@ void Progress::record_error(const std::string& message) {
 }
 
 bool Progress::is_due(Clock::time_point since) const {
-  const double interval = terminal_ ? options_.bar_seconds : options_.line_seconds;
-  return seconds_since(since) >= interval;
+  return seconds_since(since) >= (terminal_ ? kBarSeconds : kLineSeconds);
 }
 
 void Progress::update(const ProgressState& state) {

@@ -46,8 +46,6 @@ struct ProgressOptions {
   std::string log_file;  ///< empty: no log file
   bool append = false;   ///< true: appends to the log file; false: truncates it
   bool quiet = false;    ///< prints nothing to standard error
-  double line_seconds = 5;
-  double bar_seconds = 0.1;
 };
 
 class Progress {

@@ -44,7 +44,7 @@ int AlgorithmFile::choose(const std::string& problem, const std::function<int()>
 
 void AlgorithmFile::write() const {
   const nlohmann::ordered_json file = {{"instruction_set", instruction_set_}, {"choices", choices_}};
-  const std::string text = file.dump(1) + "\n";
+  const std::string text = json_text(file, 1) + "\n";
   if (const int error = write_file(path_, std::as_bytes(std::span(text))))
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path_, system_message(error)));
 }

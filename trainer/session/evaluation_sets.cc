@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/class_names.h"
 #include "data/labelled/conll.h"
 #include "data/labelled/squad.h"
 #include "data/sources/held_out.h"
@@ -95,6 +96,17 @@ void check_features(const EvaluationSet& set, const ExpectedExamples& examples, 
           augments ? "`center_crop` and `resize` in `data.augment` apply to evaluation, too" : "");
     }
   }
+}
+
+/// Reports names of classes that belong to other numbers in the training data. Sources that have the names from their files
+/// number them as the training data do; others may bring names of their own.
+void check_classes(const EvaluationSet& set, const Session& session, const Mark& mark,
+                   Diagnostics& diagnostics) {
+  const NamedClasses own{fmt::format("`evaluate.datasets.{}`", set.name), set.source->class_names()};
+  const NamedClasses trained{"the training data", prepared_classes(session.preparation)};
+  if (number_differently(own, trained))
+    diagnostics.error(mark, class_difference(own, trained),
+                      "`class_names` in the order of the training data");
 }
 
 EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet& set,
@@ -249,6 +261,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
         session.train_data ? ExpectedExamples{*session.train_data, "data.train"}
                            : ExpectedExamples{*first.source, "evaluate.datasets." + first.name};
     check_features(set, expected, *session.model, mark, !config.data.augment.empty(), diagnostics);
+    check_classes(set, session, mark, diagnostics);
     if (session.model->is_aligned()) set.source->check_aligned(mark);
     opened.push_back(std::move(set));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/text/evaluation_texts.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/session.h"
 
 namespace mtf {

@@ -10,8 +10,8 @@ namespace mtf {
 std::optional<size_t> image_feature(const Config& config, const std::vector<Feature>& features) {
   const auto found = std::ranges::find(features, config.data.image.text, &Feature::name);
   if (found == features.end()) return std::nullopt;
-  const std::optional<ImageShape> shape = image_shape(*found);
-  if (!shape || (shape->channels != 1 && shape->channels != 3)) return std::nullopt;
+  const std::optional<FeatureImage> image = image_of(*found);
+  if (!image || (image->shape.channels != 1 && image->shape.channels != 3)) return std::nullopt;
   return static_cast<size_t>(found - features.begin());
 }
 

@@ -13,8 +13,8 @@
 
 namespace mtf {
 
-/// Returns the index of the feature `data.image`; nothing if there is none that can be drawn: float32, [rows, cols] or
-/// [rows, cols, channels], of 1 or 3 channels.
+/// Returns the index of the feature `data.image`; nothing if there is none that can be drawn: an image (image_of) of 1 or 3
+/// channels.
 std::optional<size_t> image_feature(const Config& config, const std::vector<Feature>& features);
 
 /// The numbers that are drawn black and white: 0 and 1, or the least and the largest of images with others.

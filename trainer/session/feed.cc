@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "trainer/session/step.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 

@@ -112,15 +112,22 @@ void compare_tokens(const Config& config, const std::vector<std::string>& tokens
               "`run.model_dir` must be on a disk that all processes share");
 }
 
-/// Waits for the lock; false if another process keeps it. On file systems without locks (another errno) it
-/// returns true without a lock.
-bool lock_soon(int descriptor) {
+/// Takes the lock if no other process has it. Returns 0 or the error number.
+int try_lock(int descriptor) {
+  if (const int fault = fault_point("directory.lock")) return fault;
+  return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+}
+
+/// Waits for the lock. Returns 0, EWOULDBLOCK if another process keeps it, or another error number on file
+/// systems without locks.
+int lock_soon(int descriptor) {
   const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
-  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+  int error = try_lock(descriptor);
+  while (error == EWOULDBLOCK && std::chrono::steady_clock::now() <= deadline) {
     std::this_thread::sleep_for(kBetweenLocks);
+    error = try_lock(descriptor);
   }
-  return true;
+  return error;
 }
 
 }  // namespace
@@ -161,7 +168,13 @@ ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_d
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be opened: {}", path, system_message(errno)));
-  if (lock_soon(descriptor_)) return;
+  const int error = lock_soon(descriptor_);
+  if (error != 0 && error != EWOULDBLOCK) {
+    warning_ = fmt::format(
+        "{}: its file system has no locks ({}), so that no run notices another one that trains in it", path,
+        system_message(error));
+  }
+  if (error != EWOULDBLOCK) return;
   ::close(descriptor_);
   throw Error(ErrorKind::kSystem, fmt::format("another process is training in {}", path),
               "wait for its end, or take another `run.model_dir`");
@@ -172,7 +185,7 @@ ModelDirLock::~ModelDirLock() { ::close(descriptor_); }
 void check_model_dir_is_shared(const Config& config, ProcessGroup& processes) {
   if (processes.size() == 1) return;
   const std::string name = "run.model_dir";
-  const std::string token = hello_of_this_process(processes.launch(), "", "").name();
+  const std::string token = process_name(processes.launch());
   std::optional<TokenFile> file;
   if (!processes.is_first()) file.emplace(token_path(config, processes.rank()), token);
   const std::vector<std::string> tokens = processes.collect(name, token);

@@ -34,9 +34,13 @@ class ModelDirLock {
   ModelDirLock(const ModelDirLock&) = delete;
   ModelDirLock& operator=(const ModelDirLock&) = delete;
 
+  /// Says that the file system has no locks, so that nothing keeps others away; empty if it has.
+  const std::string& warning() const { return warning_; }
+
  private:
   MadeDirectory directory_;
   int descriptor_;
+  std::string warning_;
 };
 
 /// Checks that all processes of the run share the existing directory of process 0: each writes a file into

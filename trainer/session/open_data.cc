@@ -10,19 +10,15 @@
 #include "data/sources/held_out.h"
 #include "data/text/token_store.h"
 #include "data/vocabulary/train_vocabulary.h"
-#include "engine/base/printable.h"
 #include "trainer/config/strategy.h"
 #include "trainer/report/progress.h"
+#include "trainer/session/initial_weights.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
 namespace {
-
-uint64_t data_seed(const Config& config) {
-  return static_cast<uint64_t>(config.data.seed.value_or(config.run.seed));
-}
 
 /// Shows the progress of preparing a source and, for training, the report on its texts.
 void show_progress(SourceContext& context) {
@@ -166,19 +162,29 @@ VocabularyTexts vocabulary_texts(const Config& config) {
           .may_replace = trains_here(config) && !has_checkpoints(config)};
 }
 
+/// Calls `check` with diagnostics of which the errors count. Its warnings are dropped: make_train_plan() repeats them.
+void look_first(const std::function<void(Diagnostics& first)>& check, Diagnostics& diagnostics) {
+  Diagnostics first;
+  check(first);
+  for (const Problem& problem : first.errors()) diagnostics.add(problem);
+}
+
 /// Trains vocabularies that are missing or of other texts, if the run has no errors, and opens the vocabularies.
 void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
   const bool trains = config.run.mode == RunMode::kTrain || config.run.mode == RunMode::kBench;
+  const bool starts_here = trains_here(config) && !has_checkpoints(config);
+  std::optional<TrainStep> step;
   if (trains && config.data.train) {
     collect_errors([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics);
-    std::optional<TrainStep> step;
     if (session.train_data) {
       const int64_t any = std::numeric_limits<int64_t>::max();
-      Diagnostics first_look;  // its warnings are dropped; the step that is run repeats them
-      step = build_step(session, train_step_options(config, session.layouts, any), first_look);
-      for (const Problem& problem : first_look.errors()) diagnostics.add(problem);
+      look_first(
+          [&](Diagnostics& first) {
+            step = build_step(session, train_step_options(config, session.layouts, any), first);
+          },
+          diagnostics);
     }
     diagnostics.throw_if_errors();
     const VocabularyChoice& vocabulary = *config.data.vocabulary;
@@ -190,12 +196,22 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
           session, step ? step->graph.get() : nullptr,
           replaces_vocabulary(vocabulary, directory, texts) || lacks_vocabulary(vocabulary, directory),
           diagnostics);
+    if (step && starts_here) {
+      check_vocabulary_to_train(session, *step->graph, texts, diagnostics);
+      diagnostics.throw_if_errors();
+    }
     train_vocabularies(
         vocabulary, directory, texts, [](const std::string& line) { fmt::print(stderr, "{}\n", line); },
         config.mark("data.vocabulary"));
   }
   session.vocabularies =
       read_vocabularies(*config.data.vocabulary, config.run.model_dir.text, config.mark("data.vocabulary"));
+  // Texts are not tokenised in vain. Where the step is not known yet, make_train_plan() checks the weights.
+  if (step && starts_here) {
+    look_first([&](Diagnostics& first) { check_initial_vocabulary(session, *step->graph, first); },
+               diagnostics);
+    diagnostics.throw_if_errors();
+  }
   if (session.teacher && has_other_vocabulary(session, session.teacher->manifest)) {
     diagnostics.error(
         config.distill->checkpoint.mark,
@@ -225,19 +241,13 @@ std::shared_ptr<const Source> declared_texts(const Session& session) {
 /// Reports classes that mean something else to the teacher (section `distill`) than in data.train.
 void check_teacher_classes(const Session& session, Diagnostics& diagnostics) {
   if (!session.teacher || !session.train_data) return;
-  const std::vector<std::string> own = session.train_data->class_names(),
-                                 theirs = prepared_classes(preparation_at(session.teacher->path));
-  if (own.empty() || theirs.empty()) return;
-  const auto [here, there] = std::ranges::mismatch(own, theirs);
-  if (here == own.end() && there == theirs.end()) return;
-  const auto name_in = [](const std::vector<std::string>& names, auto name) {
-    return name == names.end() ? std::string("missing") : fmt::format("`{}`", printable(*name));
-  };
-  diagnostics.error(
-      session.config.distill->checkpoint.mark,
-      fmt::format("class {} of data.train is {}, and of the teacher {} it is {}", here - own.begin(),
-                  name_in(own, here), session.teacher->path, name_in(theirs, there)),
-      "data with the classes of the teacher, in their order");
+  const std::string& teacher = session.teacher->path;
+  std::string difference =
+      class_difference({"data.train", session.train_data->class_names()},
+                       {"the teacher " + teacher, prepared_classes(preparation_at(teacher))});
+  if (difference.empty()) return;
+  diagnostics.error(session.config.distill->checkpoint.mark, std::move(difference),
+                    "data with the classes of the teacher, in their order");
 }
 
 }  // namespace
@@ -292,15 +302,12 @@ SourceContext prediction_context(const Session& session, const Mark& mark) {
 }
 
 AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {
-  AugmentSettings settings{.augmentations = config.data.augment,
-                           .image = config.data.image.text,
-                           .seed = data_seed(config),
-                           .purpose = purpose,
-                           .threads = thread_count(config),
-                           .mark = config.mark("data.augment")};
-  std::erase_if(settings.augmentations,
-                [](const auto& augmentation) { return augmentation.choice.empty(); });  // reported as unknown
-  return settings;
+  return {.augmentations = config.data.augment,
+          .image = config.data.image.text,
+          .seed = data_seed(config),
+          .purpose = purpose,
+          .threads = thread_count(config),
+          .mark = config.mark("data.augment")};
 }
 
 }  // namespace mtf

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 #include "engine/base/counted.h"
+#include "engine/base/error.h"
 #include "engine/comm/rendezvous/handshake.h"
 #include "trainer/report/chrome_trace.h"
 #include "trainer/session/model_dir.h"
@@ -44,9 +44,8 @@ void Profiler::finish() {
   const Launch& launch = session_.config.launch;
   const std::string path = in_model_dir(
       session_.config, launch.several() ? fmt::format("profile.rank-{}.json", launch.rank) : "profile.json");
-  if (const int error = write_chrome_trace(
-          path, *profile_, {launch.rank, hello_of_this_process(launch, "", "").name(), origin_}))
-    return note_(fmt::format("the profile cannot be written to {}: {}", path, std::strerror(error)));
+  if (const int error = write_chrome_trace(path, *profile_, {launch.rank, process_name(launch), origin_}))
+    return note_(fmt::format("the profile cannot be written to {}: {}", path, system_message(error)));
   int64_t dropped = 0;
   for (const ProfileTrack* track : profile_->tracks()) dropped += track->dropped();
   note_(fmt::format("profile of {}: {}{}", counted(steps_ - session_.config.profile.skip, "step"), path,

@@ -14,6 +14,7 @@
 #include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/config/strategy.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/evaluation_sets.h"
 #include "trainer/session/open_data.h"
 #include "trainer/session/stored_model.h"
@@ -217,6 +218,10 @@ bool runs_ahead(const Session& session) {
 
 namespace {
 
+/// Those of an H100 (configs/hardware/h100_8x_nvlink_400g.yaml): 690 TFLOP/s of products in bfloat16, of memory 2.85 TB/s, of
+/// NVLink 360 GB/s. Section `hardware` has no say: only run.mode=explain reads it, and must show the program that trains.
+constexpr PipelineCosts kGpuPipelineCosts{.read_byte = 250, .sent_byte = 2000};
+
 /// With one microbatch the stages of a pipeline work one after the other.
 void warn_of_one_microbatch(const Session& session, Diagnostics& diagnostics) {
   const std::optional<Pipeline>& pipeline = session.layouts.pipeline;
@@ -248,6 +253,13 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
         check_rules(session, session.train_data->features(), names, diagnostics);
       },
       diagnostics);
+  return step;
+}
+
+std::optional<TrainStep> rebuild_step(const Session& session, const TrainStepOptions& options) {
+  Diagnostics diagnostics;
+  std::optional<TrainStep> step = build_step(session, options, diagnostics);
+  diagnostics.throw_if_errors();
   return step;
 }
 
@@ -306,6 +318,13 @@ Program compile(const Session& session, const Graph& graph, const Layouts& layou
   return partition(graph, layouts, partition_options_of(session, layouts.mesh, hosting_of(session.config)));
 }
 
+Program compile_checked(const Session& session, const Graph& graph, const Layouts& layouts) {
+  Diagnostics diagnostics;
+  check_layouts(graph, layouts, diagnostics);
+  diagnostics.throw_if_errors();
+  return compile(session, graph, layouts);
+}
+
 PartitionOptions partition_options_of(const Session& session) {
   return partition_options_of(session, session.layouts.mesh, hosting_of(session.config));
 }
@@ -334,8 +353,7 @@ PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, 
           .group_variables = !session.backend->is_host(),
           .stack_products = !session.backend->is_host(),
           .offloaded_bytes = offloaded_bytes(session.config),
-          .costs = session.backend->is_host() ? PipelineCosts{}
-                                              : PipelineCosts{.read_byte = 250, .sent_byte = 2000}};
+          .costs = session.backend->is_host() ? PipelineCosts{} : kGpuPipelineCosts};
 }
 
 ExecutorOptions executor_options(const Session& session) {

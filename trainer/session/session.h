@@ -99,6 +99,9 @@ bool runs_ahead(const Session& session);
 /// Builds the training step. Errors are reported to `diagnostics`; the result is then nullopt.
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
                                     Diagnostics& diagnostics);
+/// Builds the step again with other options, such as microbatches, after build_step() has reported its problems and warnings.
+/// Throws Error if it has problems.
+std::optional<TrainStep> rebuild_step(const Session& session, const TrainStepOptions& options);
 /// Builds the evaluation of a batch. Errors are reported to `diagnostics`; the result is then null.
 std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics);
 
@@ -113,6 +116,8 @@ int64_t rows_of_epochs(const Session& session);
 /// Partitions a graph, which must have passed check_layouts(), with the layouts of the session or others.
 Program compile(const Session& session, const Graph& graph);
 Program compile(const Session& session, const Graph& graph, const Layouts& layouts);
+/// Does the same for a graph that has not passed it. Throws Error (kConfig) when the layouts do not fit.
+Program compile_checked(const Session& session, const Graph& graph, const Layouts& layouts);
 PartitionOptions partition_options_of(const Session& session);
 /// Returns the options for other processes than those of the run.
 PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, Hosting hosting);

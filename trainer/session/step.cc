@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/base/nearest.h"
+#include "engine/base/printable.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
 #include "engine/ops/binary.h"
@@ -15,31 +16,13 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
+#include "trainer/optimizer/averages.h"
 #include "trainer/optimizer/noise_scale.h"
 #include "trainer/optimizer/patterns.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {
-
-/// Adds the features that the model reads as inputs of the graph, [batch, shape of the feature]: those `needed`, and
-/// optional ones that the data have.
-Features add_inputs(Graph& graph, const Model& model, const std::vector<std::string>& needed,
-                    const std::vector<Feature>& features, int64_t batch_size, Mode mode) {
-  std::vector<std::string> wanted = needed;
-  const bool missing = std::ranges::any_of(wanted, [&](const std::string& name) {
-    return std::ranges::find(features, name, &Feature::name) == features.end();
-  });
-  std::ranges::copy(model.optional_features(), std::back_inserter(wanted));
-  Features inputs;
-  for (const Feature& feature : features) {
-    // If one is missing all are added, since the model's error message lists them.
-    if (!missing && std::ranges::find(wanted, feature.name) == wanted.end()) continue;
-    if (feature.training_only && mode != Mode::kTrain) continue;
-    const Shape shape = Shape{{std::string(kBatch), batch_size}} + feature.shape;
-    inputs[feature.name] = graph.input(feature.name, shape, feature.dtype);
-  }
-  return inputs;
-}
 
 std::map<std::string, Tensor> add_scalars(Graph& graph, const std::vector<StepScalar>& scalars) {
   std::map<std::string, Tensor> inputs;
@@ -113,28 +96,46 @@ void check_patterns(const Graph& graph, const TrainStepOptions& options) {
     check_patterns(graph, "optimizer.rules", rule.match, options.rules_mark);
 }
 
-bool is_trained(const std::string& weight, const std::vector<std::string>& trainable,
+bool is_trained(const std::string& variable, const std::vector<std::string>& trainable,
                 const std::vector<OptimizerRule>& rules) {
-  return matches_any(weight, trainable) && !settings_of(weight, rules).frozen;
+  return matches_any(variable, trainable) && !settings_of(variable, rules).frozen;
+}
+bool is_trained(const std::string& variable, const TrainStepOptions& options) {
+  return is_trained(variable, options.trainable, options.rules);
+}
+
+/// True if steps move the statistic: train.trainable names it or a weight of its layer, and no rule freezes it.
+bool is_moved(const Graph& graph, const std::string& statistic, const TrainStepOptions& options) {
+  if (settings_of(statistic, options.rules).frozen) return false;
+  if (matches_any(statistic, options.trainable)) return true;
+  const std::string scope = statistic.substr(0, statistic.rfind('/') + 1);
+  return std::ranges::any_of(graph.variables(), [&](const auto& variable) {
+    const std::string& name = variable->name;
+    return variable->trainable() && name.starts_with(scope) && name.rfind('/') + 1 == scope.size() &&
+           is_trained(name, options);
+  });
+}
+
+/// Returns what layers can be called by, each once: first their kinds and names, then their paths.
+std::vector<std::string> words_for_layers(const Context& context) {
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& word) {
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  };
+  for (const AppliedLayer& applied : context.applied_layers()) std::ranges::for_each(applied.names, add);
+  for (const AppliedLayer& applied : context.applied_layers()) add(applied.path);
+  return words;
 }
 
 /// Throws Error unless the model has the layers that `train.recompute` names.
 void check_recomputed(const Context& context, const std::vector<RecomputedLayers>& layers, const Mark& mark) {
-  std::vector<std::string> names;
-  for (const AppliedLayer& applied : context.applied_layers()) {
-    names.insert(names.end(), applied.names.begin(), applied.names.end());
-    names.push_back(applied.path);
-  }
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto& [layer, first] = layers[i];
     const int64_t found = context.found_recomputed()[i];
     if (found == 0) {
-      throw Error(
-          ErrorKind::kConfig, mark,
-          fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
-          nearest(layer, names)
-              ? did_you_mean(layer, names)
-              : "write kinds or names of layers of `model.layers` (of nested ones the outermost counts)");
+      throw Error(ErrorKind::kConfig, mark,
+                  fmt::format("`train.recompute` names `{}`, but the model has no such layer", layer),
+                  did_you_mean(layer, words_for_layers(context)));
     }
     if (first && *first > found) {
       throw Error(ErrorKind::kConfig, mark,
@@ -158,6 +159,7 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   describe_features(inputs.features, context);
   context.set_scalars(inputs.scalars);
   context.set_expert_parts(options.expert_parts);
+  context.set_moved([&](const std::string& statistic) { return is_moved(graph, statistic, options); });
   const std::vector<RecomputedLayers> recomputed = recomputed_layers(options.recompute);
   context.set_recompute(recomputed);
   const ModelOutput output = model.build(context, features);
@@ -182,7 +184,7 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   }
   Tensors weights;
   for (const auto& variable : graph.variables()) {
-    if (!variable->trainable() || !is_trained(variable->name, options.trainable, options.rules)) continue;
+    if (!variable->trainable() || !is_trained(variable->name, options)) continue;
     pass.gradients.push_back({variable.get(), {}});
     weights.push_back(graph.read(*variable));
   }
@@ -342,21 +344,6 @@ void update_statistics(Graph& graph, const std::vector<LayerTerm>& terms, const 
   }
 }
 
-void check_requested(const ModelOutput& output, const std::map<std::string, Mark>& requested) {
-  const auto binary = requested.find("f1_binary");
-  if (binary != requested.end() && output.classes && output.classes->size != 2) {
-    throw Error(
-        ErrorKind::kConfig, binary->second,
-        fmt::format("`f1_binary` is that of class 1 of two, and the model has {}", output.classes->size),
-        "`f1`, the mean over the classes, or `f1_micro`");
-  }
-  const auto top_5 = requested.find(std::string(kTop5Accuracy));
-  if (top_5 == requested.end() || output.metrics.contains(top_5->first)) return;
-  throw Error(ErrorKind::kConfig, top_5->second,
-              fmt::format("`{}` is 1 for any model of {} classes", top_5->first, output.classes->size),
-              fmt::format("it tells something of models with more than {} classes", kTop));
-}
-
 std::vector<std::string> statistics_of(const Graph& graph) {
   std::vector<std::string> names;
   for (const auto& variable : graph.variables()) {
@@ -366,23 +353,6 @@ std::vector<std::string> statistics_of(const Graph& graph) {
 }
 
 }  // namespace
-
-std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {
-  std::map<std::string, int64_t> sizes;
-  for (const Feature& feature : features) {
-    if (feature.vocabulary > 0) sizes[feature.name] = feature.vocabulary;
-  }
-  return sizes;
-}
-
-void describe_features(const std::vector<Feature>& features, Context& context) {
-  context.set_vocabularies(vocabulary_sizes(features));
-  std::set<std::string> single_texts;
-  for (const Feature& feature : features) {
-    if (feature.one_text) single_texts.insert(feature.name);
-  }
-  context.set_single_texts(std::move(single_texts));
-}
 
 std::string batch_statistics_text(const std::vector<std::string>& layers) {
   std::string text = fmt::format("the batch statistics of {}", layers.front());
@@ -440,6 +410,13 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
         "the loss does not depend on these variables, which keep their values: {}", fmt::join(names, ", ")));
   }
   step.statistics = statistics_of(graph);
+  std::vector<std::string> kept = step.statistics;
+  std::erase_if(kept, [&](const std::string& name) { return is_moved(graph, name, options); });
+  if (!kept.empty()) {
+    constexpr size_t kListed = 8;
+    step.notes.push_back(fmt::format("these running statistics are not trained and keep their values: {}",
+                                     list_names(kept, kListed)));
+  }
   step.batch_statistics = pass.batch_statistics;
   step.layers = pass.layers;
   if (options.microbatches > 1 && !step.batch_statistics.empty()) {
@@ -474,77 +451,18 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   return step;
 }
 
-bool is_trained(const std::string& weight, const Config& config) {
-  return is_trained(weight, config.train.trainable, config.optimizer->rules);
+bool is_trained(const std::string& variable, const Config& config) {
+  return is_trained(variable, config.train.trainable, config.optimizer->rules);
 }
 
-WeightFilter averaged_weights(const Config& config) {
+AverageNames averaged_weights(const Config& config) {
   const RunMode mode = config.run.mode;
   if (!config.train.ema_decay ||
       (mode != RunMode::kTrain && mode != RunMode::kExplain && mode != RunMode::kBench))
     return {};
   return [trainable = config.train.trainable, rules = config.optimizer->rules](const std::string& weight) {
-    return is_trained(weight, trainable, rules);
+    return is_trained(weight, trainable, rules) ? average_name(weight) : std::string();
   };
-}
-
-std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const EvaluationGraphOptions& options) {
-  auto graph = std::make_unique<Graph>();
-  use_weight_copies(*graph, options.copies);
-  const Dimension batch{std::string(kBatch), batch_size};
-  const Features inputs = add_inputs(*graph, model, model.features(), features, batch_size, Mode::kEvaluate);
-  Context context(*graph, Mode::kEvaluate, options.precision, batch);
-  context.set_averaged(options.averaged);
-  context.set_expert_parts(options.expert_parts);
-  describe_features(features, context);
-  const ModelOutput output = model.build(context, inputs);
-  check_requested(output, options.requested);
-  const Tensor weights = graph->input(std::string(kWeightsInput), {batch});
-  const Tensor zeros = graph->constant(0, DType::kFloat32, {batch});
-  // Selected, not only multiplied, since the values of padding rows may not be finite.
-  const auto counted = [&](const Tensor& x) {
-    return where(greater(weights, graph->constant(0)), multiply(weights, x), zeros);
-  };
-  const auto sum = [&](const Tensor& x) { return reduce_sum(counted(x), Shape{}); };
-  const Tensor examples = reduce_sum(weights, Shape{});
-  for (const auto& [name, metric] : output.metrics) {
-    if (metric.on_request && !options.requested.contains(name)) continue;
-    if (metric.total == MetricTotal::kMaximum) {
-      graph->set_output("maximum/" + name, reduce_max(counted(metric.value), Shape{}));
-      continue;
-    }
-    graph->set_output("sum/" + name, sum(metric.value));
-    if (metric.total == MetricTotal::kMean)
-      graph->set_output("weight/" + name, metric.weight ? sum(metric.weight) : examples);
-  }
-  graph->set_output("examples", examples);
-  if (options.keep_predictions && output.classification) {
-    graph->set_output(kLabels, output.classification->label);
-    graph->set_output(kPredictions, output.classification->prediction);
-    graph->set_output(kProbabilities, output.classification->probability);
-    graph->set_output(kClasses, graph->constant(static_cast<double>(output.classes->size), DType::kInt32));
-  }
-  if (options.keep_predictions) {
-    for (const auto& [name, tensor] : output.predictions) graph->set_output(kExample + name, tensor);
-  }
-  if (output.tokens) graph->set_output("tokens", sum(output.tokens));
-  return graph;
-}
-
-std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const PredictionGraphOptions& options) {
-  auto graph = std::make_unique<Graph>();
-  use_weight_copies(*graph, options.copies);
-  const Features inputs =
-      add_inputs(*graph, model, model.features_of_prediction(), features, batch_size, Mode::kEvaluate);
-  Context context(*graph, Mode::kEvaluate, options.precision, {std::string(kBatch), batch_size});
-  context.set_expert_parts(options.expert_parts);
-  describe_features(features, context);
-  for (const auto& [name, tensor] : model.predict(context, inputs).predictions) {
-    if (name != "probabilities" || options.keep_probabilities) graph->set_output(kExample + name, tensor);
-  }
-  return graph;
 }
 
 }  // namespace mtf

@@ -1,35 +1,24 @@
-// Builds the graphs of a run: the training step (forward, backward, update) and the evaluation of a batch.
+// Builds the graph of the training step: forward, backward, update.
 //
 //   TrainStep step = build_train_step(*model, source->features(), options);
 //   // inputs: each feature of the model, step.scalars; outputs: loss, grad_norm, finite, tokens (for texts),
 //   // loss/NAME and report/NAME (what layers add)
-//   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
-//   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens, and of
-//   // classifiers that are asked for their predictions kLabels, kPredictions, kProbabilities [batch, ...], kClasses []
-//   std::unique_ptr<Graph> prediction = build_prediction(*model, source->features(), 200, {precision});
-//   // inputs: features without targets; outputs: kExample + NAME [batch, ...]
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "data/source.h"
-#include "engine/ops/weight_copies.h"
 #include "layers/context.h"
 #include "models/model.h"
 #include "trainer/config/config.h"
 #include "trainer/optimizer/update.h"
 
 namespace mtf {
-
-/// The name of the dimension of the examples.
-inline constexpr std::string_view kBatch = "batch";
 
 struct TrainStepOptions {
   int64_t batch_size = 1;
@@ -39,7 +28,7 @@ struct TrainStepOptions {
   Precision precision;
   int64_t expert_parts = 1;  ///< Context::expert_parts
   std::vector<std::string> trainable = {".*"};
-  std::vector<OptimizerRule> rules = {};  ///< those of the optimizer, of which some freeze weights
+  std::vector<OptimizerRule> rules = {};  ///< those of the optimizer, of which some freeze variables
   /// The decay of the running means for the output report/gradient_noise_scale; needs microbatches.
   std::optional<double> noise_scale_decay = {};
   /// Layers that are recomputed in the backward pass; none with `auto`.
@@ -68,7 +57,7 @@ struct TrainStep {
   std::vector<std::string> warnings;
   std::vector<std::string> notes;
   std::vector<std::string> batch_statistics;  ///< layers whose results microbatches change, by scope path
-  std::vector<std::string> statistics;        ///< variables that the update moves without a gradient
+  std::vector<std::string> statistics;        ///< variables that only the layers themselves move
   std::vector<AppliedLayer> layers;           ///< those that `train.recompute` can name
 };
 
@@ -88,56 +77,11 @@ std::string batch_statistics_text(const std::vector<std::string>& layers);
 TrainStep build_train_step(const Model& model, const std::vector<Feature>& features,
                            const TrainStepOptions& options);
 
-struct EvaluationGraphOptions {
-  Precision precision;
-  WeightFilter averaged = {};  ///< weights that are replaced by their running means
-  /// Metrics that data sets ask for, with their places in the configuration; those with Metric::on_request are
-  /// computed only if they are among these.
-  std::map<std::string, Mark> requested = {};
-  /// Adds what the model predicts for each example as outputs: Classification and ModelOutput::predictions.
-  bool keep_predictions = false;
-  int64_t expert_parts = 1;  ///< Context::expert_parts
-  std::optional<WeightCopyOptions> copies =
-      {};  ///< which copies of weights products read (weight_conversions.h)
-};
+/// True if training moves the variable: `train.trainable` matches it, and no rule of the optimizer freezes it.
+bool is_trained(const std::string& variable, const Config& config);
 
-/// The evaluation's output of ModelOutput::predictions is this, followed by the name.
-inline const std::string kExample = "example/";
-/// The evaluation's outputs of Classification, and the number of classes.
-inline constexpr const char *kLabels = "example/label", *kPredictions = "example/prediction",
-                            *kProbabilities = "example/probability", *kClasses = "classes";
-
-/// True if training moves the weight: `train.trainable` matches it, and no rule of the optimizer freezes it.
-bool is_trained(const std::string& weight, const Config& config);
-
-/// Returns the weights whose running means (train.ema_decay) evaluations within a training run use. Null:
+/// Returns the running means of weights (train.ema_decay) that evaluations within a training run use. Null:
 /// none, since there are no running means or the mode restores its own checkpoint.
-WeightFilter averaged_weights(const Config& config);
-
-/// Builds the evaluation of a batch: sums over the examples of each metric's value and weight, multiplied by
-/// the weight of the example. Throws Error (kConfig) when the model cannot measure what is requested.
-std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const EvaluationGraphOptions& options);
-
-struct PredictionGraphOptions {
-  Precision precision;
-  int64_t expert_parts = 1;        ///< Context::expert_parts
-  bool keep_probabilities = true;  ///< false: the output kExample + "probabilities" is left out
-  std::optional<WeightCopyOptions> copies =
-      {};  ///< which copies of weights products read (weight_conversions.h)
-};
-
-/// Builds what the model predicts for a batch (Model::predict): ModelOutput::predictions as outputs. Throws Error (kConfig)
-/// when a feature is missing.
-std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const PredictionGraphOptions& options);
-
-/// Returns the vocabulary sizes of the features that hold ids.
-std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features);
-/// Tells layers what the data say of features.
-void describe_features(const std::vector<Feature>& features, Context& context);
-
-/// The name of the evaluation's input with the weights of the examples.
-inline constexpr std::string_view kWeightsInput = "evaluation/weights";
+AverageNames averaged_weights(const Config& config);
 
 }  // namespace mtf

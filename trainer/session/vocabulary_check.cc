@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ranges>
+
+#include "data/vocabulary/extra_ids.h"
+
 namespace mtf {
 
 std::map<std::string, std::string> fingerprints(const TextVocabularies& vocabularies) {
@@ -15,6 +20,15 @@ std::map<std::string, std::string> fingerprints(const TextVocabularies& vocabula
 bool has_other_vocabulary(const Session& session, const Manifest& manifest) {
   const std::map<std::string, std::string> here = fingerprints(session.vocabularies);
   return !here.empty() && !manifest.vocabularies.empty() && here != manifest.vocabularies;
+}
+
+bool shares_vocabulary(const Session& session, const Manifest& manifest) {
+  const std::map<std::string, std::string> here = fingerprints(session.vocabularies);
+  return std::ranges::any_of(manifest.vocabularies | std::views::values, [&](const std::string& theirs) {
+    return std::ranges::any_of(here | std::views::values, [&](const std::string& own) {
+      return without_extra_ids(own) == without_extra_ids(theirs);
+    });
+  });
 }
 
 void check_vocabularies(const Session& session, const Manifest& manifest, const std::string& path) {

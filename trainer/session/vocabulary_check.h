@@ -19,6 +19,9 @@ std::map<std::string, std::string> fingerprints(const TextVocabularies& vocabula
 /// True if both have vocabularies and these differ.
 bool has_other_vocabulary(const Session& session, const Manifest& manifest);
 
+/// True if some vocabulary of the manifest is one of the session's, of whichever side, apart from extra ids.
+bool shares_vocabulary(const Session& session, const Manifest& manifest);
+
 /// Throws Error (kCheckpoint) when the checkpoint at `path` was trained with another vocabulary than the
 /// session's.
 void check_vocabularies(const Session& session, const Manifest& manifest, const std::string& path);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "data/images/encode.h"
 #include "data/loader.h"
+#include "engine/base/error.h"
 #include "engine/base/file.h"
 #include "trainer/session/example_images.h"
 #include "trainer/session/open_data.h"
@@ -36,7 +36,7 @@ size_t shown_feature(const Session& session) {
       ErrorKind::kConfig, config.mark("data.image"),
       fmt::format("run.mode=show: there are no images to show; `data.image` is `{}`, and the features are {}",
                   config.data.image.text, fmt::join(texts, ", ")),
-      "a feature of float32 with rows, columns and perhaps 1 or 3 channels");
+      "a feature of float32 with the dimensions `rows`, `cols` and perhaps 1 or 3 channels");
 }
 
 /// The values of one feature of a batch, where the source has a feature of this name and type.
@@ -72,8 +72,9 @@ ShownRows rows_of_training(const Session& session, size_t feature, int64_t count
   const TrainingBatches batches = batches_from(session, 0);
   const BatchStream stream(session.train_data, batches,
                            {.begin = 0, .count = std::min(count, batches.batch_size)});
-  FloatImage image(session.train_data->features()[feature].shape.size());
-  image.shape = *image_shape(session.train_data->features()[feature]);
+  const FeatureImage order = *image_of(session.train_data->features()[feature]);
+  FloatImage image(order.shape.size());
+  image.shape = order.shape;
   ShownRows rows;
   Batch batch = stream.make_batch();
   for (int64_t index = 0; std::ssize(rows.images) < count; ++index) {
@@ -81,7 +82,7 @@ ShownRows rows_of_training(const Session& session, size_t feature, int64_t count
     const auto values = batch.values<float>(static_cast<int>(feature));
     const std::vector<std::vector<std::string>> lines = label_lines(*session.train_data, batch, settings);
     for (int64_t i = 0; i < stream.local_rows() && std::ssize(rows.images) < count; ++i) {
-      std::copy_n(values.data() + i * image.shape.size(), image.shape.size(), image.pixels());
+      order.read(values.data() + i * image.shape.size(), image.pixels());
       undo_normalization(image, settings);
       rows.images.emplace_back(image.pixels(), image.pixels() + image.shape.size());
       rows.lines.push_back(lines[static_cast<size_t>(i)]);
@@ -98,14 +99,14 @@ void show(const Session& session, Diagnostics& diagnostics) {
   const size_t feature = shown_feature(session);
   ShownRows rows = rows_of_training(session, feature, session.config.data.show);
   for (const std::vector<float>& image : rows.images) rows.range.include(image);
-  const ImageShape shape = *image_shape(session.train_data->features()[feature]);
+  const ImageShape shape = image_of(session.train_data->features()[feature])->shape;
   std::vector<SheetTile> tiles;
   for (size_t i = 0; i < rows.images.size(); ++i)
     tiles.push_back({drawn(rows.images[i], shape, rows.range, 3), rows.lines[i]});
   const std::vector<std::byte> file = encode_png(contact_sheet(tiles));
   const std::string path(kShowFile);
   if (const int error = write_file(path, file))
-    throw Error(ErrorKind::kSystem, fmt::format("{} cannot be written: {}", path, std::strerror(error)));
+    throw Error(ErrorKind::kSystem, fmt::format("{} cannot be written: {}", path, system_message(error)));
   fmt::print("{}, in the working directory: the first {} training examples, {} x {}{}\n", path, tiles.size(),
              shape.rows, shape.cols,
              rows.range.is_default()

@@ -9,9 +9,6 @@
 namespace mtf {
 namespace {
 
-/// Iterations of a loop that are simulated one by one; those that are left take as long as the last of them.
-constexpr int64_t kLongestLoop = 64;
-
 std::vector<int64_t> all_disturbed(const DisturbedProcesses& disturbed) {
   std::vector<int64_t> processes = disturbed.stragglers;
   if (disturbed.slow_link) processes.push_back(*disturbed.slow_link);

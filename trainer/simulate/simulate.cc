@@ -12,8 +12,6 @@
 namespace mtf {
 namespace {
 
-/// Bytes in a second that a GPU copies to the host: PCIe of the fourth generation with 16 lanes.
-constexpr double kCopiedFromDevice = 25e9;
 /// So many stragglers are placed. One that is slow in each step is the last at all collectives of its groups; further ones
 /// change little.
 constexpr int64_t kMostPlaced = 4;
@@ -198,7 +196,7 @@ class Simulator {
   double copy_seconds(double bytes) const {
     const config::Auto<double>& given = options_.checkpoint.copy_bandwidth;
     if (given.value) return bytes / *given.value;
-    if (is_on_device()) return bytes / kCopiedFromDevice;
+    if (is_on_device()) return bytes / model_->hardware().device.host_link;
     Work work;
     work.kind = WorkKind::kMovement;
     work.bytes = 2 * bytes;

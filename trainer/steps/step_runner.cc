@@ -37,10 +37,7 @@ class LocalSteps final : public StepRunner {
     skipped_ = 0;
     begun_.clear();
     batches_.reset();
-    batches_ =
-        std::make_unique<Prefetcher>(BatchStream(session_.train_data, batches_from(session_, state.next_row),
-                                                 part_of(executor_.program(), hosting_of(session_.config))),
-                                     0, Prefetcher::kDepth, 1 + ahead_);
+    batches_ = prefetch_batches(session_, executor_.program(), state.next_row, 1 + ahead_);
   }
 
   const Batch* next(RunState&) override {
@@ -141,9 +138,16 @@ ProfileSpan wait_for_data(const Session& session) {
 TrainingBatches batches_from(const Session& session, int64_t row) {
   const Config& config = session.config;
   return {.batch_size = train_batch_size(config, session.layouts),
-          .seed = static_cast<uint64_t>(config.data.seed.value_or(config.run.seed)),
+          .seed = data_seed(config),
           .shuffle = config.data.shuffle,
           .start_row = row};
+}
+
+std::unique_ptr<Prefetcher> prefetch_batches(const Session& session, const Program& program, int64_t row,
+                                             int kept) {
+  return std::make_unique<Prefetcher>(BatchStream(session.train_data, batches_from(session, row),
+                                                  part_of(program, hosting_of(session.config))),
+                                      0, Prefetcher::kDepth, kept);
 }
 
 std::unique_ptr<StepRunner> local_steps(const Session& session, Executor& executor,

@@ -27,6 +27,10 @@ namespace mtf {
 /// Returns the options of the training batches from row `row` of the stream on.
 TrainingBatches batches_from(const Session& session, int64_t row);
 
+/// Reads them ahead, with what this process needs of the inputs of `program`. The consumer keeps the last `kept` batches.
+std::unique_ptr<Prefetcher> prefetch_batches(const Session& session, const Program& program, int64_t row,
+                                             int kept = 1);
+
 /// Returns a profile span for waiting for the next batch.
 ProfileSpan wait_for_data(const Session& session);
 

@@ -18,12 +18,6 @@
 namespace mtf {
 namespace {
 
-std::vector<int64_t> sizes(const Shape& shape) {
-  std::vector<int64_t> result;
-  for (const Dimension& d : shape) result.push_back(d.size);
-  return result;
-}
-
 /// Sets the variables for which the file has values.
 void load_weights(const SafetensorsFile& file, VariableStore& variables) {
   for (const StoredTensor& stored : file.tensors()) {
@@ -45,11 +39,8 @@ class TraceOutput {
 
   void write(const std::string& path) const {
     std::vector<StoredTensor> stored;
-    for (const auto& [name, tensor] : tensors_) {
-      StoredTensor entry{name, tensor.dtype, sizes(tensor.shape), {}, tensor.bytes};
-      for (const Dimension& d : tensor.shape) entry.dimensions.push_back(d.name);
-      stored.push_back(std::move(entry));
-    }
+    for (const auto& [name, tensor] : tensors_)
+      stored.push_back({name, tensor.dtype, tensor.shape.sizes(), tensor.shape.names(), tensor.bytes});
     write_safetensors(path, stored);
   }
 

@@ -7,6 +7,7 @@
 
 #include "data/sources/idx.h"
 #include "engine/base/nearest.h"
+#include "trainer/session/model_inputs.h"
 
 namespace mtf {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/base/counted.h"
-#include "trainer/report/progress.h"
 
 namespace mtf {
 namespace {

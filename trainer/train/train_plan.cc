@@ -14,6 +14,7 @@
 #include "trainer/explain/prediction.h"
 #include "trainer/explain/recompute.h"
 #include "trainer/memory/memory_check.h"
+#include "trainer/session/initial_weights.h"
 #include "trainer/session/vocabulary_check.h"
 #include "trainer/train/utilization.h"
 
@@ -96,9 +97,7 @@ void set_microbatches(Session& session, TrainStepOptions options, const Microbat
   session.config.train.microbatches.value = count;
   if (count == options.microbatches) return;
   options.microbatches = count;
-  Diagnostics known;  // the problems and warnings of the step without microbatches were reported
-  step = build_step(session, options, known);
-  known.throw_if_errors();
+  step = rebuild_step(session, options);
 }
 
 /// What `train.recompute: auto` is decided from, and what the run so far has chosen.
@@ -107,37 +106,34 @@ struct OpenRecompute {
   std::optional<int64_t> microbatches_before;
 };
 
-/// Returns limits under which a step that fits into this process fits into all: those of this process, minus what the step
-/// as it is, without recomputation, would leave free here beyond what it leaves in the tightest process.
-MemoryLimits common_limits(const Session& session, const RecomputeRequest& request, const Graph& step) {
-  MemoryLimits limits = memory_limits(session);
-  if (session.processes->size() == 1) return limits;
-  const Program program = compile(session, step);
-  std::vector<const Program*> programs{&program};
-  if (request.evaluation != nullptr) programs.push_back(request.evaluation);
-  const RunMemory need = memory_need(session, programs, request.use);
-  const int64_t host = limits.host.bytes - need.host.total(),
-                device = limits.device ? limits.device->bytes - need.device.total() : 0;
-  int64_t least_host = host, least_device = device;
-  for (const std::string& other : session.processes->exchange("memory", fmt::format("{} {}", host, device))) {
-    if (other.empty()) continue;  // it does not decide
-    const size_t blank = other.find(' ');
-    least_host = std::min<int64_t>(least_host, std::stoll(other.substr(0, blank)));
-    least_device = std::min<int64_t>(least_device, std::stoll(other.substr(blank + 1)));
+/// Returns the limits of all processes that decide.
+std::vector<ProcessLimits> exchanged_limits(const Session& session) {
+  constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+  const MemoryLimits own = memory_limits(session);
+  if (session.processes->size() == 1) return planned_limits(session, own);
+  const std::vector<std::string> told = session.processes->exchange(
+      "memory", fmt::format("{} {}", own.host.bytes, own.device ? own.device->bytes : kUnknown));
+  std::vector<ProcessLimits> all;
+  for (int process = 0; process < std::ssize(told); ++process) {
+    const std::string& text = told[static_cast<size_t>(process)];
+    if (text.empty()) continue;  // it does not decide
+    MemoryLimits limits = own;
+    const auto set = [&](MemoryLimit& limit, const std::string& bytes) {
+      limit.bytes = std::stoll(bytes);
+      if (process != session.processes->rank()) limit.source += fmt::format(" of process {}", process);
+    };
+    const size_t blank = text.find(' ');
+    set(limits.host, text.substr(0, blank));
+    if (limits.device) set(*limits.device, text.substr(blank + 1));
+    all.push_back({process, std::move(limits)});
   }
-  const auto reduce = [](MemoryLimit& limit, int64_t by) {
-    limit.bytes -= by;
-    if (by > 0) limit.source += " of the process with the least memory";
-  };
-  reduce(limits.host, host - least_host);
-  if (limits.device) reduce(*limits.device, device - least_device);
-  return limits;
+  return all;
 }
 
 /// Sets train.recompute, which is auto, and with `open.request.chooses_microbatches` train.microbatches to what one process
 /// has chosen for all, and rebuilds `step`.
 void set_recompute(Session& session, OpenRecompute open, TrainPlan& plan, std::optional<TrainStep>& step) {
-  open.request.limits = common_limits(session, open.request, *step->graph);
+  open.request.limits = exchanged_limits(session);
   const std::string text = session.processes->made_once("recompute", [&] {
     const RecomputeChoice choice = choose_recompute(session, open.request);
     return config::to_yaml(config::dump(ToldChoice{choice.recompute, choice.microbatches, choice.reason}));
@@ -158,9 +154,7 @@ void set_recompute(Session& session, OpenRecompute open, TrainPlan& plan, std::o
     return;
   options.recompute = choice.recompute;
   options.microbatches = choice.microbatches;
-  Diagnostics known;  // the problems and warnings of the step without microbatches were reported
-  step = build_step(session, options, known);
-  known.throw_if_errors();
+  step = rebuild_step(session, options);
 }
 
 /// What the run so far has chosen where `train.recompute` is auto now: not `block`, which stands there by hand.
@@ -174,6 +168,64 @@ void check_labels(const Session& session, const std::optional<Dimension>& classe
   if (!classes) return;
   session.train_data->check_labels(classes->size);
   for (const EvaluationSet& set : sets) set.source->check_labels(classes->size);
+}
+
+/// What `auto` leaves to be chosen, and what the run so far has chosen.
+struct OpenChoices {
+  bool microbatches = false, recompute = false;  ///< which of the two is `auto`
+  std::optional<int64_t> microbatches_before = {};
+  std::optional<EarlierRecompute> earlier = {};
+};
+
+/// Sets `plan.continuation`. `session.config` takes the values that a resumed run fixes, but for train.microbatches and
+/// train.recompute, which stay `auto` where they are.
+OpenChoices find_run_so_far(Session& session, TrainPlan& plan, Diagnostics& diagnostics) {
+  TrainOptions& train = session.config.train;
+  OpenChoices open{.microbatches = !train.microbatches.value, .recompute = is_auto(train.recompute)};
+  if (!diagnostics.has_errors() && session.config.run.mode == RunMode::kTrain)
+    plan.continuation = find_continuation(session.config, diagnostics);
+  std::optional<int64_t>& before = open.microbatches_before;
+  if (open.microbatches) before = std::exchange(train.microbatches.value, std::nullopt);
+  if (open.recompute) {
+    open.earlier = earlier_recompute(std::exchange(train.recompute, RecomputeWord::kAuto),
+                                     before ? *before : train.microbatches.value.value_or(1));
+  } else if (before) {
+    open.earlier = EarlierRecompute{.microbatches = *before};
+  }
+  if (!open.earlier) open.earlier = session.found_recompute;
+  return open;
+}
+
+/// Reports chosen metrics that nothing measures, and a vocabulary or classes that do not fit the weights that the run
+/// starts from.
+void check_start(const Session& session, const TrainStep& step, TrainPlan& plan, Diagnostics& diagnostics) {
+  check_chosen_metrics(session.config, plan.evaluation_sets, diagnostics);
+  if (plan.continuation && plan.continuation->checkpoint) {
+    check_vocabulary(session, *plan.continuation, diagnostics);
+  } else {
+    check_initial_vocabulary(session, *step.graph, diagnostics);
+    check_initial_classes(session, step, diagnostics);
+  }
+}
+
+/// Sets what is `auto` of train.recompute and train.microbatches in `session.config`, and rebuilds `step` if that changes
+/// it. Every process takes part: whether their configurations are alike is found out later.
+void choose_automatic(Session& session, const OpenChoices& open, const TrainStepOptions& options,
+                      const DecodingBytes& decoding, TrainPlan& plan, std::optional<TrainStep>& step) {
+  const Program* const evaluated = plan.evaluation ? &*plan.evaluation : nullptr;
+  const MemoryUse use = memory_use(session, true, plan.evaluation_sets, decoding);
+  std::optional<MicrobatchChoice> choice;
+  if (open.recompute) {
+    set_recompute(session,
+                  {{options, open.microbatches, evaluated, use, {}, open.earlier}, open.microbatches_before},
+                  plan, step);
+  } else {
+    session.processes->exchange("memory", "");
+    if (open.microbatches) choice = choose_microbatches(session, options, evaluated, use, open.earlier);
+  }
+  const std::vector<std::string> chosen =
+      session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
+  if (choice) set_microbatches(session, options, *choice, chosen, open.microbatches_before, plan, step);
 }
 
 }  // namespace
@@ -223,29 +275,13 @@ void check_before_texts(const Session& session, const Graph* step, bool trains_v
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   TrainPlan plan;
   const Config& config = session.config;
-  const bool decides = !config.train.microbatches.value, recomputes = is_auto(config.train.recompute);
-  if (!diagnostics.has_errors() && config.run.mode == RunMode::kTrain)
-    plan.continuation = find_continuation(session.config, diagnostics);
-  std::optional<int64_t> before;
-  if (decides) before = std::exchange(session.config.train.microbatches.value, std::nullopt);
-  std::optional<EarlierRecompute> earlier;
-  if (recomputes) {
-    earlier = earlier_recompute(std::exchange(session.config.train.recompute, RecomputeWord::kAuto),
-                                before ? *before : config.train.microbatches.value.value_or(1));
-  } else if (before) {
-    earlier = EarlierRecompute{.microbatches = *before};
-  }
-  if (!earlier) earlier = session.found_recompute;
+  const OpenChoices open = find_run_so_far(session, plan, diagnostics);
   TrainStepOptions options = train_step_options(
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
   options.update->runs_ahead = runs_ahead(session);
   std::optional<TrainStep> step = build_step(session, options, diagnostics);
   plan.evaluation_sets = open_evaluation_sets(session, diagnostics);
-  if (!diagnostics.has_errors()) {
-    check_chosen_metrics(config, plan.evaluation_sets, diagnostics);
-    if (plan.continuation && plan.continuation->checkpoint)
-      check_vocabulary(session, *plan.continuation, diagnostics);
-  }
+  if (!diagnostics.has_errors()) check_start(session, *step, plan, diagnostics);
   std::unique_ptr<Graph> evaluation;
   if (!plan.evaluation_sets.empty()) evaluation = build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
@@ -257,19 +293,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
     plan.conversions = WeightConversions(session, *evaluation, session.layouts);
   }
   const DecodingNeed decoding = evaluation_decoding(session, plan.evaluation_sets);
-  const Program* const evaluated = plan.evaluation ? &*plan.evaluation : nullptr;
-  const MemoryUse use = memory_use(session, true, plan.evaluation_sets, decoding.bytes);
-  std::optional<MicrobatchChoice> choice;
-  // Every process takes part: whether their configurations are alike is found out later.
-  if (recomputes) {
-    set_recompute(session, {{options, decides, evaluated, use, {}, earlier}, before}, plan, step);
-  } else {
-    session.processes->exchange("memory", "");
-    if (decides) choice = choose_microbatches(session, options, evaluated, use, earlier);
-  }
-  const std::vector<std::string> chosen =
-      session.processes->exchange("microbatches", choice ? fmt::to_string(choice->count) : "");
-  if (choice) set_microbatches(session, options, *choice, chosen, before, plan, step);
+  choose_automatic(session, open, options, decoding.bytes, plan, step);
   plan.update = *options.update;
   plan.program = compile(session, *step->graph);
   plan.model_flops = model_flops(plan.program);

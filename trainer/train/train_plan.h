@@ -40,8 +40,9 @@ void check_before_texts(const Session& session, const Graph* step, bool trains_v
 /// Reports an error if a run would resume with another vocabulary, unless run.allow_change permits it.
 void check_vocabulary(const Session& session, Continuation& old, Diagnostics& diagnostics);
 
-/// Makes the plan. `session.config` takes the values that a resumed run fixes (find_continuation). Throws
-/// Error: all errors of the configuration at once, labels that are not a class, too little memory.
+/// Makes the plan, and changes `session.config`: it takes the values that a resumed run fixes (find_continuation), and what
+/// is chosen for `auto` in train.microbatches and train.recompute. Throws Error: all errors of the configuration at once,
+/// labels that are not a class, too little memory.
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics);
 
 }  // namespace mtf

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/exception.h"
 #include "engine/base/seconds_since.h"
 #include "engine/base/signals.h"
 #include "trainer/parameter_server/worker.h"
@@ -87,15 +88,9 @@ void Trainer::start_clocks() {
   seconds_before_ = state_.seconds;
   first_step_ = logged_step_ = state_.step;
   first_tokens_ = logged_tokens_ = state_.tokens;
-  first_seconds_ = logged_seconds_ = training_seconds(state_);
+  first_seconds_ = logged_seconds_ = state_.training_seconds();
   looked_seconds_ = 0;
   begun_.clear();
-}
-
-RunPosition Trainer::position(const RunState& state) const {
-  const double epochs =
-      static_cast<double>(state.next_row) / static_cast<double>(session_.train_data->examples());
-  return {state.step, epochs, training_seconds(state)};
 }
 
 int Trainer::run() {
@@ -107,7 +102,8 @@ int Trainer::run() {
     profiler_.finish();
     for (const std::string& line : runner_->report()) log_->info(line);
     runner_->leave();
-  } catch (const Error& error) {
+  } catch (const std::exception& thrown) {
+    const Error error = as_error(thrown, "mtf-train");
     log_->finish_progress();
     // A failed write may only be the consequence of a removed directory.
     const bool may_follow = error.kind() == ErrorKind::kSystem;
@@ -163,7 +159,7 @@ bool Trainer::advance() {
 /// as it leaves them, are needed before another step begins.
 bool Trainer::is_pause() const {
   const BegunStep& last = begun_.back();
-  const RunPosition at = position(last.after);
+  const RunPosition at = position_of(session_, last.after);
   return last.control.signal != 0 || evaluate_clock_->will_be_due(at) || save_clock_->will_be_due(at) ||
          !reached_limit(session_, last.after).empty();
 }

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoints.h"
-#include "trainer/checkpoint/restore.h"
 #include "trainer/session/algorithm_file.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/profiler.h"
@@ -61,10 +60,8 @@ class Trainer {
   bool finished() const { return !end_.empty(); }
   bool complete() const { return finished() && !state_.evaluation_pending; }
   bool stopped() const { return signal_ != 0; }
-  RunPosition position() const { return position(state_); }
-  RunPosition position(const RunState& state) const;
+  RunPosition position() const { return position_of(session_, state_); }
   bool counts_tokens() const { return executor_.program().output("tokens") != kNoValue; }
-  static double training_seconds(const RunState& state) { return state.seconds - state.evaluation_seconds; }
   /// The current training time by the clock of this process, for reports but not for decisions.
   double measured_seconds() const { return clock() - state_.evaluation_seconds; }
   std::optional<double> seconds_left(double step_seconds) const;
@@ -109,7 +106,7 @@ class Trainer {
   double seconds_before_ = 0;  ///< state_.seconds at start_
   int64_t first_step_ = 0;     ///< step at which this process started
   int64_t first_tokens_ = 0;
-  double first_seconds_ = 0;  ///< training_seconds(state_) at first_step_
+  double first_seconds_ = 0;  ///< state_.training_seconds() at first_step_
   bool has_teacher_ = false;  ///< the constants of the teacher are set
   int signal_ = 0;            ///< signal that asks the run to stop; 0: none
   int64_t logged_step_ = 0;

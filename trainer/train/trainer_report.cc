@@ -6,9 +6,11 @@
 
 #include "engine/base/counted.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/model_dir.h"
 #include "trainer/train/counter_lines.h"
 #include "trainer/train/layer_reports.h"
 #include "trainer/train/trainer.h"
+#include "trainer/train/utilization.h"
 
 namespace mtf {
 namespace {
@@ -21,6 +23,8 @@ constexpr double kLookInterval = 0.1;
 void Trainer::report_start(const Diagnostics& diagnostics) {
   for (const Problem& warning : diagnostics.warnings()) log_->warning(warning.to_string());
   for (const std::string& warning : plan_.step.warnings) log_->warning(warning);
+  if (session_.directory_lock && !session_.directory_lock->warning().empty())
+    log_->warning(session_.directory_lock->warning());
   for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);
   for (const std::string& note : diagnostics.notes()) log_->info(note);
   for (const std::string& note : notes_) log_->info(note);

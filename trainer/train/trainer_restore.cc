@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"
+#include "trainer/steps/stop.h"
 #include "trainer/train/divergence.h"
 #include "trainer/train/trainer.h"
 

@@ -36,7 +36,7 @@ std::optional<double> peak_of_device(const Session& session) {
 
 }  // namespace
 
-double model_flops(const Program& program) { return explain(program).model_flops; }
+double model_flops(const Program& program) { return program_facts(program).model_flops; }
 
 std::optional<double> peak_flops_of(std::string_view device, const Precision& precision) {
   for (const Peaks& peaks : kPeaks) {

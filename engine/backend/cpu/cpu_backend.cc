@@ -9,7 +9,6 @@
 #include "engine/backend/cpu/contractions/joint_products.h"
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
-#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/instruction_set.h"
 
@@ -93,7 +92,7 @@ std::unique_ptr<Kernel> prepare_slice(const Move& move) {
   const int axis = move.dimension;
   const int64_t inner = move.output.local.strides()[axis] * static_cast<int64_t>(size_of(move.output.dtype));
   const int64_t part = move.output.local[axis].size * inner, whole = move.input.local[axis].size * inner;
-  const int64_t rows = move.output.local.size() * static_cast<int64_t>(size_of(move.output.dtype)) / part;
+  const int64_t rows = bytes_of(move.output.local, move.output.dtype) / part;
   return copy_rows(
       rows, part,
       [=](const KernelCall& call, int64_t row) {
@@ -105,7 +104,7 @@ std::unique_ptr<Kernel> prepare_slice(const Move& move) {
 std::unique_ptr<Kernel> prepare_place(const Move& move) {
   const int axis = move.dimension;
   const int64_t inner = move.input.local.strides()[axis] * static_cast<int64_t>(size_of(move.input.dtype));
-  const int64_t rows = move.input.local.size() * static_cast<int64_t>(size_of(move.input.dtype)) / inner;
+  const int64_t rows = bytes_of(move.input.local, move.input.dtype) / inner;
   const int64_t count = move.count;
   return copy_rows(
       rows, inner, [=](const KernelCall&, int64_t row) { return row * inner; },
@@ -116,7 +115,7 @@ std::unique_ptr<Kernel> prepare_place(const Move& move) {
 constexpr int64_t kCopyBytes = 1 << 17;
 
 std::unique_ptr<Kernel> prepare_copy(const Move& move) {
-  const int64_t bytes = move.output.local.size() * static_cast<int64_t>(size_of(move.output.dtype));
+  const int64_t bytes = bytes_of(move.output.local, move.output.dtype);
   return make_kernel(bytes, kCopyBytes, [](const KernelCall& call, int64_t begin, int64_t end) {
     std::memcpy(call.outputs[0].data + begin, call.inputs[0].data + begin, static_cast<size_t>(end - begin));
   });

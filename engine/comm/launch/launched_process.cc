@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -164,13 +163,10 @@ class LaunchedProcess {
   /// from the launcher's name of the job.
   int64_t port_offset(const Launch& launch) const {
     const auto id = [this](std::string_view name) {
-      const std::string* text = environment_.find(name);
-      uint32_t id = 0;
-      if (text) std::from_chars(text->data(), text->data() + text->size(), id);
-      return static_cast<int64_t>(id);
+      return environment_.number(name, LauncherEnvironment::kMostSlurmId);
     };
-    if (environment_.find("SLURM_JOB_ID"))
-      return id("SLURM_JOB_ID") + (environment_.is_slurm_step() ? id("SLURM_STEP_ID") : 0);
+    if (const auto job = id("SLURM_JOB_ID"))
+      return *job + (environment_.is_slurm_step() ? *id("SLURM_STEP_ID") : 0);
     return static_cast<int64_t>(hash64(launch.job) % kPorts);
   }
 

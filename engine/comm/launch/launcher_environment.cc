@@ -3,16 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "engine/base/error.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
-namespace {
-
-constexpr int64_t kMostProcesses = 1'000'000;
-
-}  // namespace
 
 const std::array<LauncherVariables, 5>& all_launcher_variables() {
   static const std::array<LauncherVariables, 5> variables{{
@@ -52,24 +47,21 @@ const std::string* LauncherEnvironment::find(std::string_view name) const {
   return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
 }
 
-std::optional<int64_t> LauncherEnvironment::number(std::string_view name) const {
+std::optional<int64_t> LauncherEnvironment::number(std::string_view name, int64_t most) const {
   const std::string* text = find(name);
   if (!text) return std::nullopt;
-  int64_t number = 0;
-  const auto [rest, failure] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (failure != std::errc() || rest != text->data() + text->size() || number < 0 || number > kMostProcesses)
+  const auto number = parse_number<int64_t>(*text);
+  if (!number || *number < 0 || *number > most)
     reject_environment(fmt::format("the environment variable {} is `{}`", name, *text),
-                       fmt::format("a whole number from 0 to {}, or {}", kMostProcesses, kAloneHint));
+                       fmt::format("a whole number from 0 to {}, or {}", most, kAloneHint));
   return number;
 }
 
 bool LauncherEnvironment::is_slurm_step() const {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;  // the shell, the batch script, ... have such ids
-  const std::string* step = find("SLURM_STEP_ID");
-  if (!step || !find("SLURM_PROCID")) return false;
-  int64_t id = 0;
-  std::from_chars(step->data(), step->data() + step->size(), id);
-  return id < kFirstSpecialStep;
+  if (!find("SLURM_PROCID")) return false;
+  const auto step = number("SLURM_STEP_ID", kMostSlurmId);
+  return step && *step < kFirstSpecialStep;
 }
 
 bool LauncherEnvironment::has_rank(const LauncherVariables& variables) const {

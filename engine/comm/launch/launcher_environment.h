@@ -35,14 +35,17 @@ inline constexpr std::string_view kAloneHint = "`cluster.launcher: none` for one
 
 class LauncherEnvironment {
  public:
+  static constexpr int64_t kMostProcesses = 1'000'000;
+  static constexpr int64_t kMostSlurmId = 0xffffffff;  ///< of a job or a step
+
   /// `environment` must outlive the object.
   explicit LauncherEnvironment(const Environment& environment) : environment_(environment) {}
 
   /// Returns the value of a variable, or null if it is not set or empty.
   const std::string* find(std::string_view name) const;
-  /// Returns a non-negative whole number, or nothing if the variable is not set. Throws Error (kUsage) for
+  /// Returns a whole number from 0 to `most`, or nothing if the variable is not set. Throws Error (kUsage) for
   /// other texts.
-  std::optional<int64_t> number(std::string_view name) const;
+  std::optional<int64_t> number(std::string_view name, int64_t most = kMostProcesses) const;
   /// True if this process is a task of a Slurm step. Slurm also sets some variables in the shell of an
   /// allocation and in a batch script, which are single processes.
   bool is_slurm_step() const;

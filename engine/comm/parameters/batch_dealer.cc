@@ -13,22 +13,22 @@ bool BatchDealer::has_ended() const {
   return returned_.empty() && state_.last_step && state_.step + in_hand >= *state_.last_step;
 }
 
-std::optional<int64_t> BatchDealer::deal(int worker) {
+std::optional<BatchDealer::Batch> BatchDealer::deal(int worker) {
   MTF_CHECK(!has_batch(worker), "worker {} has a batch", worker);
   // The update of this batch, and those of all batches that are dealt, must fit before its weights are too
   // old.
-  if (static_cast<int64_t>(dealt_.size()) > version() + max_staleness_ - state_.step) return std::nullopt;
+  if (static_cast<int64_t>(dealt_.size()) > max_staleness_) return std::nullopt;
   if (returned_.empty() && (paused_ || has_ended())) return std::nullopt;
-  Dealt dealt{state_.next_row, version(), Clock::now()};
+  Dealt dealt{{state_.next_row, batches_++}, state_.step, Clock::now()};
   if (returned_.empty()) {
     state_.next_row += batch_size_;
   } else {
-    dealt.row = returned_.front();
+    dealt.batch.row = returned_.front();
     returned_.pop_front();
     ++dealt_again_;
   }
   dealt_[worker] = dealt;
-  return dealt.row;
+  return dealt.batch;
 }
 
 void BatchDealer::arrived(int worker) {
@@ -50,29 +50,24 @@ bool BatchDealer::may_apply(int worker) const {
   return true;
 }
 
-/// Returns the number of updates that all servers have.
-int64_t BatchDealer::version() const {
-  int64_t version = state_.step;
-  for (const auto& [worker, step] : unfinished_) version = std::min(version, step);
-  return version;
-}
-
 BatchDealer::Applied BatchDealer::apply(int worker) {
   MTF_CHECK(has_batch(worker), "worker {} has no batch", worker);
-  const int64_t staleness = state_.step - dealt_.at(worker).version;
+  const Dealt& dealt = dealt_.at(worker);
+  const int64_t staleness = state_.step - dealt.version;
   if (static_cast<int64_t>(histogram_.size()) <= staleness)
     histogram_.resize(static_cast<size_t>(staleness) + 1);
   ++histogram_[staleness];
+  // The worker has passed on the decisions of which it learned with its batch.
+  std::erase_if(decisions_, [&](const Decision& decision) { return decision.step < dealt.version; });
+  decisions_.push_back({state_.step, dealt.batch.number});
   dealt_.erase(worker);
-  unfinished_[worker] = state_.step;
   return {state_.step++, staleness};
 }
 
 void BatchDealer::lost(int worker) {
-  finish(worker);
   const auto found = dealt_.find(worker);
   if (found == dealt_.end()) return;
-  returned_.push_back(found->second.row);
+  returned_.push_back(found->second.batch.row);
   dealt_.erase(found);
 }
 

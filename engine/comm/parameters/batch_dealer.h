@@ -5,12 +5,14 @@
 //   dealer.start({.step = 0, .next_row = 0, .last_step = 3000});
 //   if (const auto batch = dealer.deal(worker)) ...       // the worker reads the weights and computes
 //   if (dealer.may_apply(worker)) dealer.apply(worker);   // otherwise a worker with older weights is first
-//   dealer.finish(worker);                                // all servers have applied the update
 //
 // The staleness of an update is the number of updates between the reading of the weights and it. A worker
 // with a batch must finish before `max_staleness` more updates are applied; a worker that is ahead waits if
 // it would take the last turn that is left for a slower one (earliest deadline first), so that no gradient is
 // discarded. With max_staleness 0 there is one batch at a time, as with one worker.
+//
+// The dealer's decisions are what all servers follow: apply() fixes the number of an update. Whoever is dealt a batch
+// makes the other servers carry out the decisions() so far before it reads the weights.
 #pragma once
 
 #include <chrono>
@@ -19,6 +21,8 @@
 #include <map>
 #include <optional>
 #include <vector>
+
+#include "engine/comm/parameters/parameter_protocol.h"
 
 namespace mtf {
 
@@ -39,9 +43,12 @@ class BatchDealer {
   void start(const DealerState& state);
   const DealerState& state() const { return state_; }
 
-  /// Returns the first row of a batch for `worker`, which has none; or nothing if it has to wait or
-  /// has_ended().
-  std::optional<int64_t> deal(int worker);
+  struct Batch {
+    int64_t row = 0;     ///< its first row
+    int64_t number = 0;  ///< unique among all batches that are dealt
+  };
+  /// Returns a batch for `worker`, which has none; or nothing if it has to wait or has_ended().
+  std::optional<Batch> deal(int worker);
   /// True if there are no more batches, except those of workers that may still be lost.
   bool has_ended() const;
   /// Records that the gradients of `worker` have arrived: from now on it is not overdue, even if its update
@@ -55,19 +62,18 @@ class BatchDealer {
   };
   /// Applies and counts the update of `worker`.
   Applied apply(int worker);
-  /// Records that every server has the last update of `worker`, so that whoever reads the weights from now on
-  /// sees it.
-  void finish(int worker) { unfinished_.erase(worker); }
   /// Records that `worker` is lost: its batch, if it has one, is dealt again.
   void lost(int worker);
   /// Stops new batches until resume(); batches of lost workers are still dealt.
   void pause() { paused_ = true; }
   void resume() { paused_ = false; }
-  /// True if no worker has a batch, no batch waits to be dealt again, and all servers have all updates.
-  bool is_idle() const { return dealt_.empty() && returned_.empty() && unfinished_.empty(); }
+  /// True if no worker has a batch and no batch waits to be dealt again.
+  bool is_idle() const { return dealt_.empty() && returned_.empty(); }
   /// Ends the run: there are no more new batches.
   void stop() { state_.last_step = 0; }
 
+  /// Returns the latest updates, in order; all servers have those before.
+  const std::deque<Decision>& decisions() const { return decisions_; }
   /// Returns the workers that have had a batch for longer than `limit` and whose gradients have not arrived.
   std::vector<int> overdue(std::chrono::milliseconds limit) const;
   bool has_batch(int worker) const { return dealt_.contains(worker); }
@@ -78,8 +84,8 @@ class BatchDealer {
 
  private:
   struct Dealt {
-    int64_t row;
-    int64_t version;  ///< number of updates that all servers had when it was dealt
+    Batch batch;
+    int64_t version;  ///< number of updates when it was dealt
     Clock::time_point since;
     bool arrived = false;
   };
@@ -87,11 +93,10 @@ class BatchDealer {
   const int64_t batch_size_;
   const int64_t max_staleness_;
   DealerState state_;
-  int64_t version() const;
-
-  std::map<int, int64_t> unfinished_;  ///< update of each worker that may not be on all servers yet
-  std::map<int, Dealt> dealt_;         ///< batch of each worker
-  std::deque<int64_t> returned_;       ///< first rows of batches whose workers are lost
+  std::map<int, Dealt> dealt_;      ///< batch of each worker
+  std::deque<int64_t> returned_;    ///< first rows of batches whose workers are lost
+  std::deque<Decision> decisions_;  ///< those that other servers may lack
+  int64_t batches_ = 0;             ///< number of batches that were dealt
   std::vector<int64_t> histogram_;
   int64_t dealt_again_ = 0;
   bool paused_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -44,17 +45,31 @@ uint32_t checksum_of(WireHeader header) {
   return crc32c({reinterpret_cast<const char*>(&header), sizeof(header)});
 }
 
-/// Enables keep-alive packets, so that the loss of the peer's machine is noticed after about a minute even
-/// when nothing is sent.
-void keep_alive(const Socket& socket) {
+/// The first keep-alive packet is sent after `idle` seconds without traffic, the next ones every `interval`.
+struct KeepAlive {
+  int idle, interval;
+  int count = 3;  ///< unanswered packets that end the connection
+  constexpr int seconds() const { return idle + count * interval; }
+};
+constexpr KeepAlive kKeepAlive{.idle = 30, .interval = 10};
+constexpr KeepAlive kProbe{.idle = 1, .interval = 1};
+static_assert(kProbe.seconds() == FramedSocket::kProbeTime.count());
+
+void keep_alive(const Socket& socket, const KeepAlive& times) {
   const auto set = [&](int level, int option, int value) {
     setsockopt(socket.get(), level, option, &value, sizeof(value));
   };
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, times.idle);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, times.interval);
+  set(IPPROTO_TCP, TCP_KEEPCNT, times.count);
 }
+
+/// While sent bytes are not acknowledged there are no keep-alive packets, and the kernel sends the bytes again for a
+/// quarter of an hour: this is how often a waiting thread looks whether it is in vain.
+constexpr std::chrono::seconds kLookAtReach{5};
+
+constexpr const char* kClosed = "was closed by the other side";
 
 [[noreturn]] void lost(const std::string& peer, const std::string& what) {
   throw Error(ErrorKind::kPeerLost, fmt::format("the connection with {} {}", peer, what));
@@ -64,7 +79,7 @@ void keep_alive(const Socket& socket) {
 
 FramedSocket::FramedSocket(Socket socket, milliseconds timeout)
     : socket_(std::move(socket)), timeout_(timeout), peer_(peer_address(socket_)) {
-  keep_alive(socket_);
+  keep_alive(socket_, kKeepAlive);
 }
 
 void FramedSocket::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
@@ -113,9 +128,12 @@ void FramedSocket::send(Frame frame, std::span<const std::byte> bytes) {
 Frame FramedSocket::receive(std::optional<milliseconds> first_byte) {
   WireHeader header;
   const std::span<std::byte> bytes(reinterpret_cast<std::byte*>(&header), sizeof(header));
-  const Deadline begun = Clock::now();
-  if (!wait_readable(socket_, begun + first_byte.value_or(std::chrono::hours(24 * 365))))
-    lost(peer_, fmt::format("has brought nothing for {:.3g} s", seconds_since(begun)));
+  const Deadline begun = Clock::now(), end = begun + first_byte.value_or(std::chrono::hours(24 * 365));
+  while (!wait_readable(socket_, std::min(end, Clock::now() + kLookAtReach))) {
+    require_open();
+    if (Clock::now() >= end)
+      lost(peer_, fmt::format("has brought nothing for {:.3g} s", seconds_since(begun)));
+  }
   receive_bytes(bytes, deadline(bytes.size()));
   if (header.magic != kMagic || header.checksum != checksum_of(header))
     throw Error(ErrorKind::kData,
@@ -134,7 +152,7 @@ void FramedSocket::receive_bytes(std::span<std::byte> memory, Deadline deadline)
     if (count > 0) {
       memory = memory.subspan(static_cast<size_t>(count));
     } else if (count == 0) {
-      lost(peer_, "was closed by the other side");
+      lost(peer_, kClosed);
     } else if (errno == EAGAIN || errno == EINTR) {
       wait(true, deadline, begun);
     } else {
@@ -152,13 +170,25 @@ void FramedSocket::skip_bytes(uint64_t count) {
   }
 }
 
-bool FramedSocket::has_ended() {
-  std::array<std::byte, 4096> buffer;
-  for (;;) {
-    const ssize_t count = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (count == 0) return true;
-    if (count < 0 && errno != EINTR) return errno != EAGAIN;
-  }
+bool FramedSocket::has_ended() const {
+  pollfd end{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&end, 1, 0) > 0 || is_out_of_reach(std::chrono::seconds(kKeepAlive.seconds()));
+}
+
+void FramedSocket::require_open() const {
+  if (has_ended()) lost(peer_, kClosed);
+}
+
+void FramedSocket::probe(bool on) { keep_alive(socket_, on ? kProbe : kKeepAlive); }
+
+/// The kernel of a process that is stopped or busy acknowledges what comes, and answers probes of a full window.
+bool FramedSocket::is_out_of_reach(milliseconds time) const {
+  constexpr int kUnanswered = 2;  // one may be on its way
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  const bool is_silent = info.tcpi_retransmits >= kUnanswered || info.tcpi_probes >= kUnanswered;
+  return is_silent && milliseconds(info.tcpi_last_ack_recv) >= time;
 }
 
 FramedSocket connect_framed(const FramedConnection& connection, milliseconds connect_timeout,

@@ -47,9 +47,17 @@ class FramedSocket {
   void receive_bytes(std::span<std::byte> memory);
   /// Receives bytes and discards them.
   void skip_bytes(uint64_t count);
-  /// True if the other end has closed the connection. Bytes that have been received but not read are then
-  /// lost.
-  bool has_ended();
+  /// True if the other end has closed the connection, or its machine has been gone for about a minute. Bytes that have
+  /// come can still be received.
+  bool has_ended() const;
+  /// Throws if has_ended().
+  void require_open() const;
+  /// An idle connection ends within kProbeTime, instead of about a minute, after the machine of the other end is gone;
+  /// until probe(false).
+  static constexpr std::chrono::seconds kProbeTime{4};
+  void probe(bool on);
+  /// True if the machine of the other end has acknowledged nothing for so long, though it was sent something.
+  bool is_out_of_reach(std::chrono::milliseconds time) const;
   /// Ends the connection: threads that send or receive throw.
   void shut_down();
   /// Makes a thread that waits for bytes throw; sending is still possible.

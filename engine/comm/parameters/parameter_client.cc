@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 
 namespace mtf {
 namespace {
@@ -50,7 +50,7 @@ ParameterClient::ParameterClient(const ParameterClientOptions& options)
                   "is it running, with `cluster.job=ps`?");
     }
   }
-  const std::string hello = nlohmann::json{{"worker", options.worker}, {"fields", options.fields}}.dump();
+  const std::string hello = json_text({{"worker", options.worker}, {"fields", options.fields}});
   ask_all(ParameterOperation::kHello, std::as_bytes(std::span(hello)));
 }
 
@@ -76,6 +76,10 @@ auto ParameterClient::with(Server& server, const Action& action) {
 
 std::string ParameterClient::name_of(const Server& server) {
   return fmt::format("parameter server {} ({})", server.task, server.address);
+}
+
+void ParameterClient::wrong_size(const Server& server, uint64_t bytes) {
+  throw Error(ErrorKind::kSystem, fmt::format("{} answers with {} bytes", name_of(server), bytes));
 }
 
 /// Throws the error message of a server. If the message names a lost worker, that worker may have ended
@@ -123,8 +127,7 @@ Frame ParameterClient::answer(Server& server, ParameterOperation operation) {
 
 std::vector<std::byte> ParameterClient::answer_bytes(Server& server, ParameterOperation operation) {
   const Frame frame = answer(server, operation);
-  if (frame.bytes > kMostAnswerBytes)
-    throw Error(ErrorKind::kSystem, fmt::format("{} answers with {} bytes", name_of(server), frame.bytes));
+  if (frame.bytes > kMostAnswerBytes) wrong_size(server, frame.bytes);
   std::vector<std::byte> bytes(frame.bytes);
   with(server, [&] { server.socket.receive_bytes(bytes); });
   return bytes;
@@ -133,10 +136,24 @@ std::vector<std::byte> ParameterClient::answer_bytes(Server& server, ParameterOp
 template <class T>
 T ParameterClient::answer_value(Server& server, ParameterOperation operation) {
   const std::vector<std::byte> bytes = answer_bytes(server, operation);
+  if (bytes.size() != sizeof(T)) wrong_size(server, bytes.size());
   T value;
-  if (bytes.size() != sizeof(T))
-    throw Error(ErrorKind::kSystem, fmt::format("{} answers with {} bytes", name_of(server), bytes.size()));
   std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+/// Returns the value in an answer of server 0, and passes on the decisions after it. They come before all else
+/// that this worker sends to the other servers: what it pulls has all updates that server 0 knew of, even if
+/// the workers of these updates have died.
+template <class T>
+T ParameterClient::decided(ParameterOperation operation) {
+  const std::vector<std::byte> bytes = answer_bytes(servers_[0], operation);
+  if (bytes.size() < sizeof(T)) wrong_size(servers_[0], bytes.size());
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  const std::span decisions = std::span(bytes).subspan(sizeof(T));
+  for (size_t i = 1; i < servers_.size() && !decisions.empty(); ++i)
+    ask(servers_[i], ParameterOperation::kApply, decisions);
   return value;
 }
 
@@ -218,23 +235,25 @@ void ParameterClient::update(const ParameterStep& step, std::span<const double> 
 
 DealtBatch ParameterClient::batch(ParameterOperation operation) {
   ask(servers_[0], operation);
-  return answer_value<DealtBatch>(servers_[0], operation);
+  const auto batch = decided<DealtBatch>(operation);
+  batch_ = batch.number;
+  return batch;
 }
 
 DealtBatch ParameterClient::next() { return batch(ParameterOperation::kNext); }
 DealtBatch ParameterClient::pause() { return batch(ParameterOperation::kPause); }
 
 Committed ParameterClient::commit(const ParameterStep& step, std::span<const double> squares) {
-  Server& first = servers_[0];
-  ask(first, ParameterOperation::kCommit, bytes_of(step, squares));
-  const auto done = answer_value<Committed>(first, ParameterOperation::kCommit);
-  ParameterStep with_number = step;
-  with_number.step = done.step;
-  const std::vector<std::byte> bytes = bytes_of(with_number, squares);
-  for (size_t i = 1; i < servers_.size(); ++i) ask(servers_[i], ParameterOperation::kCommit, bytes);
-  for (size_t i = 1; i < servers_.size(); ++i) answer_bytes(servers_[i], ParameterOperation::kCommit);
-  ask(first, ParameterOperation::kDone);
-  return done;
+  const std::vector<std::byte> bytes = bytes_of(step, squares);
+  for (size_t i = 1; i < servers_.size(); ++i) {
+    ask(servers_[i],
+        {.operation = static_cast<uint16_t>(ParameterOperation::kStage),
+         .version = static_cast<uint64_t>(batch_)},
+        bytes);
+  }
+  for (size_t i = 1; i < servers_.size(); ++i) answer_bytes(servers_[i], ParameterOperation::kStage);
+  ask(servers_[0], ParameterOperation::kCommit, bytes);
+  return decided<Committed>(ParameterOperation::kCommit);
 }
 
 void ParameterClient::resume() {

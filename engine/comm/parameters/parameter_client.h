@@ -5,8 +5,8 @@
 //   client.push(0, 0, step, gradient);
 //
 // Every call throws Error: kPeerLost with the name of the server if it is lost or does not answer in time, or
-// with the server's message if the run has failed; kConfig if this process differs from the server or has
-// another secret; kDiverged if the updates of asynchronous workers are no longer finite.
+// with the server's message if the run has failed; kConfig if this process differs from the server, has
+// another secret or the task of a worker that lives; kDiverged if the updates of asynchronous workers are no longer finite.
 #pragma once
 
 #include <chrono>
@@ -66,8 +66,9 @@ class ParameterClient {
   std::vector<std::vector<double>> squares(int64_t version);
   void update(const ParameterStep& step, std::span<const double> squares);
 
-  /// For asynchronous training. next() returns a batch (row -1: the run has ended); commit() applies the
-  /// gradients that were pushed.
+  /// For asynchronous training. next() returns a batch (row -1: the run has ended); commit() makes the gradients
+  /// that were pushed the next update at all servers, or at none if this worker dies before server 0 has
+  /// decided.
   DealtBatch next();
   Committed commit(const ParameterStep& step, std::span<const double> squares);
   /// For the chief of asynchronous training. pause() waits until no worker has a batch, and stops new batches
@@ -87,6 +88,7 @@ class ParameterClient {
   };
 
   static std::string name_of(const Server& server);
+  [[noreturn]] static void wrong_size(const Server& server, uint64_t bytes);
   [[noreturn]] void refused(Server& server, const Frame& frame);
   Server* lost_beside(const Server& server);
   template <class Action>
@@ -97,6 +99,8 @@ class ParameterClient {
   std::vector<std::byte> answer_bytes(Server& server, ParameterOperation operation);
   template <class T>
   T answer_value(Server& server, ParameterOperation operation);
+  template <class T>
+  T decided(ParameterOperation operation);
   DealtBatch batch(ParameterOperation operation);
   void ask_all(ParameterOperation operation, std::span<const std::byte> bytes = {});
 
@@ -104,6 +108,7 @@ class ParameterClient {
   std::chrono::milliseconds collective_timeout_;
   std::vector<Server> servers_;
   uint32_t starts_ = 0;  ///< number of starts of the chief that this worker knows of
+  int64_t batch_ = 0;    ///< number of the batch that server 0 has dealt last
 };
 
 }  // namespace mtf

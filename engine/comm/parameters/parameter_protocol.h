@@ -24,9 +24,16 @@ enum class ParameterOperation : uint16_t {
   kSquares,
   /// Synchronous, chief: ParameterStep and the squares of all gradients; completes the version; no answer.
   kUpdate,
-  kNext,    ///< async: requests a batch; the answer is a DealtBatch
-  kCommit,  ///< async: ParameterStep and squares: applies what was pushed; the answer is Committed
-  kDone,    ///< async: all servers have the last update of this worker; no answer
+  /// Asynchronous, server 0: requests a batch. The answers to kNext, kCommit and kPause have after their value
+  /// all Decisions that other servers may lack; the worker passes these on before it asks for anything else.
+  kNext,
+  /// Asynchronous, other servers: ParameterStep and squares, which the server keeps with what was pushed until
+  /// server 0 has decided; version = number of the batch.
+  kStage,
+  /// Asynchronous, server 0: ParameterStep and squares. All other servers have this batch's gradients: server 0
+  /// decides which update they are, and applies what was pushed. The answer is Committed.
+  kCommit,
+  kApply,  ///< asynchronous, other servers: Decisions, which are carried out; no answer
   /// Asynchronous, chief: the answer is a DealtBatch without a batch once no worker has one, or with a batch
   /// to process first.
   kPause,
@@ -49,7 +56,7 @@ struct ParameterStart {
 
 /// The data of an update besides gradients.
 struct ParameterStep {
-  int64_t step = 0;  ///< asynchronous: the number that server 0 assigns; 0 in the request to it
+  int64_t step = 0;  ///< synchronous: number of the update, from 0
   double loss = 0;
   int64_t tokens = 0;  ///< number of tokens in the batch
 };
@@ -66,8 +73,9 @@ struct PulledState {
 };
 
 struct DealtBatch {
-  int64_t row = -1;  ///< first row; -1: there is no batch
-  int64_t step = 0;  ///< number of updates so far
+  int64_t row = -1;    ///< first row; -1: there is no batch
+  int64_t number = 0;  ///< batches are numbered as they are dealt; one that is dealt again has another number
+  int64_t step = 0;    ///< number of updates so far
   int64_t next_row = 0;
   int64_t tokens = 0;
   double loss = 0;  ///< loss of the last update
@@ -85,10 +93,16 @@ struct Committed {
   int64_t skipped = 0;
 };
 
+/// Server 0 decides which update of the run a batch is. The other servers follow.
+struct Decision {
+  int64_t step = 0;   ///< number of the update, from 0
+  int64_t batch = 0;  ///< DealtBatch::number
+};
+
 /// Names and values that must be the same for a worker and a server.
 using ParameterFields = std::vector<std::pair<std::string, std::string>>;
 
-inline constexpr int kParameterProtocol = 3;
+inline constexpr int kParameterProtocol = 4;
 
 /// The purpose of connections to a parameter server.
 inline constexpr const char* kParameterPurpose = "parameter server";

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/exception.h"
 #include "engine/comm/parameters/service_errors.h"
 
 namespace mtf {
@@ -17,6 +18,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kHelloTimeout{5'000};
 /// The time for workers to receive the reason of a failure, or the end of the run.
 constexpr milliseconds kFarewell{2'000};
+/// The time for a worker that has died to be noticed, when it comes again.
+constexpr milliseconds kDeparture = FramedSocket::kProbeTime + std::chrono::seconds(2);
 /// The interval at which the service checks for signals and for missing workers.
 constexpr milliseconds kLook{100};
 /// The minimum time between two lines of the log about visitors that were not admitted.
@@ -169,7 +172,7 @@ std::string ParameterService::missing_workers() {
 
 ParameterService::Peer* ParameterService::find(int worker) {
   for (Peer& peer : peers_) {
-    if (peer.worker == worker && !peer.is_replaced && !peer.is_done) return &peer;
+    if (peer.worker == worker && !peer.is_done) return &peer;
   }
   return nullptr;
 }
@@ -177,22 +180,24 @@ ParameterService::Peer* ParameterService::find(int worker) {
 void ParameterService::fail(const Error& error) {
   if (failure_ || ended_) return;
   failure_ = error;
-  options_.log(error.what());
   changed_.notify_all();
 }
 
 /// Runs in the thread of a connection.
 void ParameterService::talk(Peer& peer) {
-  if (options_.prepare_thread) options_.prepare_thread();
   std::string reason;
   try {
+    if (options_.prepare_thread) options_.prepare_thread();
     greet(peer);
     while (answer(peer, peer.socket.receive())) continue;
-  } catch (const Error& error) {
+  } catch (const std::exception& thrown) {
+    const Error error = as_error(thrown, "mtf-train");
     reason = error.what();
     ErrorKind kind = error.kind();
     {
       const std::lock_guard lock(mutex_);
+      // What no request explains, such as a lack of memory, is a failure of the server itself.
+      if (dynamic_cast<const Error*>(&thrown) == nullptr) fail(error);
       if (!peer.given_up.empty()) {
         reason = peer.given_up;
         kind = ErrorKind::kPeerLost;
@@ -217,7 +222,6 @@ void ParameterService::gone(Peer& peer, const std::string& reason) {
     options_.log(fmt::format("turned {} away: {}", peer.socket.peer(), reason));
     return;
   }
-  if (peer.is_replaced) return;
   dealer_.lost(peer.worker);
   if (peer.has_left || failure_ || ended_) return;
   const std::string who = fmt::format("worker {} ({}){}", peer.worker, peer.socket.peer(),
@@ -251,19 +255,35 @@ void ParameterService::greet(Peer& peer) {
   answer_with(peer, ParameterOperation::kHello);
 }
 
-/// Makes the connection that of this worker, even if there is an older one.
-void ParameterService::welcome(Peer& peer, int worker) {
-  const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(*failure_);
-  if (Peer* older = find(worker)) {
-    if (!options_.asynchronous || worker == 0) {
-      refuse_request(fmt::format("worker {} is here already, from {}: two processes have the same task",
-                                 worker, older->socket.peer()));
+/// Waits until the thread of an older connection of this worker has ended, if that worker has died: from then on
+/// nothing is done in its name. Throws Error (kConfig) if it lives.
+void ParameterService::await_departure(Lock& lock, int worker) {
+  Peer* older = find(worker);
+  if (older == nullptr) return;
+  if (options_.asynchronous && worker != 0) {
+    const auto has_left = [&] { return failure_ || find(worker) == nullptr; };
+    older->socket.probe(true);
+    changed_.wait_for(lock, kDeparture, has_left);
+    if (!has_left() && find(worker)->socket.is_out_of_reach(FramedSocket::kProbeTime)) {
+      find(worker)->socket.shut_down();
+      changed_.wait(lock, has_left);
     }
-    older->is_replaced = true;
-    older->socket.shut_down();
-    dealer_.lost(worker);
+    if (failure_) throw Error(*failure_);
+    older = find(worker);
+    if (older == nullptr) return;
+    older->socket.probe(false);
   }
+  throw Error(ErrorKind::kConfig,
+              fmt::format("worker {} is here already, from {}: two processes have the same task", worker,
+                          older->socket.peer()),
+              "give each process a `cluster.task` of its own");
+}
+
+/// Makes the connection that of this worker.
+void ParameterService::welcome(Peer& peer, int worker) {
+  Lock lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  await_departure(lock, worker);
   peer.parts = storage_.pushed_parts(worker);
   for (const PushedPart& part : peer.parts) peer.pushed->emplace_back(part.bytes);
   peer.worker = worker;
@@ -295,11 +315,14 @@ bool ParameterService::answer(Peer& peer, const Frame& frame) {
     case ParameterOperation::kNext:
       next(peer);
       return true;
+    case ParameterOperation::kStage:
+      stage(peer, frame);
+      return true;
     case ParameterOperation::kCommit:
       commit(peer, frame);
       return true;
-    case ParameterOperation::kDone:
-      finish(peer);
+    case ParameterOperation::kApply:
+      carry_out(peer, frame);
       return true;
     case ParameterOperation::kPause:
       require_chief(peer, frame);

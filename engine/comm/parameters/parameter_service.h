@@ -7,7 +7,9 @@
 //
 // In synchronous training an update is computed from the gradients of all workers, when the chief (worker 0)
 // asks for it. In asynchronous training each worker's gradient is an update of its own; server 0 deals the
-// batches (batch_dealer.h).
+// batches and decides on the order of the updates (batch_dealer.h); the others keep the gradients of a batch
+// until a worker, not always the same one, brings the decision. So a worker that dies at any time leaves an
+// update at all servers or at none.
 #pragma once
 
 #include <chrono>
@@ -72,14 +74,20 @@ class ParameterService {
     FramedSocket socket;
     int worker = -1;  ///< -1: it has not sent kHello
     bool has_left = false;
-    bool is_replaced = false;
     std::string given_up;           ///< why its worker was given up for taking too long; empty: it was not
     bool is_done = false;           ///< its thread ends
     std::vector<PushedPart> parts;  ///< the tensors that it pushes in a step
     std::shared_ptr<PushedTensors> pushed = std::make_shared<PushedTensors>();
-    size_t received = 0;                         ///< number of tensors of the current gradients
+    size_t received = 0;  ///< number of tensors of the gradients that are not applied yet
     std::vector<std::vector<std::byte>> pulled;  ///< copies of variables, which others may update meanwhile
     std::thread thread;
+  };
+  /// Asynchronous: the gradients of a batch, and what the update needs besides them.
+  struct Staged {
+    int64_t batch = 0;
+    ParameterStep step;
+    std::vector<double> squares;
+    std::shared_ptr<const PushedTensors> pushed;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -87,6 +95,7 @@ class ParameterService {
   void talk(Peer& peer);
   void greet(Peer& peer);
   void welcome(Peer& peer, int worker);
+  void await_departure(Lock& lock, int worker);
   bool answer(Peer& peer, const Frame& frame);
   void leave(Peer& peer);
   void gone(Peer& peer, const std::string& reason);
@@ -105,9 +114,13 @@ class ParameterService {
   void start(Peer& peer, const Frame& frame);
   void pull(Peer& peer, const Frame& frame);
   void push(Peer& peer, const Frame& frame);
-  /// Waits until `ready`. Throws Error (kPeerLost) if the run has failed, or with the text of `missing` after
-  /// the timeout.
-  void wait(Lock& lock, const std::function<bool()>& ready, const std::function<std::string()>& missing);
+  /// Waits until `ready`. Throws Error (kPeerLost) if the run has failed, if the worker that waits has died, or
+  /// with the text of `missing` after the timeout.
+  void wait(Lock& lock, const Peer& peer, const std::function<bool()>& ready,
+            const std::function<std::string()>& missing);
+  /// Waits until `ready`, and calls `look` again and again meanwhile. Throws as wait() does, but for the timeout.
+  void wait_while_connected(Lock& lock, const Peer& peer, const std::function<bool()>& ready,
+                            const std::function<void()>& look);
   void answer_with(Peer& peer, ParameterOperation operation, const void* data = nullptr, size_t bytes = 0);
   void require_chief(const Peer& peer, const Frame& frame) const;
   /// Receives the bytes of a message: a value and, if `squares` is given, numbers after it.
@@ -129,14 +142,21 @@ class ParameterService {
 
   // Asynchronous training (parameter_service_async.cc).
   void next(Peer& peer);
+  Staged read_staged(Peer& peer, const Frame& frame);
+  void stage(Peer& peer, const Frame& frame);
   void commit(Peer& peer, const Frame& frame);
+  void carry_out(Peer& peer, const Frame& frame);
+  void apply(int64_t step, const Staged& staged);
   Error divergence(const Peer& peer, const Committed& update, double loss) const;
-  void finish(Peer& peer);
   void pause(Peer& peer);
   void resume(Peer& peer);
   void report(Peer& peer);
-  void wait_for_batches(Lock& lock, const std::function<bool()>& ready);
-  DealtBatch dealt(std::optional<int64_t> row) const;
+  void wait_for_batches(Lock& lock, const Peer& peer, const std::function<bool()>& ready);
+  void give_up_overdue();
+  DealtBatch dealt(const std::optional<BatchDealer::Batch>& batch) const;
+  /// Returns the bytes of a value, and after it the decisions that other servers may lack.
+  template <class T>
+  std::vector<std::byte> with_decisions(const T& value) const;
   bool is_first_server() const { return options_.server == 0; }
 
   FramedListener listener_;
@@ -158,6 +178,9 @@ class ParameterService {
   std::vector<size_t> parts_;    ///< synchronous: number of tensors that make each gradient
   std::vector<size_t> missing_;  ///< how many of them have not come
   size_t added_ = 0;             ///< synchronous: number of gradients that are summed
+  /// Asynchronous, at other servers than 0: gradients by worker, on which there may be a decision. They outlive the
+  /// worker, until another process takes its place.
+  std::map<int, Staged> staged_;
   BatchDealer dealer_;
 };
 

@@ -5,14 +5,31 @@
 #include "engine/comm/parameters/service_errors.h"
 
 namespace mtf {
+namespace {
 
-void ParameterService::wait(Lock& lock, const std::function<bool()>& ready,
+/// The interval at which a waiting thread checks whether its worker lives, and for workers that take too long.
+constexpr std::chrono::milliseconds kLookAtWorkers{100};
+
+}  // namespace
+
+void ParameterService::wait_while_connected(Lock& lock, const Peer& peer, const std::function<bool()>& ready,
+                                            const std::function<void()>& look) {
+  while (!failure_ && !ready()) {
+    peer.socket.require_open();
+    changed_.wait_for(lock, kLookAtWorkers);
+    look();
+  }
+  if (failure_) throw Error(*failure_);
+}
+
+void ParameterService::wait(Lock& lock, const Peer& peer, const std::function<bool()>& ready,
                             const std::function<std::string()>& missing) {
   const std::chrono::milliseconds timeout =
       starts_ > 0 ? options_.collective_timeout : options_.connect_timeout + options_.collective_timeout;
-  const bool done = changed_.wait_for(lock, timeout, [&] { return failure_ || ready(); });
-  if (!done) fail(Error(ErrorKind::kPeerLost, missing()));
-  if (failure_) throw Error(*failure_);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  wait_while_connected(lock, peer, ready, [&] {
+    if (std::chrono::steady_clock::now() > end && !ready()) fail(Error(ErrorKind::kPeerLost, missing()));
+  });
 }
 
 void ParameterService::answer_with(Peer& peer, ParameterOperation operation, const void* data, size_t bytes) {
@@ -71,6 +88,9 @@ void ParameterService::start(Peer& peer, const Frame& frame) {
 
 void ParameterService::pull(Peer& peer, const Frame& frame) {
   if (frame.bytes > (1 << 24)) refuse_request("a worker asks for too many variables");
+  if (frame.bytes % sizeof(uint32_t) != 0)
+    refuse_request(fmt::format("worker {} sends {} bytes where ids of {} are due", peer.worker, frame.bytes,
+                               sizeof(uint32_t)));
   std::vector<uint32_t> ids(frame.bytes / sizeof(uint32_t));
   peer.socket.receive_bytes(std::as_writable_bytes(std::span(ids)));
   std::vector<std::span<const std::byte>> memories;
@@ -84,7 +104,7 @@ void ParameterService::pull(Peer& peer, const Frame& frame) {
     const auto version = static_cast<int64_t>(frame.version);
     const int64_t starts = frame.id;
     wait(
-        lock, [&] { return starts_ >= starts && state_.step >= version; },
+        lock, peer, [&] { return starts_ >= starts && state_.step >= version; },
         [&] {
           return starts_ >= starts ? missing_gradients() : std::string("the chief did not set the variables");
         });

@@ -39,7 +39,7 @@ void ParameterService::send_squares(Peer& peer, const Frame& frame) {
   {
     Lock lock(mutex_);
     wait(
-        lock,
+        lock, peer,
         [&] { return starts_ > 0 && static_cast<int64_t>(frame.version) == state_.step && all_added(); },
         [&] { return missing_gradients(); });
     squares = storage_.squares();

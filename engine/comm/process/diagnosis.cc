@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "engine/base/json.h"
 #include "engine/comm/rendezvous/failure_report.h"
 
 namespace mtf {
@@ -132,7 +133,7 @@ void publish_wait(Store& store, int rank, const std::optional<PublishedWait>& wa
   nlohmann::json json;
   if (wait)
     json = {{"sequence", wait->sequence}, {"name", wait->name}, {"bytes", wait->bytes}, {"peer", wait->peer}};
-  store.set(wait_key(rank), json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  store.set(wait_key(rank), json_text(json));
 }
 
 std::optional<PublishedWait> read_wait(Store& store, int rank) {

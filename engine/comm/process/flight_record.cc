@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/check.h"
+#include "engine/base/json.h"
 
 namespace mtf {
 
@@ -88,7 +89,7 @@ std::string FlightRecord::to_json() const {
     }
   }
   const nlohmann::ordered_json record{{"now", seconds(Clock::now())}, {"collectives", collectives}};
-  return record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(record, 1);
 }
 
 }  // namespace mtf

@@ -40,6 +40,12 @@ constexpr Milliseconds kFail(2000), kFailReply(500), kFailDiagnosis(1000);
 /// The longest interval between heartbeats, and the time without one after which a process counts as lost.
 constexpr Milliseconds kHeartbeat(5000), kSilence(60'000);
 
+/// Returns the options with a log that can be called in any case.
+ProcessGroupOptions with_log(ProcessGroupOptions options) {
+  if (!options.log) options.log = [](const std::string&) {};
+  return options;
+}
+
 class OneProcess : public ProcessGroup {
  public:
   const Launch& launch() const override { return launch_; }
@@ -52,6 +58,7 @@ class OneProcess : public ProcessGroup {
     return make();
   }
   void refuse(const Error& error) override { throw error; }
+  void await_failure(int process) override { MTF_CHECK(false, "there is no other process {}", process); }
   void leave() override {}
   Error fail(const Error& error) noexcept override { return error; }
 
@@ -83,7 +90,7 @@ class SeveralProcesses final : public ProcessGroup {
  public:
   SeveralProcesses(const Launch& launch, const ProcessGroupOptions& options)
       : launch_(launch),
-        options_(options),
+        options_(with_log(options)),
         rendezvous_(launch, options.access, options.build, options.connect_timeout,
                     options.collective_timeout),
         record_(kRecorded) {}
@@ -104,6 +111,7 @@ class SeveralProcesses final : public ProcessGroup {
   std::vector<std::string> exchange(const std::string& name, const std::string& text) override;
   std::string made_once(const std::string& name, const std::function<std::string()>& make) override;
   void refuse(const Error& error) override { rendezvous_.refuse(error); }
+  void await_failure(int process) override;
   void leave() override;
   Error fail(const Error& error) noexcept override;
 
@@ -163,10 +171,8 @@ std::string SeveralProcesses::await(const std::string& key, int awaited, const L
       if (thread_) thread_->check();  // the process that is awaited may be lost
     }
     if (alive == Heartbeat::last(rendezvous_.store(), awaited)) throw Error(ErrorKind::kPeerLost, late());
-    if (options_.log) {
-      options_.log(fmt::format("rank {} waits for {}, which is at work (more than {:g} s)", rank(),
-                               rendezvous_.name(awaited), std::chrono::duration<double>(waited).count()));
-    }
+    options_.log(fmt::format("rank {} waits for {}, which is at work (more than {:g} s)", rank(),
+                             rendezvous_.name(awaited), std::chrono::duration<double>(waited).count()));
   }
 }
 
@@ -299,6 +305,13 @@ std::string SeveralProcesses::made_once(const std::string& name, const std::func
   });
 }
 
+void SeveralProcesses::await_failure(int process) {
+  await(fmt::format("no failure/{}", process), process, [&] {
+    return fmt::format("{} has failed, and does not say why {}", rendezvous_.name(process), within());
+  });
+  MTF_CHECK(false, "nobody sets that key");
+}
+
 void SeveralProcesses::leave() {
   // First over the connections, because these notice a process that has ended.
   if (communicator_) all_gather(*communicator_, "", "leave");
@@ -396,7 +409,7 @@ void SeveralProcesses::write_flight_record() const {
   const std::string text = record_.to_json();
   const int failed = write_file(options_.flight_record, std::as_bytes(std::span(text)));
   if (failed == ENOENT) return;  // the run failed before its first step and has no directory yet
-  if (failed != 0 && options_.log) {
+  if (failed != 0) {
     options_.log(fmt::format("{}: cannot be written: {}", options_.flight_record, system_message(failed)));
   }
 }

@@ -29,7 +29,7 @@ struct ProcessGroupOptions {
   bool local = true;          ///< messages within a machine go from memory to memory, not through sockets
   std::string flight_record;  ///< file for the last collectives if the run fails; empty: none
   std::string build;          ///< version and hash of the executable
-  std::function<void(const std::string& line)> log;  ///< receives the watchdog's warnings, one line each
+  std::function<void(const std::string& line)> log;  ///< receives warnings, one line each; may be empty
   void (*prepare_thread)() = nullptr;                ///< runs in each thread that accesses tensors
   Profile* profile = nullptr;                        ///< records collectives as spans; null: none
 };
@@ -67,6 +67,9 @@ class ProcessGroup {
 
   /// Tells the other processes about `error`, and throws it; from any thread, even during collectives.
   [[noreturn]] virtual void refuse(const Error& error) = 0;
+
+  /// Waits for the error that another process is about to publish with refuse() or fail(), and throws it as all waits do.
+  [[noreturn]] virtual void await_failure(int process) = 0;
 
   /// Ends a successful run: returns when all processes have called it.
   virtual void leave() = 0;

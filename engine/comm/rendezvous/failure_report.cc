@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
+
+#include "engine/base/json.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 
@@ -18,7 +20,7 @@ void publish(Store& store, int rank, const Error& error) {
   const ErrorKind kind = error.exit_code() == 2 ? ErrorKind::kConfig : error.kind();
   const nlohmann::json report = {
       {"order", store.add("failures", 1)}, {"kind", static_cast<int>(kind)}, {"text", error.what()}};
-  store.set(error_key(rank), report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  store.set(error_key(rank), json_text(report));
   store.set("failed", std::to_string(rank));
 }
 
@@ -27,11 +29,9 @@ std::string left_key(int rank) { return fmt::format("left/{}", rank); }
 std::optional<int> failed_rank(Store& store, int size) {
   const std::optional<std::string> text = store.get("failed", Milliseconds(0));
   if (!text) return {};
-  int rank = -1;
-  const char* end = text->data() + text->size();
-  const auto [rest, failure] = std::from_chars(text->data(), end, rank);
-  if (failure != std::errc() || rest != end || rank < 0 || rank >= size) return {};
-  if (!read_failure(store, rank) || store.get(left_key(rank), Milliseconds(0))) return {};
+  const auto rank = parse_number<int>(*text);
+  if (!rank || *rank < 0 || *rank >= size) return {};
+  if (!read_failure(store, *rank) || store.get(left_key(*rank), Milliseconds(0))) return {};
   return rank;
 }
 

@@ -8,16 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/process.h"
 #include "engine/comm/security/secret.h"
 
 namespace mtf {
 
 namespace {
-
-std::string json_text(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// Returns `read` applied to the JSON text.
 template <class Read>
@@ -39,6 +36,12 @@ const std::string* find_field(const Fields& fields, const std::string& name) {
   return nullptr;
 }
 
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = "";
+  ::gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
 }  // namespace
 
 std::string ProcessHello::name() const {
@@ -47,17 +50,23 @@ std::string ProcessHello::name() const {
 
 ProcessHello hello_of_this_process(const Launch& launch, const std::string& build,
                                    const std::string& address) {
-  char host[HOST_NAME_MAX + 1] = "";
-  ::gethostname(host, HOST_NAME_MAX);
   return {.rank = launch.rank,
           .size = launch.size,
           .build = build,
-          .host = host,
+          .host = host_name(),
           .machine = machine_id(),
           .process = ::getpid(),
           .address = address,
           .store_address = {},
           .nonce = Secret::random().text()};
+}
+
+std::string process_name(const Launch& launch) {
+  ProcessHello named;
+  named.rank = launch.rank;
+  named.host = host_name();
+  named.process = ::getpid();
+  return named.name();
 }
 
 std::string to_text(const ProcessHello& hello) {

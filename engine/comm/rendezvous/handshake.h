@@ -35,6 +35,8 @@ struct ProcessHello {
 
 ProcessHello hello_of_this_process(const Launch& launch, const std::string& build,
                                    const std::string& address);
+/// Returns the ProcessHello::name() of this process.
+std::string process_name(const Launch& launch);
 std::string to_text(const ProcessHello& hello);
 /// Parses the text that to_text() returned. Throws Error (kConfig) for other texts, as the functions below
 /// do.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <list>
 #include <mutex>
 #include <set>
@@ -14,6 +13,7 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
+#include "engine/base/parse_number.h"
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/comm/rendezvous/tcp_store_protocol.h"
 #include "engine/comm/security/gate.h"
@@ -39,13 +39,6 @@ std::vector<std::string_view> take_keys(StoreReader& reader) {
     keys.push_back(reader.text(kLongestStoreKey));
   }
   return keys;
-}
-
-std::optional<int64_t> parse_sum(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
 }
 
 }  // namespace
@@ -272,7 +265,7 @@ auto TcpStoreServer::Loop::add(Client& client, StoreReader& reader) -> Outcome {
   if (!reader.good()) return Outcome::kBad;
   if (!reader.complete()) return Outcome::kIncomplete;
   const auto found = values_.find(key);
-  const std::optional<int64_t> before = found == values_.end() ? 0 : parse_sum(found->second);
+  const std::optional<int64_t> before = found == values_.end() ? 0 : parse_number<int64_t>(found->second);
   int64_t sum = 0;
   if (!before || __builtin_add_overflow(*before, amount, &sum)) return Outcome::kBad;
   set(key, std::to_string(sum));

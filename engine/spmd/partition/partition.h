@@ -18,8 +18,6 @@
 
 namespace mtf {
 
-/// The mesh and the three sets of layout rules, each of them complete: `parameter` is `layout` overridden by
-/// `parameter_layout`; `optimizer` is `parameter` overridden by `optimizer_layout`.
 /// Rules for what lies below a scope of the graph, in place of those of the whole graph.
 struct ScopeLayouts {
   std::string scope;  ///< "teacher"
@@ -32,6 +30,8 @@ struct ScopeLayouts {
   bool holds(std::string_view path) const;
 };
 
+/// The mesh and the three sets of layout rules, each of them complete: `parameter` is `layout` overridden by
+/// `parameter_layout`; `optimizer` is `parameter` overridden by `optimizer_layout`.
 struct Layouts {
   Mesh mesh;
   LayoutRules activation;
@@ -74,10 +74,11 @@ struct PartitionOptions {
 };
 
 /// The program before all passes: local operations and the transitions between their layouts, in the order of
-/// the graph.
+/// the graph. Meanwhile operations are captured into blocks of the graph (Graph::capture), so only one thread may lower or
+/// extend a graph at a time. What Pipeline::placed lacks of this graph is added to it: all copies of the layouts share it.
 Program lower(const Graph& graph, const Layouts& layouts, const PartitionOptions& options = {});
 
-/// The program after all passes. The graph must have passed check_layouts.
+/// The program after all passes; what lower() says holds here, too. The graph must have passed check_layouts.
 Program partition(const Graph& graph, const Layouts& layouts, const PartitionOptions& options = {});
 
 }  // namespace mtf

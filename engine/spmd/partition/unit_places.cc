@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 namespace {
@@ -24,11 +24,8 @@ struct NumberedName {
 NumberedName numbered(std::string_view name) {
   const size_t last = name.find_last_not_of("0123456789");
   const size_t begin = last == std::string_view::npos ? 0 : last + 1;
-  int64_t number = 0;
-  const std::string_view digits = name.substr(begin);
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (digits.empty() || read.ec != std::errc()) return {name, std::nullopt};
-  return {name.substr(0, begin), number};
+  const auto number = parse_number<int64_t>(name.substr(begin));
+  return {number ? name.substr(0, begin) : name, number};
 }
 
 /// Names of units as a configuration gives them: "embedding", "decoder/block_7", "block_0..3".

@@ -138,8 +138,6 @@ void describe(config::Visitor& visit, Muon& options) {
       if (std::string problem = pattern_problem("optimizer.adam", options.adam[i]); !problem.empty())
         report.error(fmt::format("adam.{}", i), std::move(problem));
     }
-    // The other checks of the run match the sound ones.
-    std::erase_if(options.adam, [](const std::string& each) { return !pattern_problem({}, each).empty(); });
   });
 }
 

@@ -22,6 +22,7 @@ only tensors are compared.
   mtf-compare runs/one runs/again                      bit for bit
   mtf-compare runs/one runs/mesh --tolerance 1e-5      the same up to rounding?
   mtf-compare runs/one/checkpoints/step-00000020 weights.safetensors
+  mtf-compare runs/one runs/one --tensors              with itself: are all checksums of its checkpoint right?
 
   --config       only: which keys of config.yaml differ
   --metrics      only: metrics.jsonl and evaluate.jsonl, step by step
@@ -31,7 +32,8 @@ only tensors are compared.
 Several of --config, --metrics, --tensors may be given; without them all that both have is compared.
 Steps and metrics that only one run has are counted, and are no difference; tensors that only one has are.
 Times, speeds and memory are not compared. NaN equals NaN. The difference of two numbers is relative to the larger
-one; of two elements of a tensor to the larger one or the tensor's root mean square, if that is larger.
+one; of correlations and router/min_gap, which are small differences of numbers up to 1, it is relative to 1; of two
+elements of a tensor to the larger one or the tensor's root mean square, if that is larger.
 
 Exit codes: 0 no difference, 1 differences, 2 trouble. Configurations that differ are listed but do not
 count, so that 0 means: another layout, the same result. They count where nothing else is compared.

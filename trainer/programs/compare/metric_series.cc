@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -30,6 +29,14 @@ using AllSeries = std::vector<std::pair<std::string, Series>>;
 bool is_measured(std::string_view metric) {
   return metric == "time" || metric == "seconds" || metric.ends_with("_seconds") || metric.ends_with("_ms") ||
          metric.ends_with("_per_second") || metric.ends_with("_bytes") || metric == "mfu";
+}
+
+/// The size of the numbers, scores or products, of which a metric is a difference that may be small: it has their rounding.
+/// 0 for other metrics.
+double scale_of(std::string_view metric) {
+  const bool is_difference = metric.ends_with("router/min_gap") || metric == "pearson" ||
+                             metric == "spearman" || metric == "matthews";
+  return is_difference ? 1 : 0;
 }
 
 [[noreturn]] void damaged(const std::string& file, int64_t number, const std::string& what) {
@@ -62,7 +69,7 @@ void add_line(AllSeries& all, const OrderedJson& json, const std::string& file, 
 AllSeries read(const std::string& file, bool repeated) {
   std::ifstream stream(file);
   if (!stream)
-    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+    throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be read: {}", file, system_message(errno)));
   AllSeries all;
   std::string text;
   for (int64_t number = 1; std::getline(stream, text); ++number) {
@@ -82,11 +89,11 @@ double number_in(const OrderedJson& value) {
 bool is_numeric(const OrderedJson& value) { return value.is_number() || value.is_null(); }
 
 /// The largest one of the entries of lists.
-double relative(const OrderedJson& a, const OrderedJson& b) {
-  if (is_numeric(a) && is_numeric(b)) return relative_difference(number_in(a), number_in(b));
+double relative(const OrderedJson& a, const OrderedJson& b, double scale) {
+  if (is_numeric(a) && is_numeric(b)) return relative_difference(number_in(a), number_in(b), scale);
   if (a.is_array() && b.is_array() && a.size() == b.size()) {
     double largest = 0;
-    for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, relative(a[i], b[i]));
+    for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, relative(a[i], b[i], scale));
     return largest;
   }
   return a == b ? 0 : std::numeric_limits<double>::infinity();
@@ -124,7 +131,7 @@ void compare_step(SeriesComparison& comparison, int64_t step, const Line& a, con
       add_name(comparison.metrics_only_a, metric);
       continue;
     }
-    const double difference = relative(value, *other);
+    const double difference = relative(value, *other, scale_of(metric));
     MetricDifference& of_metric = difference_of(comparison, metric);
     if (difference > of_metric.largest) {
       of_metric.largest = difference;

@@ -5,7 +5,8 @@
 //   if (training.first) fmt::print("step {}: {}", training.first->step, training.first->values);
 //
 // Only steps and metrics that both have are compared. Times, speeds and memory are not: `time`, `seconds`,
-// `*_seconds`, `*_ms`, `*_per_second`, `mfu`, `*_bytes`.
+// `*_seconds`, `*_ms`, `*_per_second`, `mfu`, `*_bytes`. Differences are relative to the larger value; of correlations and
+// `*router/min_gap`, which are small differences of numbers up to 1, to at least 1.
 #pragma once
 
 #include <cstdint>

@@ -52,13 +52,8 @@ class TensorSource {
   explicit TensorSource(const std::string& path) {
     if (std::filesystem::is_directory(path)) {
       checkpoint_.emplace(path);
-      for (const CheckpointVariable& variable : checkpoint_->manifest().variables) {
-        TensorInfo& tensor = tensors_.emplace_back(TensorInfo{variable.name, variable.dtype, {}, {}});
-        for (const Dimension& dimension : variable.shape) {
-          tensor.sizes.push_back(dimension.size);
-          tensor.dimensions.push_back(dimension.name);
-        }
-      }
+      for (const CheckpointVariable& variable : checkpoint_->manifest().variables)
+        tensors_.push_back({variable.name, variable.dtype, variable.shape.sizes(), variable.shape.names()});
     } else {
       file_.emplace(path);
       for (const StoredTensor& stored : file_->tensors())

@@ -14,7 +14,6 @@
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/base/printable.h"
 #include "engine/config/load.h"
 #include "trainer/predict/predict.h"
 #include "trainer/programs/convert/bert_config.h"

@@ -14,7 +14,6 @@
 namespace mtf {
 namespace {
 
-using config::LayerEntry;
 using config::Node;
 
 [[noreturn]] void not_bert(const Mark& mark, const std::string& what, const std::string& hint) {

@@ -10,6 +10,7 @@
 #include "layers/activation.h"
 #include "layers/attention.h"
 #include "layers/initializer.h"
+#include "layers/layer_entry.h"
 
 namespace mtf {
 
@@ -18,8 +19,7 @@ using RefuseLayer = std::function<void(const Mark& mark, const std::string& what
 
 /// The options of a layer, with the model's defaults for it. Options that `Options` lacks are refused.
 template <class Options>
-Options parse_layer(const config::LayerEntry& layer, const config::Node* defaults,
-                    const RefuseLayer& refuse) {
+Options parse_layer(const LayerEntry& layer, const config::Node* defaults, const RefuseLayer& refuse) {
   const config::Node* base = defaults ? defaults->find(layer.name) : nullptr;
   const config::Node own = layer.options.is_null() ? config::Node::map({}, layer.mark) : layer.options;
   Diagnostics diagnostics;

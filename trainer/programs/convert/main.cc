@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cxxopts.hpp>
 #include <exception>
@@ -10,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/process.h"
 #include "trainer/programs/convert/convert.h"
 
@@ -62,11 +62,10 @@ WeightFormat parse_format(const std::string& text) {
 }
 
 int64_t parse_step(const std::string& text) {
-  int64_t step = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (error != std::errc() || end != text.data() + text.size() || step < 0)
+  const auto step = parse_number<int64_t>(text);
+  if (!step || *step < 0)
     wrong_usage(fmt::format("--step: `{}` is not a whole number from 0", text), "for example `--step 12000`");
-  return step;
+  return *step;
 }
 
 cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {

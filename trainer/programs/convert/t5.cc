@@ -10,7 +10,6 @@
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/base/json.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5_config.h"

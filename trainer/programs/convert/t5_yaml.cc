@@ -35,16 +35,15 @@ class T5Block {
  public:
   T5Block(const Node& list, const Node& defaults, const std::string& side) : defaults_(defaults) {
     Diagnostics diagnostics;
-    mark_ = list.mark();
     for (const Node& node : list.elements()) layers_.push_back(layer_entry(node, diagnostics));
     diagnostics.throw_if_errors();
     const std::vector<std::string> wanted =
         side == "encoder" ? std::vector<std::string>{"SelfAttention", "DenseReluDense"}
                           : std::vector<std::string>{"SelfAttention", "EncDecAttention", "DenseReluDense"};
     std::vector<std::string> names;
-    for (const config::LayerEntry& layer : layers_) names.push_back(layer.name);
+    for (const LayerEntry& layer : layers_) names.push_back(layer.name);
     if (names != wanted) {
-      not_t5(mark_, fmt::format("the {}'s block is [{}]", side, fmt::join(names, ", ")),
+      not_t5(list.mark(), fmt::format("the {}'s block is [{}]", side, fmt::join(names, ", ")),
              fmt::format("[{}]", fmt::join(wanted, ", ")));
     }
   }
@@ -53,12 +52,10 @@ class T5Block {
   Options layer(size_t index) const {
     return parse_layer<Options>(layers_[index], &defaults_, not_t5);
   }
-  const Mark& mark() const { return mark_; }
 
  private:
   const Node& defaults_;
-  Mark mark_;
-  std::vector<config::LayerEntry> layers_;
+  std::vector<LayerEntry> layers_;
 };
 
 /// The heads of one side; all attention layers of a T5 have the same heads.

@@ -27,14 +27,6 @@ namespace fs = std::filesystem;
 constexpr const char* kConfigKey = "config.yaml";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr std::string_view kStateFileSuffix = ".safetensors";
-/// The suffix of the name of a weight's running mean.
-constexpr std::string_view kAverageSuffix = "/ema";
-
-std::vector<int64_t> sizes_of(const Shape& shape) {
-  std::vector<int64_t> sizes;
-  for (const Dimension& d : shape) sizes.push_back(d.size);
-  return sizes;
-}
 
 /// Returns `path` if it is the directory of a checkpoint, or else the chosen checkpoint of the run in `path`.
 std::string checkpoint_in(const std::string& path, const std::optional<int64_t>& step) {
@@ -66,7 +58,7 @@ void keep_weights_only(Manifest& manifest) {
 HostTensor read(CheckpointReader& reader, const CheckpointVariable& variable, const std::string& name) {
   HostTensor value(variable.shape, variable.dtype);
   reader.read(name, std::vector<int64_t>(static_cast<size_t>(variable.shape.rank()), 0),
-              sizes_of(variable.shape), value.bytes.data());
+              variable.shape.sizes(), value.bytes.data());
   return value;
 }
 
@@ -168,13 +160,12 @@ ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSe
   model.manifest.files.clear();
   model.manifest.variables.clear();
   if (!part.all) keep_weights_only(model.manifest);
+  const Restore what = part.all || part.raw ? Restore::kWeights : Restore::kAverages;
   for (const CheckpointVariable& variable : reader.manifest().variables) {
     const std::string& file = variable.blocks.front().file;
     if (!part.all && file != kWeightsFile) continue;
-    const std::string average = variable.name + std::string(kAverageSuffix);
-    const bool averaged = !part.all && !part.raw && reader.find(average);
     model.weights.push_back(
-        {variable.name, read(reader, variable, averaged ? average : variable.name), file});
+        {variable.name, read(reader, variable, restored_name(reader, variable.name, what)), file});
   }
   return model;
 }
@@ -207,7 +198,8 @@ void write_model_directory(const ModelWeights& model, const std::string& directo
   if (!model.directory.empty()) {
     for (const fs::directory_entry& entry : fs::directory_iterator(model.directory)) {
       const std::string name = entry.path().filename().string();
-      if (!name.starts_with("vocabulary.") || !entry.is_regular_file()) continue;
+      if (!name.starts_with("vocabulary.") || without_partial(name) != name || !entry.is_regular_file())
+        continue;
       write_text_file(fmt::format("{}/{}", directory, name), read_text_file(entry.path().string()));
     }
   }
@@ -227,10 +219,8 @@ void write_weights_file(const ModelWeights& model, const std::string& path) {
   if (!model.preparation.empty()) metadata[std::string(kPreparationFile)] = model.preparation;
   std::vector<StoredTensor> tensors;
   for (const ModelWeight& weight : model.weights) {
-    StoredTensor tensor{
-        weight.name, weight.value.dtype, sizes_of(weight.value.shape), {}, weight.value.bytes};
-    for (const Dimension& d : weight.value.shape) tensor.dimensions.push_back(d.name);
-    tensors.push_back(std::move(tensor));
+    const HostTensor& value = weight.value;
+    tensors.push_back({weight.name, value.dtype, value.shape.sizes(), value.shape.names(), value.bytes});
     if (weight.file != kWeightsFile) metadata[weight.file] += weight.name + '\n';
   }
   write_safetensors(path, tensors, metadata);

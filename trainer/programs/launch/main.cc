@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdio>
 #include <exception>
 
 #include "engine/base/error.h"
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/process.h"
 
 namespace mtf {
@@ -53,13 +53,12 @@ Exit codes: 0 all have ended well; that of the first that failed (128 + its sign
 )";
 
 int whole_number(const std::string& option, const std::string& text, int low, int high) {
-  int number = 0;
-  const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || rest != text.data() + text.size() || number < low || number > high) {
+  const auto number = parse_number<int>(text);
+  if (!number || *number < low || *number > high) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: `{}`", option, text),
                 fmt::format("a whole number from {} to {}", low, high));
   }
-  return number;
+  return *number;
 }
 
 class LaunchParser {

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
+
+#include "engine/base/counted.h"
 
 namespace mtf {
 namespace {
@@ -27,10 +28,7 @@ bool is_among(std::string_view name, std::span<const std::string_view> names) {
 Json short_number(double number) {
   if (!std::isfinite(number)) return {};
   if (number == std::floor(number) && std::abs(number) < 1e15) return static_cast<int64_t>(number);
-  const std::string text = fmt::format("{:.6g}", number);
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return to_six_digits(number);
 }
 
 }  // namespace

@@ -25,10 +25,7 @@ class Curves {
   /// Merges neighbouring points until there are at most `most`.
   void thin(size_t most);
 
-  int64_t lines() const { return lines_; }
   size_t points() const { return points_.size(); }
-  /// Points that thin() keeps, times metrics.
-  size_t values() const { return points_.size() * names_.size(); }
   /// The value of the newest line; NaN if no line has it.
   double last(std::string_view name) const;
 

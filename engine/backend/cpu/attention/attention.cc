@@ -26,10 +26,8 @@ namespace {
 using Operand = AttentionOperation::Operand;
 
 constexpr int64_t kFewQueries = 4;
-/// Small entries are combined into tasks of about this many FLOPs; if there are few entries, they are cut
-/// into tasks of at least kRowsPerTask queries.
-constexpr int64_t kFlopsPerTask = 2 << 20;
-constexpr int64_t kMostTasks = 32, kRowsPerTask = 128;
+/// Where there are few entries, they are cut into tasks of at least this many queries.
+constexpr int64_t kRowsPerTask = 128;
 
 /// logits[i][m] = queries[i] . keys[m].
 template <class T>
@@ -148,10 +146,10 @@ class AttentionKernel final : public Kernel {
         in_place_(plan_.queries < kFewQueries),
         together_(in_place_ ? plan_.copies() : 1) {
     const int64_t flops = std::max<int64_t>(1, plan_.copies() * plan_.flops(plan_.rows(), 1, 1));
-    entries_per_task_ = std::clamp<int64_t>(kFlopsPerTask / flops, 1, plan_.entries);
+    entries_per_task_ = std::clamp<int64_t>(kFlopsPerAttentionTask / flops, 1, plan_.entries);
     if (!in_place_ && entries_per_task_ == 1) {
       parts_ = std::clamp<int64_t>(plan_.rows() / kRowsPerTask, 1,
-                                   (kMostTasks + plan_.entries - 1) / plan_.entries);
+                                   (kMostFlopTasks + plan_.entries - 1) / plan_.entries);
     }
     tile_rows_ = balanced((plan_.rows() + parts_ - 1) / parts_, sizes_.tile_rows);
   }

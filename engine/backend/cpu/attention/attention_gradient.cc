@@ -21,7 +21,6 @@ namespace {
 
 using Operand = AttentionOperation::Operand;
 
-constexpr int64_t kFlopsPerTask = 2 << 20;
 /// The number of queries of a block. The more there are, the fewer passes over d k and d v, but their logits
 /// should stay in L2.
 constexpr int64_t kMostRows = 64, kFewestRows = 16, kLogits = 64 << 10;
@@ -51,7 +50,7 @@ class AttentionGradientKernel final : public Kernel {
     tile_rows_ = balanced(block_rows_, sizes_.tile_rows);
     tile_memory_ = balanced(plan_.memory, sizes_.tile_rows);
     const int64_t flops = std::max<int64_t>(1, plan_.flops(plan_.rows(), 3, 2));
-    entries_per_task_ = std::clamp<int64_t>(kFlopsPerTask / flops, 1, plan_.entries);
+    entries_per_task_ = std::clamp<int64_t>(kFlopsPerAttentionTask / flops, 1, plan_.entries);
   }
 
   int64_t tasks() const override { return (plan_.entries + entries_per_task_ - 1) / entries_per_task_; }

@@ -39,68 +39,10 @@ MTF_INLINE void save(const AttentionPlan& plan, const AttentionPlan::Entry& entr
 
 }  // namespace
 
-AttentionPlan::AttentionPlan(const KernelContext& context) {
-  using enum Operand;
+AttentionPlan::AttentionPlan(const KernelContext& context) : AttentionGeometry(context, true) {
   const auto& operation = static_cast<const AttentionOperation&>(context.operation);
   const AttentionOptions& options = operation.options;
-  index_ = operation.index;
-  std::array<const LocalTensor*, kOperands> operands{};
-  for (int i = 0; i < AttentionOperation::kOperands; ++i) {
-    if (has(i)) operands[i] = &context.inputs[index_[i]];
-  }
-  const bool is_gradient = dynamic_cast<const AttentionGradient*>(&operation) != nullptr;
-  if (is_gradient) {
-    const int further = operation.operand_count();
-    operands[kResult] = &context.inputs[further];
-    operands[kLogSum] = &context.inputs[further + 1];
-    if (has(kBiasTable)) operands[kDBias] = &context.outputs[3];
-    for (int i : {kQ, kK, kV})
-      MTF_CHECK(context.outputs[i].strides == operands[i]->strides, "gradient {} lies otherwise", i);
-    for (size_t i = further + 2; i < context.inputs.size(); ++i)
-      MTF_CHECK(context.inputs[i].strides == context.inputs[i - 2].strides, "gradients lie otherwise");
-  } else {
-    operands[kResult] = &context.outputs[0];
-    operands[kLogSum] = &context.outputs[1];
-  }
-  const auto stride = [&](int operand, const std::string& dimension) -> int64_t {
-    const auto axis = operands[operand] ? operands[operand]->global.find(dimension) : std::nullopt;
-    return axis ? operands[operand]->strides[*axis] : 0;
-  };
-
-  const LocalTensor &q = *operands[kQ], &k = *operands[kK];
-  memory = k.local.dimension(options.memory_length).size;
-  key = q.local.dimension(options.key).size;
-  value = operands[kV]->local.dimension(options.value).size;
-  key_stride = stride(kK, options.memory_length);
-  value_stride = stride(kV, options.memory_length);
-  for (int operand : {kMemorySegment, kMemoryPriority, kMemoryPosition, kNoise})
-    MTF_CHECK(!has(operand) || stride(operand, options.memory_length) == 1, "operand {} is strided", operand);
-  MTF_CHECK(stride(kQ, options.key) == 1 && stride(kK, options.key) == 1 && stride(kV, options.value) == 1,
-            "{} is strided", options.key);
-
-  const auto length = q.global.find(options.query_length);
-  length_axis_ = length ? *length : -1;
-  queries = 1;
-  StridedAxes<kOperands> head_axes, copy_axes;
-  for (int axis = 0; axis < q.global.rank(); ++axis) {
-    const std::string& name = q.global[axis].name;
-    if (name == options.key) continue;
-    StridedAxis<kOperands> strided{q.local[axis].size, {}};
-    for (int i = 0; i < kOperands; ++i) strided.strides[i] = stride(i, name);
-    if (axis == length_axis_) {
-      length_strides_ = strided.strides;
-      if (operation.within_sequence()) {  // all queries share one memory
-        for (int i : {kK, kV, kMemorySegment, kMemoryPriority, kMemoryPosition, kNoise})
-          length_strides_[i] = 0;
-      }
-      queries = strided.size;
-    } else if (has(kSharedPrefix) && !is_gradient && name == options.copies) {
-      copy_axes.push_back(strided);
-    } else {
-      (k.global.contains(name) ? entries_ : head_axes).push_back(strided);
-    }
-  }
-  entries = size_of(entries_);
+  entries = size_of(entry_axes);
   heads = size_of(head_axes);
   for_each_offset(head_axes, 0, heads, [&](const Offsets<kOperands>& at) { heads_.push_back(at); });
   for_each_offset(copy_axes, 0, size_of(copy_axes),
@@ -114,14 +56,6 @@ AttentionPlan::AttentionPlan(const KernelContext& context) {
     masked_by_head |= heads_.back()[operand] != 0;
   extra_logit = options.extra_logit.value_or(-std::numeric_limits<double>::infinity());
   soft_cap = options.soft_cap.value_or(0);
-  if (has(kBiasTable)) {
-    const Shape& table = operands[kBiasTable]->local;
-    bucket_count = table[table.rank() - 1].size;
-    max_distance = options.max_distance;
-    const RelativeBuckets bucket{options.bidirectional, bucket_count, max_distance};
-    for (int64_t relative = -max_distance; relative <= max_distance; ++relative)
-      buckets.push_back(static_cast<int32_t>(bucket(relative)));
-  }
 }
 
 AttentionIds::AttentionIds(const AttentionPlan& plan, const KernelCall& call)

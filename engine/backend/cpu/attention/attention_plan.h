@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/backend/attention_geometry.h"
 #include "engine/backend/cpu/attention/attention_blocks.h"
 #include "engine/backend/cpu/attention/attention_masks.h"
 #include "engine/backend/cpu/contractions/prefetched_rows.h"
@@ -22,6 +23,9 @@
 
 namespace mtf {
 
+/// Small entries are combined into tasks of about this many FLOPs.
+inline constexpr int64_t kFlopsPerAttentionTask = 2 << 20;
+
 /// One row and the entries of the memory that it sees.
 struct AttentionRow {
   int64_t query = 0, head = 0;
@@ -29,17 +33,14 @@ struct AttentionRow {
   int64_t position = 0;
 };
 
-class AttentionPlan {
+class AttentionPlan : public AttentionGeometry {
  public:
-  /// Further operands beside those of the operation. Gradients have the layout of what they are gradients of.
-  enum PlanOperand { kResult = AttentionOperation::kOperands, kLogSum, kDBias, kOperands };
-
   explicit AttentionPlan(const KernelContext& context);
 
   /// The offsets of an entry in each operand.
   using Entry = Offsets<kOperands>;
   Entry entry(int64_t index, int64_t copy = 0) const {
-    Entry at = offsets_of(entries_, index);
+    Entry at = offsets_of(entry_axes, index);
     for (int i = 0; i < kOperands; ++i) at[i] += copies_[static_cast<size_t>(copy)][static_cast<size_t>(i)];
     return at;
   }
@@ -47,36 +48,30 @@ class AttentionPlan {
   int64_t copies() const { return std::ssize(copies_); }
   /// The offset of a row of that entry.
   int64_t offset(const Entry& entry, const AttentionRow& row, int operand) const {
-    return entry[operand] + row.query * length_strides_[operand] + heads_[row.head][operand];
+    return entry[operand] + row.query * length_strides[operand] + heads_[row.head][operand];
   }
 
-  int64_t length_stride(int operand) const { return length_strides_[operand]; }
+  int64_t length_stride(int operand) const { return length_strides[operand]; }
   /// True if rows of so many columns are whole vectors at equal distances.
   bool rows_in_place(int64_t columns) const { return heads == 1 && columns == padded(columns); }
-  bool has(int operand) const { return index_[operand] >= 0; }
+  bool has(int operand) const { return inputs[operand] >= 0; }
   /// Null if the operand is absent.
   template <class T>
   const T* input(const KernelCall& call, AttentionOperation::Operand operand) const {
-    return has(operand) ? call.input<T>(index_[operand]) : nullptr;
+    return has(operand) ? call.input<T>(inputs[operand]) : nullptr;
   }
 
-  int64_t entries, queries, heads;  ///< row i of an entry is query i / heads, head i % heads
-  int64_t memory, key, value;
-  int64_t key_stride, value_stride;  ///< strides of memory_length in k and in v
+  int64_t entries, heads;  ///< row i of an entry is query i / heads, head i % heads
   bool masked, masked_by_head = false;
   bool by_priority;
   std::optional<int64_t> min_relative, max_relative;
   double extra_logit;
   double soft_cap;  ///< 0: none
-  /// The buckets of the bias for relative positions from -max_distance to max_distance; empty without a bias.
-  std::vector<int32_t> buckets;
-  int64_t bucket_count = 0;
-  int64_t max_distance = 0;
 
   int64_t rows() const { return queries * heads; }
   /// The index of the first query of the slice.
   int64_t first_query(const KernelCall& call) const {
-    return length_axis_ < 0 ? 0 : call.inputs[0].begin[length_axis_];
+    return length_axis < 0 ? 0 : call.inputs[0].begin[length_axis];
   }
   /// True if the operands of an entry are fetched while the one before is computed. If they are larger than L2, they would push
   /// each other out of it. `operands`: the number of those with rows of keys, values, queries or results.
@@ -91,11 +86,7 @@ class AttentionPlan {
   }
 
  private:
-  StridedAxes<kOperands> entries_;
   std::vector<Offsets<kOperands>> heads_, copies_;
-  Offsets<kOperands> length_strides_{};
-  std::array<int, AttentionOperation::kOperands> index_;
-  int length_axis_;
 };
 
 /// The ids of queries and memory during one run of a kernel.

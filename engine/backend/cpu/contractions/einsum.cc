@@ -23,10 +23,8 @@ namespace {
 using Axis = StridedAxis<3>;
 using Axes = StridedAxes<3>;
 
-/// Loops are cut into tasks of about this many FLOPs. A product is cut into tasks of at least twice as many,
-/// up to kMostTasks in all.
-constexpr int64_t kFlopsPerTask = 4 << 20;
-constexpr int64_t kMostTasks = 32;
+/// Loops are cut into tasks of about this many FLOPs.
+constexpr int64_t kFlopsPerLoopTask = kFlopsPerTask / 2;
 /// Reading an element of B takes as long as so many FLOPs, which counts where there are few rows: they are cut into tasks of
 /// at least kLeastRead.
 constexpr int64_t kFlopsPerElement = 16, kLeastRead = 3 << 20;
@@ -150,15 +148,15 @@ class EinsumKernel final : public Kernel {
     int64_t row, end_row, column, end_column, blocks;
   };
 
-  /// Cuts large products into up to kMostTasks blocks, choosing the cut that packs the least.
+  /// Cuts large products into up to kMostFlopTasks blocks, choosing the cut that packs the least.
   void cut_tasks() {
     const int64_t loops = size_of(plan_.loops), rows = plan_.rows.size, columns = plan_.columns.size;
     const int64_t flops = 2 * rows * columns * depth_;
-    loops_per_task_ = std::clamp<int64_t>(kFlopsPerTask / std::max<int64_t>(1, flops), 1, loops);
+    loops_per_task_ = std::clamp<int64_t>(kFlopsPerLoopTask / std::max<int64_t>(1, flops), 1, loops);
     loop_groups_ = (loops + loops_per_task_ - 1) / loops_per_task_;
     const int64_t read = kFlopsPerElement * columns * depth_;
-    const int64_t parts = std::max(flops / (2 * kFlopsPerTask), flops <= read ? read / kLeastRead : 0);
-    const int64_t wanted = std::min(parts, kMostTasks / loop_groups_);
+    const int64_t parts = std::max(flops / kFlopsPerTask, flops <= read ? read / kLeastRead : 0);
+    const int64_t wanted = std::min(parts, kMostFlopTasks / loop_groups_);
     int64_t most = 1, least_packed = rows + columns;
     for (int64_t across = 1; across <= std::min(wanted, columns / (2 * kColumnUnit)); ++across) {
       const int64_t down = std::clamp<int64_t>(rows / (3 * kRowUnit), 1, (wanted + across - 1) / across);

@@ -7,13 +7,12 @@
 #include <cstring>
 
 #include "engine/base/dispatch.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 MTF_INLINE void begin_sums(const int8_t* a, int64_t rows, int64_t stride, int32_t* begin) {
   for (int64_t i = 0; i < rows; ++i) {

@@ -1,5 +1,4 @@
 // The kernel of `broadcast`, which moves elements of any type.
-#include "engine/ops/broadcast.h"
 
 #include <cstring>
 

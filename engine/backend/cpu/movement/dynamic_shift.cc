@@ -5,7 +5,6 @@
 
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/strided.h"
-#include "engine/base/check.h"
 #include "engine/ops/shift.h"
 
 namespace mtf {

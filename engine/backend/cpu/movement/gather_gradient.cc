@@ -9,7 +9,6 @@
 #include "engine/backend/cpu/registry/kernel_registry.h"
 #include "engine/backend/element.h"
 #include "engine/backend/strided.h"
-#include "engine/base/check.h"
 #include "engine/base/dispatch.h"
 #include "engine/ops/indexing.h"
 

@@ -1,6 +1,5 @@
 // The kernel of `transpose`, which moves elements of any type. If the fast axes of input and output differ,
 // it works in square tiles, so that each cache line is read and written once.
-#include "engine/ops/transpose.h"
 
 #include <cstring>
 

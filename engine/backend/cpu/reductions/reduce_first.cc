@@ -16,7 +16,7 @@ struct Extent {
 
 Extent extent_of(const LocalTensor& whole, const Dimension& dimension) {
   const int axis = *whole.local.find(dimension.name);
-  const int64_t bytes = whole.local.size() * static_cast<int64_t>(size_of(whole.dtype));
+  const int64_t bytes = bytes_of(whole.local, whole.dtype);
   const int64_t inner = whole.local.strides()[axis] * static_cast<int64_t>(size_of(whole.dtype));
   const int64_t size = whole.local[axis].size;
   return {axis, bytes / (inner * size), size, inner};

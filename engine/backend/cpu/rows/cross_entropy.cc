@@ -79,7 +79,8 @@ MTF_INLINE void loss_rows(const Rows& rows, const T* logits, const Targets<T>& t
     const RowSums<A> sums = row_sums(rows, x, targets, top, r, buffer + buffer_size(rows));
     const A log_sum = reproducible::log(sums.exponentials);
     log_z[r] = log_sum + top;
-    loss[r] = sums.targets * log_sum - sums.logits + static_cast<A>(z_loss) * log_z[r] * log_z[r];
+    const A penalized = z_loss != 0 ? log_z[r] : 0;  // the square may overflow, and 0 * infinity is no number
+    loss[r] = sums.targets * log_sum - sums.logits + static_cast<A>(z_loss) * penalized * penalized;
     target_sum[r] = sums.targets;
   }
 }

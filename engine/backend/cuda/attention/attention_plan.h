@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/backend/attention_geometry.h"
 #include "engine/backend/cuda/attention/attention_view.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/kernel.h"
-#include "engine/ops/attention.h"
 
 namespace mtf::cuda {
 
@@ -23,9 +23,7 @@ class AttentionPlan {
 
  private:
   AttentionView view_;
-  int inputs_[AttentionView::kOperands];  ///< index of the input, by operand; -1 if absent
-  int outputs_[AttentionView::kOperands];
-  int length_axis_ = -1;                ///< axis of q
+  AttentionGeometry geometry_;
   std::shared_ptr<std::byte> buckets_;  ///< in device memory
 };
 

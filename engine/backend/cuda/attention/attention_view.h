@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "engine/backend/attention_geometry.h"
 #include "engine/backend/cuda/device/element_walk.h"
-#include "engine/ops/attention.h"
 
 namespace mtf::cuda {
 
@@ -38,9 +38,7 @@ struct TileRows {
   }
 };
 
-struct AttentionView : AttentionOperands {
-  /// Further operands beside those of the operation. Gradients have the layout of what they are gradients of.
-  enum : int { kResult = AttentionOperands::kOperands, kLogSum, kDBias, kOperands };
+struct AttentionView : AttentionKernelOperands {
   using Place = Offsets<kOperands>;
   /// The number of rows, or of entries of the memory, of a tile.
   static constexpr int kTile = 64;

@@ -174,8 +174,7 @@ class PatchConvolution final : public Kernel {
     grid_last_ =
         std::ranges::any_of(operands_.images, fastest) || std::ranges::any_of(operands_.windows, fastest);
     if (sums_filter() && (output_ != sum_dtype() || guarded_))
-      sums_bytes_ =
-          scratch_aligned(context.outputs[0].local.size() * static_cast<int64_t>(size_of(sum_dtype())));
+      sums_bytes_ = scratch_aligned(bytes_of(context.outputs[0].local, sum_dtype()));
     prepare_products();
     scratch_ = kScratchAlignment + sums_bytes_ + patch_bytes_ + product_bytes_;
   }
@@ -521,7 +520,7 @@ class PatchConvolution final : public Kernel {
   }
 
   void set_to_zero(const Launcher& launch, const KernelCall& call) const {
-    const int64_t bytes = operands_.of(result_).local.size() * static_cast<int64_t>(size_of(output_));
+    const int64_t bytes = bytes_of(operands_.of(result_).local, output_);
     const int64_t word = common_word({bytes});
     launch(over(bytes / word), SetToZero{call.output<std::byte>(0), bytes / word, word});
   }

@@ -1,7 +1,6 @@
 // The kernel of `broadcast`, which moves elements of any type.
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/elementwise/broadcast_operand.h"
-#include "engine/ops/broadcast.h"
 
 namespace mtf::cuda {
 namespace {

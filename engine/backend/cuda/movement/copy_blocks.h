@@ -19,9 +19,7 @@ struct BlockCopy {
   int64_t from_run = 0, to_run = 0;
 };
 
-inline int64_t bytes_of(const LocalTensor& tensor) {
-  return tensor.local.size() * static_cast<int64_t>(size_of(tensor.dtype));
-}
+inline int64_t bytes_of(const LocalTensor& tensor) { return bytes_of(tensor.local, tensor.dtype); }
 /// The bytes between adjacent entries of an axis.
 inline int64_t entry_bytes(const LocalTensor& tensor, int axis) {
   return tensor.local.strides()[axis] * static_cast<int64_t>(size_of(tensor.dtype));

@@ -10,6 +10,7 @@
 
 #include "engine/backend/cuda/nvidia/cudnn_attention.h"
 #include "engine/base/error.h"
+#include "engine/base/integer_division.h"
 
 namespace mtf::cuda {
 namespace {
@@ -51,10 +52,6 @@ class Library {
   mutable std::mutex mutex_;
 };
 
-int64_t rounded_up(int64_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-}
-
 class CudnnAttention final : public LibraryAttention {
  public:
   CudnnAttention(Device& device, std::shared_ptr<const Library> library, AttentionGraph graph,
@@ -63,11 +60,12 @@ class CudnnAttention final : public LibraryAttention {
         library_(std::move(library)),
         graph_(std::move(graph)),
         plan_(std::move(plan)),
-        row_sum_bytes_(rounded_up(row_sums * static_cast<int64_t>(sizeof(float)))),
+        row_sum_bytes_(round_up(row_sums * static_cast<int64_t>(sizeof(float)), kWorkspaceAlignment)),
         bytes_(kWorkspaceAlignment + row_sum_bytes_ + plan_->workspace_bytes()) {}
   int64_t workspace_bytes() const override { return bytes_; }
   void run(const LibraryAttentionOperands& operands, std::byte* workspace) const override {
-    workspace += rounded_up(reinterpret_cast<intptr_t>(workspace)) - reinterpret_cast<intptr_t>(workspace);
+    const auto begin = reinterpret_cast<intptr_t>(workspace);
+    workspace += round_up(begin, kWorkspaceAlignment) - begin;
     const cudnn::Addresses addresses = graph_.addresses(operands, reinterpret_cast<float*>(workspace));
     const Stream stream = device_.compute();
     const cudnn::Functions& functions = library_->functions();

@@ -109,7 +109,8 @@ struct CrossEntropyRows : Operands<T, Values> {
       out[1][r] = logits;
     } else {
       const A log_sum = Math::log(exponentials), log_z = log_sum + top;
-      out[0][r] = targets * log_sum - logits + z_loss * log_z * log_z;
+      const A penalized = z_loss != 0 ? log_z : 0;  // the square may overflow, and 0 * infinity is no number
+      out[0][r] = targets * log_sum - logits + z_loss * penalized * penalized;
       out[1][r] = log_z;
     }
   }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/backend/cuda/device/device_kernel.h"
-#include "engine/backend/cuda/device/element_walk.h"
 #include "engine/backend/cuda/device/partial_sums.h"
 #include "engine/backend/element.h"
 #include "engine/base/integer_division.h"
