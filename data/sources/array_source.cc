@@ -100,8 +100,10 @@ void ArraySource::check_numbers() const {
     const StoredType type = part.array.elements.type;
     return type == StoredType::kUint32 || type == StoredType::kUint64 || type == StoredType::kInt64;
   };
+  constexpr int64_t kMostNumbers = int64_t{1} << 27;  // more are not read from a disk only for this
   for (size_t f = 0; f < features_.size(); ++f) {
     if (features_[f].dtype != DType::kInt32 || std::ranges::none_of(parts_[f], may_not_fit)) continue;
+    if (examples_ * features_[f].shape.size() > kMostNumbers) continue;
     std::vector<std::byte> value(static_cast<size_t>(features_[f].bytes()));
     for (int64_t example = 0; example < examples_; ++example) read_example(f, example, {value.data()});
   }

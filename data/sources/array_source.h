@@ -42,8 +42,8 @@ inline constexpr std::string_view kImageFeature = "image", kLabelsFeature = "lab
 class ArraySource final : public Source {
  public:
   /// All features must have the same number of examples, at least 1. Throws Error (kData) when int32 does not have a whole
-  /// number of them: wider ones are read once for this. `place_of_names`: the configuration names the classes
-  /// there, all of the model.
+  /// number of them: wider ones of an array that is not too large are read once for this. `place_of_names`: the
+  /// configuration names the classes there, all of the model.
   explicit ArraySource(std::vector<ArrayFeature> features, std::vector<std::string> class_names = {},
                        std::optional<Mark> place_of_names = std::nullopt);
 
