@@ -170,13 +170,18 @@ void FramedSocket::skip_bytes(uint64_t count) {
   }
 }
 
-bool FramedSocket::has_ended() const {
+bool FramedSocket::is_closed() const {
   pollfd end{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
-  return ::poll(&end, 1, 0) > 0 || is_out_of_reach(std::chrono::seconds(kKeepAlive.seconds()));
+  return ::poll(&end, 1, 0) > 0;
+}
+
+bool FramedSocket::has_ended() const {
+  return is_closed() || is_out_of_reach(std::chrono::seconds(kKeepAlive.seconds()));
 }
 
 void FramedSocket::require_open() const {
-  if (has_ended()) lost(peer_, kClosed);
+  if (has_ended())
+    lost(peer_, is_closed() ? kClosed : "is cut off: nothing that was sent has arrived for a minute");
 }
 
 void FramedSocket::probe(bool on) { keep_alive(socket_, on ? kProbe : kKeepAlive); }

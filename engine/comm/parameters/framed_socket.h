@@ -67,6 +67,7 @@ class FramedSocket {
   using Deadline = std::chrono::steady_clock::time_point;
 
   Deadline deadline(uint64_t bytes) const;
+  bool is_closed() const;
   /// Waits until the socket is readable or writable; throws at the deadline.
   void wait(bool readable, Deadline deadline, Deadline begun);
   void receive_bytes(std::span<std::byte> memory, Deadline deadline);
