@@ -26,7 +26,7 @@ TEST(BatchDealer, KeepsTheBoundWithoutEverStandingStill) {
     BatchDealer dealer(5, bound);
     dealer.start({.step = 0, .next_row = 0, .last_step = 500});
     std::map<int, std::pair<int64_t, int64_t>> in_hand;  // row and version of each worker
-    std::map<int, int64_t> numbers;                      // of the batch of each worker
+    std::map<int, int64_t> numbers;                      // the number of each worker's batch
     std::multiset<int64_t> done;
     std::vector<int64_t> decided, elsewhere;  // numbers of the batches, at server 0 and at another server
     while (!dealer.has_ended() || !dealer.is_idle()) {

@@ -16,7 +16,7 @@ namespace mtf {
 /// A step of a run: the memory is that of the run, with its evaluation.
 struct CompiledStep {
   MeasuredStep step;     ///< `trial.memory` is that in which the results of layers are
-  TightMemory tightest;  ///< of any process
+  TightMemory tightest;  ///< the memory that the step fits least into, in any process
   std::vector<std::string> batch_statistics = {};  ///< TrainStep::batch_statistics
 };
 

@@ -36,7 +36,7 @@ inline constexpr std::string_view kAloneHint = "`cluster.launcher: none` for one
 class LauncherEnvironment {
  public:
   static constexpr int64_t kMostProcesses = 1'000'000;
-  static constexpr int64_t kMostSlurmId = 0xffffffff;  ///< of a job or a step
+  static constexpr int64_t kMostSlurmId = 0xffffffff;  ///< the largest id of a job or a step
 
   /// `environment` must outlive the object.
   explicit LauncherEnvironment(const Environment& environment) : environment_(environment) {}
