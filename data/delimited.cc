@@ -14,7 +14,7 @@ bool ends_line(int byte) { return byte == '\n' || byte == kEnd; }
 }  // namespace
 
 Delimiter delimiter_of(std::string_view path) {
-  return path.ends_with(".tsv") || path.ends_with(".tsv.gz") ? Delimiter::kTab : Delimiter::kComma;
+  return without_gz(path).ends_with(".tsv") ? Delimiter::kTab : Delimiter::kComma;
 }
 
 DelimitedReader::DelimitedReader(const std::string& path, Delimiter delimiter)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/input_file.h"
 #include "data/labelled/word_encoder.h"
 #include "data/sources/array_source.h"
 #include "data/text/line_reader.h"
@@ -215,7 +216,7 @@ std::unique_ptr<Source> open_corpus(Corpus corpus, const SpecialTokenOptions& sp
 }  // namespace
 
 bool ConllOptions::read_from(const config::Path& file) {
-  if (!file.text.ends_with(".conll") && !file.text.ends_with(".conll.gz")) return false;
+  if (!without_gz(file.text).ends_with(".conll")) return false;
   path = {file};
   return true;
 }

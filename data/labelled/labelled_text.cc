@@ -44,10 +44,6 @@ class LabelledTextFile {
   }
 
  private:
-  [[noreturn]] void fail(size_t column, const std::string& what, const std::string& hint) const {
-    throw Error(ErrorKind::kData, fmt::format("{}: {}", reader_->place_of(column), what), hint);
-  }
-
   /// A text, which may be empty.
   std::string text_of(size_t column) const {
     std::string text = reader_->values()[column].value_or("");
@@ -57,7 +53,7 @@ class LabelledTextFile {
 
   std::string value_of(size_t column) const {
     std::string value = text_of(column);
-    if (value.empty()) fail(column, "a value is missing", "a value in each line");
+    if (value.empty()) reader_->fail(column, "a value is missing", "a value in each line");
     return value;
   }
 
@@ -65,8 +61,8 @@ class LabelledTextFile {
     const std::string text = value_of(column);
     const std::optional<float> number = table_number(text);
     if (!number || !std::isfinite(*number))
-      fail(column, fmt::format("`{}` is no number", printable(text)),
-           "a number; the column of a class is `labels`");
+      reader_->fail(column, fmt::format("`{}` is no number", printable(text)),
+                    "a number; the column of a class is `labels`");
     return *number;
   }
 

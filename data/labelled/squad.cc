@@ -274,7 +274,7 @@ std::unique_ptr<Source> open_windows(SquadTexts texts, const SquadOptions& optio
 }  // namespace
 
 bool SquadOptions::read_from(const config::Path& file) {
-  if (!file.text.ends_with(".json") && !file.text.ends_with(".json.gz")) return false;
+  if (!without_gz(file.text).ends_with(".json")) return false;
   path = {file};
   return true;
 }

@@ -27,16 +27,11 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-[[noreturn]] void bad_value(const TableReader& reader, size_t column, const std::string& what,
-                            const std::string& hint) {
-  throw Error(ErrorKind::kData, fmt::format("{}: {}", reader.place_of(column), what), hint);
-}
-
 /// Returns the value of a column in the current record.
 const std::string& value_of(const TableReader& reader, size_t column) {
   const std::optional<std::string>& value = reader.values()[column];
   if (!value)
-    bad_value(reader, column, "a value is missing", "a value in each line; leave the line or the column out");
+    reader.fail(column, "a value is missing", "a value in each line; leave the line or the column out");
   return *value;
 }
 
@@ -50,9 +45,9 @@ const std::string& word_of(const TableReader& reader, size_t column) {
 float number_of(const TableReader& reader, size_t column, const std::string& hint) {
   const std::string& text = value_of(reader, column);
   const std::optional<float> number = table_number(text);
-  if (!number) bad_value(reader, column, fmt::format("`{}` is no number", printable(text)), hint);
+  if (!number) reader.fail(column, fmt::format("`{}` is no number", printable(text)), hint);
   if (std::isinf(*number))
-    bad_value(reader, column, fmt::format("{} is no number of 32 bits", printable(text)), "a smaller number");
+    reader.fail(column, fmt::format("{} is no number of 32 bits", printable(text)), "a smaller number");
   return *number;
 }
 
@@ -243,8 +238,8 @@ class TableRows {
                    const std::string& word) const {
     const Names& known = known_->words.at(name);
     if (std::ranges::binary_search(known, word)) return;
-    bad_value(reader, column, fmt::format("the training data have no `{}`", printable(word)),
-              did_you_mean(word, known));
+    reader.fail(column, fmt::format("the training data have no `{}`", printable(word)),
+                did_you_mean(word, known));
   }
 
   void find_means(Preparation& preparation) const {

@@ -200,10 +200,13 @@ std::string TableReader::place_of(size_t column) const {
   return fmt::format("{}: column `{}`", place(), printable(columns()[column]));
 }
 
+void TableReader::fail(size_t column, const std::string& what, const std::string& hint) const {
+  throw Error(ErrorKind::kData, fmt::format("{}: {}", place_of(column), what), hint);
+}
+
 void TableReader::check_text(size_t column, const std::string& text) const {
   if (const std::optional<std::string> invalid = invalid_utf8(text))
-    throw Error(ErrorKind::kData, fmt::format("{}: {}", place_of(column), *invalid),
-                std::string(kConvertToUtf8));
+    fail(column, *invalid, std::string(kConvertToUtf8));
 }
 
 bool is_table_name(std::string_view path) { return is_delimited(path) || is_json_lines(path); }

@@ -38,6 +38,8 @@ class TableReader {
   void check_text(size_t column, const std::string& text) const;
   /// The place of a value of the record, for messages: "PATH:LINE: column `NAME`".
   std::string place_of(size_t column) const;
+  /// Throws Error (kData) that begins with place_of(column).
+  [[noreturn]] void fail(size_t column, const std::string& what, const std::string& hint) const;
 
  private:
   std::string path_;

@@ -21,6 +21,11 @@ struct AttentionGeometry : AttentionKernelOperands {
   /// With `copies_apart` the dimension options.copies of attention to a shared prefix is a copy axis, else an entry axis.
   explicit AttentionGeometry(const KernelContext& context, bool copies_apart = false);
 
+  /// The index of the first query of the slice.
+  int64_t first_query(const KernelCall& call) const {
+    return length_axis < 0 ? 0 : call.inputs[0].begin[length_axis];
+  }
+
   /// The index of the input or output that is each operand; -1 if absent.
   std::array<int, kOperands> inputs, outputs;
   int64_t memory, key, value;

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "tests/trainer/chain_model.h"
@@ -209,6 +208,17 @@ TEST(RecomputableLayers, AreTheKindsWhoseInsideTheBackwardPassReads) {
   EXPECT_THAT(names, Not(Contains("last"))) << "it keeps only its operand, which is not its own";
 }
 
+/// The host memory that each process of the run needs.
+std::vector<int64_t> needs_of_processes(const Session& session, const Program& program) {
+  MemoryUse use = memory_use(session, true, {}, {});
+  std::vector<int64_t> bytes;
+  for (int process = 0; process < use.hosting.processes; ++process) {
+    use.hosting.process = process;
+    bytes.push_back(memory_need(session, {&program}, use).host.total());
+  }
+  return bytes;
+}
+
 TEST(RecomputeAuto, FitsIntoTheProcessesOfAllStages) {
   const Session session = open_chain({"mesh=stages:2", "layout=layers:stages", "train.microbatches=4",
                                       "run.mode=explain", "cluster.processes=2"});
@@ -217,13 +227,7 @@ TEST(RecomputeAuto, FitsIntoTheProcessesOfAllStages) {
   const auto needs = [&](const Recompute& recompute) {
     options.recompute = recompute;
     const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
-    const Program program = compile(session, *step.graph);
-    std::array<int64_t, 2> bytes{};
-    for (int process = 0; process < 2; ++process) {
-      use.hosting.process = process;
-      bytes[static_cast<size_t>(process)] = memory_need(session, {&program}, use).host.total();
-    }
-    return bytes;
+    return needs_of_processes(session, compile(session, *step.graph));
   };
   const auto none = needs(RecomputeWord::kNone);
   ASSERT_NE(none[0], none[1]);
@@ -244,17 +248,13 @@ TEST(RecomputeAuto, ComparesEachProcessWithItsOwnLimit) {
   const TrainStepOptions options = chain_options(session);
   const TrainStep step = build_train_step(*session.model, session.train_data->features(), options);
   const Program program = compile(session, *step.graph);
-  MemoryUse use = memory_use(session, true, {}, {});
-  std::vector<int64_t> needs;
-  for (int process = 0; process < 4; ++process) {
-    use.hosting.process = process;
-    needs.push_back(memory_need(session, {&program}, use).host.total());
-  }
+  const MemoryUse use = memory_use(session, true, {}, {});
+  const std::vector<int64_t> needs = needs_of_processes(session, program);
   ASSERT_GT(needs[0], needs[2]) << "process 0 saves the variables";
   const auto choose = [&](const std::vector<int64_t>& bytes) {
-    std::vector<ProcessLimits> limits;
+    ProcessLimits limits;
     for (int process = 0; process < 4; ++process)
-      limits.push_back({process, {{bytes[static_cast<size_t>(process)], fmt::format("of {}", process)}, {}}});
+      limits[process].host = {bytes[static_cast<size_t>(process)], fmt::format("of {}", process)};
     return choose_recompute(session, {.options = options, .use = use, .limits = limits});
   };
   EXPECT_EQ(choose(needs).recompute, Recompute(RecomputeWord::kNone))

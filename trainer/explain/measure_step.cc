@@ -1,6 +1,5 @@
 #include "trainer/explain/measure_step.h"
 
-#include <map>
 #include <utility>
 
 #include "trainer/explain/prediction.h"
@@ -18,7 +17,7 @@ TightMemory activation_memory(const RunMemory& need, const MemoryLimits& limits)
 }  // namespace
 
 StepMeasure::StepMeasure(const Session& session, TrainStepOptions options, const Program* evaluation,
-                         const MemoryUse& use, std::vector<ProcessLimits> limits)
+                         const MemoryUse& use, ProcessLimits limits)
     : session_(session),
       options_(std::move(options)),
       evaluation_(evaluation),
@@ -29,10 +28,8 @@ StepMeasure::StepMeasure(const Session& session, TrainStepOptions options, const
 void StepMeasure::set_memory(const Program& program, CompiledStep& result) const {
   std::vector<const Program*> programs{&program};
   if (evaluation_ != nullptr) programs.push_back(evaluation_);
-  std::map<int, const MemoryLimits*> limits_of;
   std::vector<ProcessRoom> rooms;
   for (const auto& [process, limits] : limits_) {
-    limits_of[process] = &limits;
     rooms.push_back({process, limits.host.bytes, limits.device ? limits.device->bytes : 0});
   }
   const std::vector<int64_t> scratch = kernel_scratch(session_, programs);
@@ -41,7 +38,7 @@ void StepMeasure::set_memory(const Program& program, CompiledStep& result) const
   MemoryUse use = use_;
   for (const int process : tightest_processes(programs, use, rooms)) {
     use.hosting.process = process;
-    const MemoryLimits& limits = *limits_of.at(process);
+    const MemoryLimits& limits = limits_.at(process);
     const RunMemory need = memory_need(session_, programs, use, scratch);
     trial.fits &= fits(need, limits);
     const TightMemory activations = activation_memory(need, limits), tight = tightest(need, limits);

@@ -25,7 +25,7 @@ class StepMeasure {
   /// `options` but for what is asked for; `evaluation`: null, or a program of the run. All must outlive this object.
   /// `limits`: of the processes into each of which the step must fit.
   StepMeasure(const Session& session, TrainStepOptions options, const Program* evaluation,
-              const MemoryUse& use, std::vector<ProcessLimits> limits);
+              const MemoryUse& use, ProcessLimits limits);
 
   /// Not legal if the model or the layouts do not allow it.
   CompiledStep operator()(const Recompute& recompute, int64_t microbatches);
@@ -38,7 +38,7 @@ class StepMeasure {
   TrainStepOptions options_;
   const Program* evaluation_;
   const MemoryUse& use_;
-  const std::vector<ProcessLimits> limits_;
+  const ProcessLimits limits_;
   Diagnostics reported_;  ///< by explain
   const CostModel model_;
 };

@@ -36,7 +36,7 @@ struct RecomputeRequest {
   bool chooses_microbatches = false;  ///< train.microbatches is auto, too
   const Program* evaluation = nullptr;  ///< null: none
   MemoryUse use;
-  std::vector<ProcessLimits> limits;            ///< one entry for each process
+  ProcessLimits limits;                         ///< one entry for each process
   std::optional<EarlierRecompute> before = {};  ///< is kept if it fits
   bool compares_block = false;                  ///< `trials` has recompute: block in any case
 };

@@ -185,11 +185,11 @@ MemoryLimits memory_limits(const Session& session) {
   return limits;
 }
 
-std::vector<ProcessLimits> planned_limits(const Session& session, const MemoryLimits& limits) {
+ProcessLimits planned_limits(const Session& session, const MemoryLimits& limits) {
   const Hosting hosting = hosting_of(session.config);
   if (session.processes->size() > 1) return {{hosting.process, limits}};
-  std::vector<ProcessLimits> all;
-  for (int process = 0; process < hosting.processes; ++process) all.push_back({process, limits});
+  ProcessLimits all;
+  for (int process = 0; process < hosting.processes; ++process) all.emplace(process, limits);
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,11 +30,8 @@ struct MemoryLimits {
   std::optional<MemoryLimit> device;  ///< nothing without a GPU whose memory is known
 };
 
-/// The limits of a process, by its rank.
-struct ProcessLimits {
-  int process = 0;
-  MemoryLimits limits;
-};
+/// The limits of processes, by their rank.
+using ProcessLimits = std::map<int, MemoryLimits>;
 
 /// Returns the uses of memory of a run with the session's run.check_replicas and processes.
 MemoryUse memory_use(const Session& session, bool snapshot, std::span<const EvaluationSet> evaluation_sets,
@@ -46,7 +44,7 @@ MemoryLimit memory_limit(const Config& config);
 /// what its GPU has free.
 MemoryLimits memory_limits(const Session& session);
 /// Returns `limits` for each process of a run that this process only plans, and of a run that it takes part in for itself.
-std::vector<ProcessLimits> planned_limits(const Session& session, const MemoryLimits& limits);
+ProcessLimits planned_limits(const Session& session, const MemoryLimits& limits);
 
 bool fits(const RunMemory& need, const MemoryLimits& limits);
 

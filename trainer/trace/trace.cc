@@ -12,6 +12,7 @@
 #include "trainer/optimizer/averages.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/initial_weights.h"
 #include "trainer/session/same_run.h"
 #include "trainer/trace/trace_batch.h"
 
@@ -137,9 +138,7 @@ void trace(Session& session, Diagnostics& diagnostics) {
     losses.data<float>()[options.steps] = static_cast<float>(gradients.scalar("loss"));
     output.add("trajectory/loss", std::move(losses));
     for (const std::string& name : variables.names()) {
-      const Variable& variable = variables.variable(name);
-      if (variable.kind != Variable::Kind::kSlot && variable.is_saved())
-        output.add("final_weight/" + name, variables.get(name));
+      if (is_initialized(variables.variable(name))) output.add("final_weight/" + name, variables.get(name));
     }
   }
   if (session.processes->is_first()) output.write(options.output.text);

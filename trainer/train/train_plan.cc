@@ -78,6 +78,14 @@ void warn_of_positions(const Session& session, Diagnostics& diagnostics) {
   }
 }
 
+/// Notes if the number of microbatches is not that of the run that resumes, if there is one.
+void note_microbatches(int64_t count, const std::optional<int64_t>& before, TrainPlan& plan) {
+  if (before && count != *before) {
+    plan.continuation->changes.push_back(
+        fmt::format("`train.microbatches` was {} and is now {}", *before, count));
+  }
+}
+
 /// Sets train.microbatches, which is auto, to the largest number that a process has chosen, and rebuilds `step`
 /// if that changes it. `before` is the number of the run that resumes.
 void set_microbatches(Session& session, TrainStepOptions options, const MicrobatchChoice& own,
@@ -90,30 +98,21 @@ void set_microbatches(Session& session, TrainStepOptions options, const Microbat
   plan.choice = count == own.count
                     ? own.reason
                     : fmt::format("train.microbatches: auto is {}: another process has less memory", count);
-  if (before && count != *before) {
-    plan.continuation->changes.push_back(
-        fmt::format("`train.microbatches` was {} and is now {}", *before, count));
-  }
+  note_microbatches(count, before, plan);
   session.config.train.microbatches.value = count;
   if (count == options.microbatches) return;
   options.microbatches = count;
   step = rebuild_step(session, options);
 }
 
-/// What `train.recompute: auto` is decided from, and what the run so far has chosen.
-struct OpenRecompute {
-  RecomputeRequest request;
-  std::optional<int64_t> microbatches_before;
-};
-
 /// Returns the limits of all processes that decide.
-std::vector<ProcessLimits> exchanged_limits(const Session& session) {
+ProcessLimits exchanged_limits(const Session& session) {
   constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
   const MemoryLimits own = memory_limits(session);
   if (session.processes->size() == 1) return planned_limits(session, own);
   const std::vector<std::string> told = session.processes->exchange(
       "memory", fmt::format("{} {}", own.host.bytes, own.device ? own.device->bytes : kUnknown));
-  std::vector<ProcessLimits> all;
+  ProcessLimits all;
   for (int process = 0; process < std::ssize(told); ++process) {
     const std::string& text = told[static_cast<size_t>(process)];
     if (text.empty()) continue;  // it does not decide
@@ -125,31 +124,30 @@ std::vector<ProcessLimits> exchanged_limits(const Session& session) {
     const size_t blank = text.find(' ');
     set(limits.host, text.substr(0, blank));
     if (limits.device) set(*limits.device, text.substr(blank + 1));
-    all.push_back({process, std::move(limits)});
+    all.emplace(process, std::move(limits));
   }
   return all;
 }
 
-/// Sets train.recompute, which is auto, and with `open.request.chooses_microbatches` train.microbatches to what one process
-/// has chosen for all, and rebuilds `step`.
-void set_recompute(Session& session, OpenRecompute open, TrainPlan& plan, std::optional<TrainStep>& step) {
-  open.request.limits = exchanged_limits(session);
+/// Sets train.recompute, which is auto, and with `request.chooses_microbatches` train.microbatches to what one process has
+/// chosen for all, within the limits of all, and rebuilds `step`. `before` is the number of microbatches of the run that
+/// resumes.
+void set_recompute(Session& session, RecomputeRequest request, const std::optional<int64_t>& before,
+                   TrainPlan& plan, std::optional<TrainStep>& step) {
+  request.limits = exchanged_limits(session);
   const std::string text = session.processes->made_once("recompute", [&] {
-    const RecomputeChoice choice = choose_recompute(session, open.request);
+    const RecomputeChoice choice = choose_recompute(session, request);
     return config::to_yaml(config::dump(ToldChoice{choice.recompute, choice.microbatches, choice.reason}));
   });
   Diagnostics of_text;
   const auto choice = config::parse<ToldChoice>(config::load_text(text, "recompute", {}, of_text), of_text);
   of_text.throw_if_errors();
   plan.choice = choice.reason;
-  if (open.microbatches_before && choice.microbatches != *open.microbatches_before) {
-    plan.continuation->changes.push_back(fmt::format("`train.microbatches` was {} and is now {}",
-                                                     *open.microbatches_before, choice.microbatches));
-  }
+  note_microbatches(choice.microbatches, before, plan);
   TrainOptions& train = session.config.train;
   train.recompute = choice.recompute;
-  if (open.request.chooses_microbatches) train.microbatches.value = choice.microbatches;
-  TrainStepOptions& options = open.request.options;
+  if (request.chooses_microbatches) train.microbatches.value = choice.microbatches;
+  TrainStepOptions& options = request.options;
   if (choice.recompute == Recompute(RecomputeWord::kNone) && choice.microbatches == options.microbatches)
     return;
   options.recompute = choice.recompute;
@@ -216,9 +214,8 @@ void choose_automatic(Session& session, const OpenChoices& open, const TrainStep
   const MemoryUse use = memory_use(session, true, plan.evaluation_sets, decoding);
   std::optional<MicrobatchChoice> choice;
   if (open.recompute) {
-    set_recompute(session,
-                  {{options, open.microbatches, evaluated, use, {}, open.earlier}, open.microbatches_before},
-                  plan, step);
+    set_recompute(session, {options, open.microbatches, evaluated, use, {}, open.earlier},
+                  open.microbatches_before, plan, step);
   } else {
     session.processes->exchange("memory", "");
     if (open.microbatches) choice = choose_microbatches(session, options, evaluated, use, open.earlier);

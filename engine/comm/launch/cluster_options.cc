@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "engine/base/counted.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 
 namespace mtf {
 namespace {
@@ -122,11 +122,9 @@ std::optional<HostPort> parse_host_port(std::string_view text) {
   const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (brackets) host = host.substr(1, host.size() - 2);
   if (host.find_first_of(brackets ? " []/" : " []/:") != std::string_view::npos) return std::nullopt;
-  int port = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, failure] = std::from_chars(text.data() + colon + 1, end, port);
-  if (failure != std::errc() || rest != end || port < 1 || port > 65535) return std::nullopt;
-  return HostPort{std::string(host), port};
+  const auto port = parse_number<int>(text.substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535) return std::nullopt;
+  return HostPort{std::string(host), *port};
 }
 
 std::string to_string(const HostPort& address) {

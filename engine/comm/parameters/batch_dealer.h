@@ -73,7 +73,7 @@ class BatchDealer {
   void stop() { state_.last_step = 0; }
 
   /// Returns the latest updates, in order; all servers have those before.
-  const std::deque<Decision>& decisions() const { return decisions_; }
+  const std::vector<Decision>& decisions() const { return decisions_; }
   /// Returns the workers that have had a batch for longer than `limit` and whose gradients have not arrived.
   std::vector<int> overdue(std::chrono::milliseconds limit) const;
   bool has_batch(int worker) const { return dealt_.contains(worker); }
@@ -93,10 +93,10 @@ class BatchDealer {
   const int64_t batch_size_;
   const int64_t max_staleness_;
   DealerState state_;
-  std::map<int, Dealt> dealt_;      ///< batch of each worker
-  std::deque<int64_t> returned_;    ///< first rows of batches whose workers are lost
-  std::deque<Decision> decisions_;  ///< those that other servers may lack
-  int64_t batches_ = 0;             ///< number of batches that were dealt
+  std::map<int, Dealt> dealt_;       ///< batch of each worker
+  std::deque<int64_t> returned_;     ///< first rows of batches whose workers are lost
+  std::vector<Decision> decisions_;  ///< those that other servers may lack
+  int64_t batches_ = 0;              ///< number of batches that were dealt
   std::vector<int64_t> histogram_;
   int64_t dealt_again_ = 0;
   bool paused_ = false;

@@ -175,13 +175,13 @@ bool FramedSocket::is_closed() const {
   return ::poll(&end, 1, 0) > 0;
 }
 
-bool FramedSocket::has_ended() const {
-  return is_closed() || is_out_of_reach(std::chrono::seconds(kKeepAlive.seconds()));
-}
+bool FramedSocket::is_cut_off() const { return is_out_of_reach(std::chrono::seconds(kKeepAlive.seconds())); }
+
+bool FramedSocket::has_ended() const { return is_closed() || is_cut_off(); }
 
 void FramedSocket::require_open() const {
-  if (has_ended())
-    lost(peer_, is_closed() ? kClosed : "is cut off: nothing that was sent has arrived for a minute");
+  if (is_closed()) lost(peer_, kClosed);
+  if (is_cut_off()) lost(peer_, "is cut off: nothing that was sent has arrived for a minute");
 }
 
 void FramedSocket::probe(bool on) { keep_alive(socket_, on ? kProbe : kKeepAlive); }

@@ -68,6 +68,7 @@ class FramedSocket {
 
   Deadline deadline(uint64_t bytes) const;
   bool is_closed() const;
+  bool is_cut_off() const;
   /// Waits until the socket is readable or writable; throws at the deadline.
   void wait(bool readable, Deadline deadline, Deadline begun);
   void receive_bytes(std::span<std::byte> memory, Deadline deadline);

@@ -21,15 +21,6 @@ constexpr milliseconds kGrace{5'000};
 constexpr milliseconds kLastWords{200};
 constexpr uint64_t kMostAnswerBytes = 1 << 26;
 
-/// Returns a message that consists of a value and numbers after it.
-template <class T>
-std::vector<std::byte> bytes_of(const T& value, std::span<const double> numbers = {}) {
-  std::vector<std::byte> bytes(sizeof(T) + numbers.size_bytes());
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  if (!numbers.empty()) std::memcpy(bytes.data() + sizeof(T), numbers.data(), numbers.size_bytes());
-  return bytes;
-}
-
 }  // namespace
 
 ParameterClient::ParameterClient(const ParameterClientOptions& options)
@@ -168,7 +159,7 @@ void ParameterClient::set(int server, uint32_t id, std::span<const std::byte> va
 
 void ParameterClient::start(const ParameterStart& start) {
   await_start();
-  ask_all(ParameterOperation::kStart, bytes_of(start));
+  ask_all(ParameterOperation::kStart, message_of(start));
 }
 
 PulledState ParameterClient::pull(int64_t version, const std::vector<PulledVariable>& variables) {
@@ -229,7 +220,7 @@ std::vector<std::vector<double>> ParameterClient::squares(int64_t version) {
 }
 
 void ParameterClient::update(const ParameterStep& step, std::span<const double> squares) {
-  const std::vector<std::byte> bytes = bytes_of(step, squares);
+  const std::vector<std::byte> bytes = message_of(step, std::as_bytes(squares));
   for (Server& server : servers_) ask(server, ParameterOperation::kUpdate, bytes);
 }
 
@@ -244,7 +235,7 @@ DealtBatch ParameterClient::next() { return batch(ParameterOperation::kNext); }
 DealtBatch ParameterClient::pause() { return batch(ParameterOperation::kPause); }
 
 Committed ParameterClient::commit(const ParameterStep& step, std::span<const double> squares) {
-  const std::vector<std::byte> bytes = bytes_of(step, squares);
+  const std::vector<std::byte> bytes = message_of(step, std::as_bytes(squares));
   for (size_t i = 1; i < servers_.size(); ++i) {
     ask(servers_[i],
         {.operation = static_cast<uint16_t>(ParameterOperation::kStage),

@@ -3,7 +3,11 @@
 // that have no answer are reported in the answer to the next request.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,6 +102,15 @@ struct Decision {
   int64_t step = 0;   ///< number of the update, from 0
   int64_t batch = 0;  ///< DealtBatch::number
 };
+
+/// Returns a message that consists of a value and further bytes after it.
+template <class T>
+std::vector<std::byte> message_of(const T& value, std::span<const std::byte> more = {}) {
+  std::vector<std::byte> bytes(sizeof(T) + more.size());
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  std::ranges::copy(more, bytes.begin() + sizeof(T));
+  return bytes;
+}
 
 /// Names and values that must be the same for a worker and a server.
 using ParameterFields = std::vector<std::pair<std::string, std::string>>;

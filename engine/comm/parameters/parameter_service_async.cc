@@ -50,14 +50,7 @@ DealtBatch ParameterService::dealt(const std::optional<BatchDealer::Batch>& batc
 
 template <class T>
 std::vector<std::byte> ParameterService::with_decisions(const T& value) const {
-  std::vector<std::byte> bytes(sizeof(T) + dealer_.decisions().size() * sizeof(Decision));
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  size_t at = sizeof(T);
-  for (const Decision& decision : dealer_.decisions()) {
-    std::memcpy(&bytes[at], &decision, sizeof(Decision));
-    at += sizeof(Decision);
-  }
-  return bytes;
+  return message_of(value, std::as_bytes(std::span(dealer_.decisions())));
 }
 
 void ParameterService::next(Peer& peer) {

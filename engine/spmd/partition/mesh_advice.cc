@@ -8,18 +8,9 @@
 #include "engine/base/nearest.h"
 
 namespace mtf {
-namespace {
-
-std::vector<std::string> names_of(const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (const Dimension& d : mesh.shape()) names.push_back(d.name);
-  return names;
-}
-
-}  // namespace
 
 std::optional<std::string> nearest_mesh_dimension(const Mesh& mesh, const std::string& name) {
-  return nearest(name, names_of(mesh));
+  return nearest(name, mesh.shape().names());
 }
 
 std::string advise_mesh_dimension(const Mesh& mesh, const std::string& name) {
@@ -27,7 +18,7 @@ std::string advise_mesh_dimension(const Mesh& mesh, const std::string& name) {
   if (const std::optional<std::string> close = nearest_mesh_dimension(mesh, name))
     return fmt::format("did you mean `{}`?", *close);
   std::vector<std::string> quoted;
-  for (const std::string& known : names_of(mesh)) quoted.push_back("`" + known + "`");
+  for (const std::string& known : mesh.shape().names()) quoted.push_back("`" + known + "`");
   return "the mesh has " + join_words(quoted, " and ");
 }
 

@@ -43,7 +43,7 @@ class AttentionGradientKernel final : public Kernel {
   explicit AttentionGradientKernel(const KernelContext& context)
       : plan_(context),
         sizes_(block_sizes<C>()),
-        further_(static_cast<const AttentionOperation&>(context.operation).operand_count()),
+        further_(plan_.inputs[AttentionPlan::kResult]),
         has_log_sum_gradient_(static_cast<int>(context.inputs.size()) > further_ + 3),
         has_bias_(!plan_.buckets.empty()) {
     block_rows_ = balanced(plan_.rows(), std::clamp(kLogits / plan_.memory, kFewestRows, kMostRows));

@@ -69,10 +69,6 @@ class AttentionPlan : public AttentionGeometry {
   double soft_cap;  ///< 0: none
 
   int64_t rows() const { return queries * heads; }
-  /// The index of the first query of the slice.
-  int64_t first_query(const KernelCall& call) const {
-    return length_axis < 0 ? 0 : call.inputs[0].begin[length_axis];
-  }
   /// True if the operands of an entry are fetched while the one before is computed. If they are larger than L2, they would push
   /// each other out of it. `operands`: the number of those with rows of keys, values, queries or results.
   bool fetches_ahead(int64_t operands, int64_t element_bytes) const {

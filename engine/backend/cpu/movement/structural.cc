@@ -43,7 +43,7 @@ std::unique_ptr<Kernel> microbatch_slice_kernel(const KernelContext& context) {
   const int axis = *part.local.find(microbatching.dimension);
   const int64_t count = microbatching.count;
   const int64_t inner = part.local.strides()[axis] * static_cast<int64_t>(size_of(part.dtype));
-  const int64_t rows = part.local.size() * static_cast<int64_t>(size_of(part.dtype)) / inner;
+  const int64_t rows = bytes_of(part.local, part.dtype) / inner;
   return make_kernel(rows, std::max<int64_t>(1, 65536 / inner),
                      [=](const KernelCall& call, int64_t begin, int64_t end) {
                        for (int64_t row = begin; row < end; ++row) {

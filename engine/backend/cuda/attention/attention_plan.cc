@@ -117,7 +117,7 @@ AttentionView AttentionPlan::view(const KernelCall& call) const {
     if (geometry_.inputs[i] >= 0) view.data[i] = call.inputs[geometry_.inputs[i]].data;
     if (geometry_.outputs[i] >= 0) view.data[i] = call.outputs[geometry_.outputs[i]].data;
   }
-  view.first_query = geometry_.length_axis < 0 ? 0 : as_int(call.inputs[0].begin[geometry_.length_axis]);
+  view.first_query = as_int(geometry_.first_query(call));
   return view;
 }
 

@@ -109,7 +109,7 @@ std::unique_ptr<Kernel> microbatch_slice_kernel(const KernelContext& context, De
   const int axis = *part.local.find(microbatching.dimension);
   const int64_t count = microbatching.count;
   const int64_t inner = part.local.strides()[axis] * static_cast<int64_t>(size_of(part.dtype));
-  const int64_t rows = part.local.size() * static_cast<int64_t>(size_of(part.dtype)) / inner;
+  const int64_t rows = bytes_of(part.local, part.dtype) / inner;
   return make_device_kernel(device, [=](const Launcher& launch, const KernelCall& call) {
     const BlockCopy copy{.from = call.input<std::byte>(0) + call.iteration * inner,
                          .to = call.output<std::byte>(0),
