@@ -97,7 +97,7 @@ inline constexpr std::initializer_list<DType> kNumberTypes = {DType::kFloat32, D
 inline constexpr std::initializer_list<DType> kAllTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                                                            DType::kInt32,   DType::kInt64,    DType::kBool};
 
-// How kernels of the processor are cut into tasks. Predictions count on it (trainer/explain/cost_model.cc).
+// How kernels of the processor are cut into tasks. Predictions count on it (trainer/costs/cost_model.cc).
 
 /// The elements of a task of an elementwise kernel: enough to amortise the call, few enough to stay in L2.
 inline constexpr int64_t kElementsPerTask = 1 << 15;

@@ -19,10 +19,11 @@ namespace {
 
 using MakeInputs = std::function<AttentionInputs(CaseBuilder&)>;
 
-/// The test is skipped where the library is missing. It is not unloaded: each test of these is a process.
+/// The test is skipped where the library is missing. It is not unloaded: this suite is a process of its own.
 class LibraryAttention : public ::testing::Test {
  protected:
   void SetUp() override {
+    cuda_device().take_notes();  // those of other tests of this process
     try {
       cuda_device().use_attention_library(AttentionLibraryUse::kWhereItComputes);
     } catch (const Error& error) {

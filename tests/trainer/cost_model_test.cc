@@ -1,5 +1,5 @@
 // Tests the cost model on hardware whose times a reader can compute: 1000 FLOP/s, 100 bytes/s, ...
-#include "trainer/explain/cost_model.h"
+#include "trainer/costs/cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/spmd/partition/partition.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 
 namespace mtf {
 namespace {

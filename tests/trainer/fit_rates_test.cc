@@ -37,6 +37,21 @@ TEST(FitProducts, NothingIsFasterThanAKnownPeak) {
   EXPECT_DOUBLE_EQ(slow.rates.share, 1);
 }
 
+TEST(FitProducts, FindsWhatFillsALargeDevice) {
+  std::vector<MeasuredProduct> products;
+  for (const double m : {256, 2048, 16384}) {
+    for (const double n : {256, 4096}) {
+      for (const double k : {256, 4096})
+        products.push_back({m, n, k, 2 * (m + 500) * (n + 150) * (k + 300) / 600e12});
+    }
+  }
+  const FittedProducts fitted = fit_products(products, 700e12, 1024);
+  EXPECT_NEAR(fitted.rates.rows, 500, 10);
+  EXPECT_NEAR(fitted.rates.columns, 150, 10);
+  EXPECT_NEAR(fitted.rates.summed, 300, 10);
+  EXPECT_NEAR(fitted.rates.share, 6.0 / 7, 0.01);
+}
+
 TEST(FitProducts, OneDisturbedMeasurementChangesLittle) {
   std::vector<MeasuredProduct> products;
   for (const double m : {32, 256, 2048}) {

@@ -10,7 +10,7 @@
 #include "engine/ops/unary.h"
 #include "engine/runtime/memory_plan.h"
 #include "tests/trainer/chain_model.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/plan/choose_layout.h"
 #include "trainer/plan/costs.h"

@@ -1,5 +1,5 @@
 // Tests which operands the cost model takes for cached, and which instructions of several positions for one.
-#include "trainer/explain/local_work.h"
+#include "trainer/costs/local_work.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "trainer/explain/choose_microbatches.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/choose_microbatches.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/memory/memory_check.h"
 
 namespace mtf::testing {

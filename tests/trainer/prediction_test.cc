@@ -1,5 +1,5 @@
 // Tests the predicted time of schedules whose times a reader can add up.
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

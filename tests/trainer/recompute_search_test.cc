@@ -1,6 +1,6 @@
 // Tests the search for recomputation and microbatches with steps whose costs are formulas: what it measures, and in which
 // order.
-#include "trainer/explain/recompute_search.h"
+#include "trainer/costs/recompute_search.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Tests train.recompute: auto: no other number of layers of a kind that fits is predicted to be faster.
-#include "trainer/explain/recompute.h"
+#include "trainer/costs/recompute.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "tests/trainer/chain_model.h"
-#include "trainer/explain/prediction.h"
-#include "trainer/explain/recomputable.h"
+#include "trainer/costs/prediction.h"
+#include "trainer/costs/recomputable.h"
 
 namespace mtf::testing {
 namespace {

@@ -8,9 +8,9 @@
 #include <functional>
 #include <limits>
 
-#include "trainer/explain/choose_microbatches.h"
-#include "trainer/explain/measure_step.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/choose_microbatches.h"
+#include "trainer/costs/measure_step.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/plan/choose_layout.h"
 #include "trainer/plan/rules.h"

@@ -14,7 +14,7 @@
 #include "trainer/bench/step_costs.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/config/devices.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/session/algorithm_file.h"
 #include "trainer/session/device_notes.h"

@@ -9,7 +9,7 @@
 #include "engine/runtime/collective_of.h"
 #include "engine/runtime/program_profile.h"
 #include "engine/spmd/work.h"
-#include "trainer/explain/local_work.h"
+#include "trainer/costs/local_work.h"
 #include "trainer/explain/name_pattern.h"
 #include "trainer/explain/table.h"
 

@@ -13,7 +13,7 @@
 
 #include "engine/core/profile.h"
 #include "engine/spmd/program.h"
-#include "trainer/explain/cost_model.h"
+#include "trainer/costs/cost_model.h"
 
 namespace mtf {
 

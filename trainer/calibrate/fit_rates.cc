@@ -47,19 +47,20 @@ Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, con
 
 }  // namespace
 
-FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak) {
-  constexpr double kLargest = 64, kFinest = 0.25;
+FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak,
+                            double largest) {
+  constexpr double kFinest = 0.25;
   FittedProducts result;
   const double most = peak.value_or(std::numeric_limits<double>::infinity());
   Fit best = fit_with(products, result.rates, most);
   // Each of the three is moved by steps that become smaller, as long as that helps.
-  for (double step = kLargest / 4; step >= kFinest;) {
+  for (double step = largest / 4; step >= kFinest;) {
     bool is_better = false;
     for (double ProductRates::*member :
          {&ProductRates::rows, &ProductRates::columns, &ProductRates::summed}) {
       for (const double change : {step, -step}) {
         ProductRates tried = result.rates;
-        tried.*member = std::clamp(tried.*member + change, 0.0, kLargest);
+        tried.*member = std::clamp(tried.*member + change, 0.0, largest);
         const Fit fit = fit_with(products, tried, most);
         if (fit.error + 1e-9 >= best.error) continue;
         best = fit;

@@ -19,8 +19,9 @@ struct FittedProducts {
 };
 
 /// Minimises the sum of the relative errors, so that single disturbed measurements count little. There must be products.
-/// `peak`: FLOPs in a second, where it is known.
-FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak = {});
+/// `peak`: FLOPs in a second, where it is known. `largest`: of ProductRates::rows, columns and summed.
+FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak = {},
+                            double largest = 64);
 
 struct MeasuredAttention {
   double flops = 0;  ///< FLOPs of the logits that are computed

@@ -28,30 +28,30 @@ constexpr Images kWinograd[] = {{8, 28, 3, 1, 16, 16},  {32, 14, 3, 1, 32, 64}, 
                                 {16, 7, 3, 1, 512, 512}};
 constexpr Images kDepthwise[] = {{16, 28, 3, 1, 64, 64}, {16, 14, 3, 1, 256, 256}};
 
-class Measurement {
+class ConvolutionMeasurement {
  public:
-  Measurement(Backend& backend, const ConvolutionMeasurement& options)
-      : backend_(backend), options_(options) {}
+  ConvolutionMeasurement(const Measurement& measurement, double peak, double bandwidth)
+      : measurement_(measurement), peak_(peak), bandwidth_(bandwidth) {}
 
   ProductRates rates(std::span<const Images> shapes) const {
     std::vector<TimedProduct> products, warm, cold;
-    for (const Images& images : shapes) add(images, false, options_.bytes_between, products);
-    ProductRates rates = fit_products(timed_in_turns(products, options_.rounds), options_.peak).rates;
+    for (const Images& images : shapes) add(images, false, measurement_.bytes_between, products);
+    ProductRates rates = fit_products(timed_in_turns(products, measurement_.rounds), peak_).rates;
     rates.share = rounded(rates.share);
     for (const Images& images : shapes.last(3)) {
-      add(images, false, options_.bytes_between, warm);
-      add(images, false, options_.bytes_until_cold, cold);
+      add(images, false, measurement_.bytes_between, warm);
+      add(images, false, measurement_.bytes_until_cold, cold);
     }
-    rates.exposed = rounded(exposed_share(warm, cold, options_.bandwidth, options_.rounds));
+    rates.exposed = rounded(exposed_share(warm, cold, bandwidth_, measurement_.rounds));
     return rates;
   }
 
   double depthwise_share() const {
     std::vector<TimedProduct> products;
-    for (const Images& images : kDepthwise) add(images, true, options_.bytes_between, products);
+    for (const Images& images : kDepthwise) add(images, true, measurement_.bytes_between, products);
     std::vector<double> shares;
-    for (const MeasuredProduct& p : timed_in_turns(products, options_.rounds))
-      shares.push_back(2 * p.rows * p.columns * p.summed / p.seconds / options_.peak);
+    for (const MeasuredProduct& p : timed_in_turns(products, measurement_.rounds))
+      shares.push_back(2 * p.rows * p.columns * p.summed / p.seconds / peak_);
     return std::min(1.0, rounded(median(shares)));
   }
 
@@ -75,24 +75,24 @@ class Measurement {
     std::vector<Tensor> results{y, dy[0]};
     if (images.inputs > 3) results.push_back(dy[1]);
     for (const Tensor& result : results) {
-      auto kernel = std::make_unique<MeasuredKernel>(result.operation(), backend_, bytes_between);
+      auto kernel = std::make_unique<MeasuredKernel>(result.operation(), measurement_.backend, bytes_between);
       const Work& work = kernel->work();
       const ProductExtents extents = work.winograd.value_or(work.product);
       products.push_back({{extents.rows, extents.columns, extents.summed}, std::move(kernel), extents.batch});
     }
   }
 
-  Backend& backend_;
-  ConvolutionMeasurement options_;
+  const Measurement& measurement_;
+  const double peak_, bandwidth_;
 };
 
 }  // namespace
 
-ConvolutionRates measure_convolutions(Backend& backend, const ConvolutionMeasurement& options) {
-  const Measurement measurement(backend, options);
-  return {.direct = measurement.rates(kDirect),
-          .winograd = measurement.rates(kWinograd),
-          .depthwise = measurement.depthwise_share()};
+ConvolutionRates measure_convolutions(const Measurement& measurement, double peak, double bandwidth) {
+  const ConvolutionMeasurement convolutions(measurement, peak, bandwidth);
+  return {.direct = convolutions.rates(kDirect),
+          .winograd = convolutions.rates(kWinograd),
+          .depthwise = convolutions.depthwise_share()};
 }
 
 }  // namespace mtf

@@ -1,6 +1,6 @@
-// Times an operation's kernel on operands of its own: the processor time of the calling thread, or on a GPU the time until
-// it is done. As in a training step, operands have left the nearest caches since they were written: one execution after
-// the other takes the next of several sets of operands.
+// Times an operation's kernel on operands of its own: the processor time of the calling thread, or on a GPU, where executions
+// are recorded as those of a step are, the time until it is done. As in a training step, operands have left the nearest caches
+// since they were written: one execution after the other takes the next of several sets of operands.
 //
 //   MeasuredKernel kernel(einsum({x, w}, {batch, hidden}).operation(), backend, 8 << 20);
 //   kernel.seconds(5);      // of one execution with all tasks
@@ -27,6 +27,7 @@ class MeasuredKernel {
   /// results take the memory of operands where the operation allows that.
   MeasuredKernel(const Operation& operation, Backend& backend, double bytes_between, bool in_place = false);
 
+  /// Returns the least time of an execution, of `rounds` rounds of about 20 ms.
   double seconds(int rounds);
   /// Executes all tasks once.
   void run();
@@ -48,6 +49,7 @@ class MeasuredKernel {
   std::vector<Operands> sets_;
   size_t next_ = 0;  ///< the set of the next execution
   std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Recording> recording_;  ///< of executions on all sets; null on the host
   std::unique_ptr<DeviceMemory> scratch_, step_;
   double bytes_ = 0;
   Work work_;

@@ -94,7 +94,7 @@ using BatchSize = std::variant<int64_t, RelativeBatchSize>;
 enum class RecomputeWord { kNone, kBlock, kAuto };
 /// The layers whose forward pass is repeated in the backward pass: kinds, names or patterns of paths, or how many of each.
 using Recompute = std::variant<RecomputeWord, std::vector<std::string>, config::Named<int64_t>>;
-/// True while the layers are still to be chosen (trainer/explain/recompute.h).
+/// True while the layers are still to be chosen (trainer/costs/recompute.h).
 inline bool is_auto(const Recompute& recompute) { return recompute == Recompute(RecomputeWord::kAuto); }
 enum class OnDamage { kAuto, kFail, kPrevious };
 enum class OnDivergence { kStop, kSkip, kRestore };

@@ -4,7 +4,7 @@
 //   hardware: runs/calibrate/hardware.yaml       # what run.mode=calibrate has measured
 //   hardware: {device: {flops: 40e12, bandwidth: 2e12}, links: [{bandwidth: 25e9, latency: 20e-6}]}
 //
-// The cost model (trainer/explain/cost_model.h) says what the numbers mean for a step.
+// The cost model (trainer/costs/cost_model.h) says what the numbers mean for a step.
 #pragma once
 
 #include <cstdint>

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "engine/spmd/program_facts.h"
+#include "trainer/costs/prediction.h"
+#include "trainer/costs/recompute.h"
+#include "trainer/costs/schedule.h"
 #include "trainer/explain/explained_memory.h"
-#include "trainer/explain/prediction.h"
-#include "trainer/explain/recompute.h"
-#include "trainer/explain/schedule.h"
 #include "trainer/explain/splits.h"
 #include "trainer/session/session.h"
 

@@ -1,4 +1,4 @@
-// The time line of a step as the cost model predicts it (trainer/explain/prediction.h), for hardware that the reader may
+// The time line of a step as the cost model predicts it (trainer/costs/prediction.h), for hardware that the reader may
 // make faster or slower. Two queues work in order: the processor computes, the network sends one collective at a time; a
 // wait holds the processor up. The stages of a pipeline in several processes are lanes with queues of their own; sums are the
 // means over them.

@@ -8,7 +8,7 @@
 #include "engine/base/counted.h"
 #include "engine/base/signals.h"
 #include "engine/spmd/partition/unit_places.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/plan/plain.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/model_dir.h"

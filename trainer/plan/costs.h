@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/explain/cost_model.h"
-#include "trainer/explain/recompute_search.h"
+#include "trainer/costs/cost_model.h"
+#include "trainer/costs/recompute_search.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/plan/bounds.h"
 #include "trainer/plan/search.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/explain/table.h"
 #include "trainer/plan/choose_layout.h"
 #include "trainer/plan/plain.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/simulate/process_classes.h"
 
 namespace mtf {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/core/hosted_mesh.h"
-#include "trainer/explain/schedule.h"
+#include "trainer/costs/schedule.h"
 
 namespace mtf {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/base/counted.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/explain/table.h"
 #include "trainer/report/progress.h"
 #include "trainer/simulate/simulate.h"

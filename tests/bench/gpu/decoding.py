@@ -1,7 +1,8 @@
 """Decoding by mtf-train on one GPU: texts by the base encoder and decoder (initial weights, beam 4 and greedy), one at a
-time and 64 at once: target tokens per second, from text to text, less the time of a run on one line.
+time and 64 at once: target tokens per second, from text to text, of 32 batches, less those and the time of 8: what a run
+takes to start, and to prepare its programs, does not count.
 
-    python tests/bench/gpu/decoding.py build/bin/mtf-train [--lines 256] [--rounds 3] [--json FILE]
+    python tests/bench/gpu/decoding.py build/bin/mtf-train [--batches 32] [--rounds 3] [--json FILE]
     python tests/bench/gpu/decoding.py build/bin/mtf-train --emulator --tiny        tries it without a GPU
 
 Weights that have learned nothing end no text early, so that all have the greatest length: what is timed depends on
@@ -18,9 +19,9 @@ import time
 import corpus
 import machine
 
-SIZES = {"lines": 256, "rounds": 3, "layers": 6, "d_model": 512, "heads": 8, "length": 64, "vocabulary": 32768}
-TINY = {"lines": 4, "rounds": 1, "layers": 1, "d_model": 32, "heads": 2, "length": 8, "vocabulary": 128}
-CASES = [(beam, batch) for beam in (1, 4) for batch in (1, 64)]
+SIZES = {"batches": 32, "rounds": 3, "layers": 6, "d_model": 512, "heads": 8, "length": 64, "vocabulary": 32768}
+TINY = {"batches": 4, "rounds": 1, "layers": 1, "d_model": 32, "heads": 2, "length": 8, "vocabulary": 128}
+BEAMS = (1, 4)
 
 
 def parse():
@@ -39,16 +40,21 @@ def parse():
     return options
 
 
+def batch_sizes(options):
+    return (1, 4) if options.tiny else (1, 64)
+
+
 def prepare(options, directory, environment):
-    """Lines to decode, and a run of one step with a rate of 0."""
+    """Lines to decode, in files that are named by their number, and a run of one step with a rate of 0."""
     corpus.write_vocabulary(f"{directory}/words.subwords", options.vocabulary)
-    ids = corpus.make_ids(options.lines, options.length, options.vocabulary, 0)
-    corpus.write_text(f"{directory}/lines", ids, options.length)
-    corpus.write_text(f"{directory}/line", ids[: options.length], options.length)
+    numbers = {size * batches for size in batch_sizes(options) for batches in (options.batches, options.batches // 4)}
+    ids = corpus.make_ids(max(numbers), options.length, options.vocabulary, 0)
+    for lines in numbers:
+        corpus.write_text(f"{directory}/{lines}", ids[: lines * options.length], options.length)
     heads = {"num_heads": options.heads, "key_value_size": options.d_model // options.heads}
     config = {
         "data": {
-            "train": {"type": "parallel", "inputs": "lines", "targets": "lines"},
+            "train": {"type": "parallel", "inputs": str(min(numbers)), "targets": str(min(numbers))},
             "vocabulary": {"type": "t2t", "path": "words.subwords"},
             "sequence_length": options.length,
             "cache": "cache",
@@ -70,9 +76,10 @@ def prepare(options, directory, environment):
     machine.run(command, cwd=directory, env=environment)
 
 
-def decode(options, directory, environment, source, beam, batch):
+def decode(options, directory, environment, batches, beam, batch):
     """Seconds, and the tokens of the texts."""
-    command = [options.mtf_train, "model/config.yaml", "run.mode=infer", f"infer.input={source}", "infer.output=texts"]
+    lines = batches * batch
+    command = [options.mtf_train, "model/config.yaml", "run.mode=infer", f"infer.input={lines}", "infer.output=texts"]
     command += ["infer.method=greedy"] if beam == 1 else ["infer.method=beam", f"infer.beam_size={beam}"]
     begin = time.monotonic()
     machine.run([*command, f"infer.batch_size={batch}"], cwd=directory, env=environment)
@@ -87,12 +94,12 @@ def main():
     results = []
     with tempfile.TemporaryDirectory() as directory:
         prepare(options, directory, environment)
-        rates = {case: [] for case in CASES}
+        rates = {(beam, batch): [] for beam in BEAMS for batch in batch_sizes(options)}
         for _ in range(options.rounds):
-            for case in CASES:
-                start, one = decode(options, directory, environment, "line", *case)
-                seconds, tokens = decode(options, directory, environment, "lines", *case)
-                rates[case].append((tokens - one) / max(seconds - start, 1e-9))
+            for case, found in rates.items():
+                start, few = decode(options, directory, environment, options.batches // 4, *case)
+                seconds, tokens = decode(options, directory, environment, options.batches, *case)
+                found.append((tokens - few) / max(seconds - start, 1e-9))
     for (beam, batch), found in rates.items():
         speed = statistics.median(found)
         results.append({"beam": beam, "batch": batch, "tokens_per_second": speed, "rounds": found})

@@ -5,10 +5,10 @@ faster. Speeds are those of the steps after them, by the clock, with batches tha
 """
 
 import argparse
-import functools
 import importlib.util
 import json
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -20,6 +20,7 @@ import profile_shares
 import safetensors_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}  # of sizes in the log
 OURS, SIDES = "mtf-train", ("mtf-train", "eager", "compiled")
 
 
@@ -112,6 +113,8 @@ class Comparison:
         self.mtf_train("run.model_dir=run")
         with open(f"{run}/metrics.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
+        with open(f"{run}/log.txt", encoding="utf-8") as file:
+            planned = re.search(r"memory of the GPU: ([\d.,]+) (\w+) planned", file.read())
         shutil.rmtree(run)  # the checkpoint that ends a run
         first, untimed, last = lines[0], lines[self.options.untimed - 1], lines[-1]
         if first["tokens"] != self.options.batch * self.options.length:
@@ -121,12 +124,8 @@ class Comparison:
             "seconds": last["time"] - untimed["time"], "losses": [line["loss"] for line in observed],
             "gradient_norms": [line["grad_norm"] for line in observed], "peak_bytes": last["memory_bytes"],
             "flops_per_second": last.get("model_flops_per_second"),
+            "planned_bytes": float(planned[1].replace(",", "")) * UNITS[planned[2]],
         }  # fmt: skip
-
-    @functools.cached_property
-    def planned_bytes(self):
-        """What the plan of a run says that it takes of the card."""
-        return json.loads(self.mtf_train("run.mode=explain", "explain.format=json"))["memory"]["device"]["bytes"]
 
     def profile(self):
         """Shares of a step, from up to three steps behind the untimed ones."""
@@ -164,8 +163,6 @@ class Comparison:
     def add(self, side, result):
         options = self.options
         tokens = (options.steps - options.untimed) * options.batch * options.length
-        if side == OURS:
-            result["planned_bytes"] = self.planned_bytes
         self.rounds[side].append({**result, "tokens_per_second": tokens / result["seconds"]})
 
 

@@ -1,4 +1,4 @@
-#include "trainer/explain/schedule.h"
+#include "trainer/costs/schedule.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "engine/runtime/collective_of.h"
-#include "trainer/explain/local_work.h"
+#include "trainer/costs/local_work.h"
 
 namespace mtf {
 namespace {

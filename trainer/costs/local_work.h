@@ -13,8 +13,8 @@
 
 #include "engine/spmd/program.h"
 #include "engine/spmd/work.h"
-#include "trainer/explain/cold_operands.h"
-#include "trainer/explain/cost_model.h"
+#include "trainer/costs/cold_operands.h"
+#include "trainer/costs/cost_model.h"
 
 namespace mtf {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/explain/recompute_search.h"
+#include "trainer/costs/recompute_search.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/session/session.h"
 

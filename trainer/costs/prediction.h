@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/explain/cost_model.h"
-#include "trainer/explain/schedule.h"
+#include "trainer/costs/cost_model.h"
+#include "trainer/costs/schedule.h"
 #include "trainer/session/session.h"
 
 namespace mtf {

@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "engine/spmd/program.h"
-#include "trainer/explain/cost_model.h"
+#include "trainer/costs/cost_model.h"
 
 namespace mtf {
 

@@ -1,4 +1,4 @@
-#include "trainer/explain/cost_model.h"
+#include "trainer/costs/cost_model.h"
 
 #include <algorithm>
 #include <cmath>

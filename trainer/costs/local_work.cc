@@ -1,4 +1,4 @@
-#include "trainer/explain/local_work.h"
+#include "trainer/costs/local_work.h"
 
 #include <algorithm>
 #include <unordered_set>

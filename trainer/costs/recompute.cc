@@ -1,4 +1,4 @@
-#include "trainer/explain/recompute.h"
+#include "trainer/costs/recompute.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "trainer/explain/measure_step.h"
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/measure_step.h"
+#include "trainer/costs/prediction.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/report/progress.h"
 

@@ -1,4 +1,4 @@
-#include "trainer/explain/recomputable.h"
+#include "trainer/costs/recomputable.h"
 
 #include <algorithm>
 #include <map>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/explain/cost_model.h"
-#include "trainer/explain/recompute_search.h"
+#include "trainer/costs/cost_model.h"
+#include "trainer/costs/recompute_search.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/session/session.h"
 

@@ -1,4 +1,4 @@
-#include "trainer/explain/prediction.h"
+#include "trainer/costs/prediction.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 
 #include "engine/spmd/program.h"
 #include "layers/context.h"
-#include "trainer/explain/schedule.h"
+#include "trainer/costs/schedule.h"
 
 namespace mtf {
 

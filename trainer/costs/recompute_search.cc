@@ -1,4 +1,4 @@
-#include "trainer/explain/recompute_search.h"
+#include "trainer/costs/recompute_search.h"
 
 #include <algorithm>
 #include <cmath>

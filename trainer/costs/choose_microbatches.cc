@@ -1,4 +1,4 @@
-#include "trainer/explain/choose_microbatches.h"
+#include "trainer/costs/choose_microbatches.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/explain/measure_step.h"
-#include "trainer/explain/recompute_search.h"
+#include "trainer/costs/measure_step.h"
+#include "trainer/costs/recompute_search.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/memory/microbatches.h"
 #include "trainer/report/progress.h"

@@ -1,9 +1,9 @@
-#include "trainer/explain/measure_step.h"
+#include "trainer/costs/measure_step.h"
 
 #include <utility>
 
-#include "trainer/explain/prediction.h"
-#include "trainer/explain/schedule.h"
+#include "trainer/costs/prediction.h"
+#include "trainer/costs/schedule.h"
 
 namespace mtf {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/spmd/program_facts.h"
-#include "trainer/explain/cost_model.h"
+#include "trainer/costs/cost_model.h"
 
 namespace mtf {
 

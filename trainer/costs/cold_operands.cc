@@ -1,4 +1,4 @@
-#include "trainer/explain/cold_operands.h"
+#include "trainer/costs/cold_operands.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/explain/recomputable.h"
+#include "trainer/costs/recomputable.h"
 #include "trainer/memory/memory_check.h"
 
 namespace mtf {

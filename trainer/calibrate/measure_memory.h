@@ -1,0 +1,13 @@
+// Measures what memory gives to operations that are not products.
+#pragma once
+
+#include "trainer/calibrate/measurement.h"
+#include "trainer/config/hardware.h"
+
+namespace mtf {
+
+/// Sets the rates of these operations, the bandwidths of cache and memory, and on a GPU that of the link to its machine. The name
+/// of the device, its cores and the size of its cache are known.
+void measure_memory(const Measurement& measurement, DeviceOptions& device);
+
+}  // namespace mtf
