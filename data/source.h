@@ -27,7 +27,8 @@ struct Feature {
   int64_t vocabulary = 0;
   /// Only batches of training have it, and evaluation does without.
   bool training_only = false;
-  /// Each row is one text and then padding. Features that differ in this alone are equal: they go into the same model.
+  /// Each row is one text and then padding; of the types of tokens: no row has a second text, all are 0. Features that differ
+  /// in this alone are equal: they go into the same model.
   bool one_text = false;
 
   /// The number of bytes of one example's value.

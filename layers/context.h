@@ -167,6 +167,7 @@ class Context {
     Tensor segmentation = {};  ///< 0 in the padding
     Tensor type = {};          ///< 0 in the first text of a row, 1 in the second
     Tensor position = {};      ///< the place in a text, from 0
+    bool one_text = false;     ///< no row has a second text: all types are 0
   };
   const InputTokens& input_tokens() const { return input_tokens_; }
   void set_input_tokens(const InputTokens& tokens) { input_tokens_ = tokens; }

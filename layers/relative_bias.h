@@ -4,13 +4,21 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/config/schema.h"
 #include "layers/attention.h"
 
 namespace mtf {
 
+struct RelativeBiasOptions {
+  RelativeAttention relative_attention_type = RelativeAttention::kNone;
+  int64_t relative_attention_num_buckets = 32;
+  Mark buckets_mark = {};  ///< the place of the number of buckets
+};
+/// `type`: what the kinds of tables are, for help.
+void describe_relative_bias(config::Visitor& visit, RelativeBiasOptions& options, const std::string& type);
+
 struct RelativeBias {
-  RelativeAttention type = RelativeAttention::kNone;
-  int64_t buckets = 32;
+  const RelativeBiasOptions& options;
   std::string variable = "relative_attention_bias";
 
   /// The table [heads.., buckets] in the current scope, or with bias_shared that of the first layer with equal heads and

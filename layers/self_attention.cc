@@ -18,20 +18,17 @@
 namespace mtf {
 namespace {
 
-struct SelfAttentionOptions : HeadOptions {
-  RelativeAttention relative_attention_type = RelativeAttention::kNone;
-  int64_t relative_attention_num_buckets = 32;
+struct SelfAttentionOptions : HeadOptions, RelativeBiasOptions {
   bool rotary = false;
   double rotary_base = 10000;
 };
 
 void describe(config::Visitor& visit, SelfAttentionOptions& options) {
   describe(visit, static_cast<HeadOptions&>(options));
-  visit("relative_attention_type", options.relative_attention_type,
-        "adds a learned number for each head and distance: `bias` a table for each layer, `bias_shared` one "
-        "for all");
-  visit("relative_attention_num_buckets", options.relative_attention_num_buckets,
-        "classes of distances: near ones apart, far ones together, from 128 on alike", config::positive);
+  describe_relative_bias(
+      visit, options,
+      "adds a learned number for each head and distance: `bias` a table for each layer, `bias_shared` one "
+      "for all");
   describe_convolution(visit, options);
   visit("rotary", options.rotary, "turns queries and keys by their positions");
   visit("rotary_base", options.rotary_base, "of the wavelengths, from 2 pi to 2 pi base", config::positive);
@@ -148,9 +145,7 @@ class SelfAttentionLayer final : public Layer {
     mixing.bidirectional = context.sequence("SelfAttention").looks_ahead();
     const Dimension model = context.made(x)[0];
     const Shape heads = AttentionProjections(context, options_, model).query_heads();
-    const Tensor table = RelativeBias{options_.relative_attention_type,
-                                      options_.relative_attention_num_buckets, "relative_attention_bias"}
-                             .table(context, heads, mixing);
+    const Tensor table = RelativeBias{options_}.table(context, heads, mixing);
     std::optional<double> rotary;
     if (options_.rotary) rotary = options_.rotary_base;
     return SelfAttention{options_, mixing}(context, x, table, rotary);
@@ -179,27 +174,25 @@ class LocalSelfAttentionLayer final : public Layer {
   Options options_;
 };
 
-struct EncDecAttentionOptions : HeadOptions {
-  RelativeAttention relative_attention_type = RelativeAttention::kNone;
-  int64_t relative_attention_num_buckets = 32;
+struct EncDecAttentionOptions : HeadOptions, RelativeBiasOptions {
   int64_t num_sentinels = 0;
 };
 
 void describe(config::Visitor& visit, EncDecAttentionOptions& options) {
   describe(visit, static_cast<HeadOptions&>(options));
-  visit("relative_attention_type", options.relative_attention_type,
-        "adds a learned number for each head and distance between a token's span and the encoder's position, "
-        "in span "
-        "corruption");
-  visit("relative_attention_num_buckets", options.relative_attention_num_buckets, "classes of distances",
-        config::positive);
+  describe_relative_bias(
+      visit, options,
+      "adds a learned number for each head and distance between a token's span and the encoder's position, "
+      "in span corruption");
   visit("num_sentinels", options.num_sentinels,
         "so many of the last ids of the vocabulary begin a span (with relative_attention_type)",
         config::non_negative);
   visit.check([&options](const config::Report& report) {
     if (options.relative_attention_type != RelativeAttention::kNone && options.num_sentinels == 0)
-      report.error("num_sentinels", "relative positions are those of spans, which sentinels begin",
-                   "their number, such as 100");
+      report.error("relative_attention_type",
+                   "`relative_attention_type` of EncDecAttention needs `num_sentinels`: positions are those "
+                   "of spans, which sentinels begin",
+                   "`num_sentinels: 100`, or as many as `extra_ids` of `data.vocabulary`");
   });
 }
 
@@ -242,8 +235,7 @@ struct EncDecAttention {
     AttentionOptions mixing;
     mixing.query_length = sequence.length.name;
     mixing.extra_logit = options.extra_logit;
-    const RelativeBias bias{options.relative_attention_type, options.relative_attention_num_buckets,
-                            "enc_dec_relative_attention_bias"};
+    const RelativeBias bias{options, "enc_dec_relative_attention_bias"};
     inputs.bias_table = bias.table(context, projections.query_heads(), mixing);
     if (inputs.bias_table) add_span_positions(context, sequence, inputs);
     return {projections.output(mix(inputs, mixing, inputs.q, sequence.mask, options.dropout)), {model}};

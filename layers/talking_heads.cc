@@ -33,8 +33,6 @@ struct TalkingHeadsOptions {
   int64_t key_size = 64;
   int64_t value_size = 64;
   double dropout = 0;
-  RelativeAttention relative_attention_type = RelativeAttention::kNone;
-  int64_t relative_attention_num_buckets = 32;
   std::vector<DynamicProjection> dynamic_projections;
   double dynamic_projections_init_scale = 1e-2;
 };
@@ -60,14 +58,11 @@ void describe(config::Visitor& visit, TalkingHeadsOptions& options) {
   });
 }
 
-struct TalkingHeadsSelfOptions : TalkingHeadsOptions {};
+struct TalkingHeadsSelfOptions : TalkingHeadsOptions, RelativeBiasOptions {};
 
 void describe(config::Visitor& visit, TalkingHeadsSelfOptions& options) {
   describe(visit, static_cast<TalkingHeadsOptions&>(options));
-  visit("relative_attention_type", options.relative_attention_type,
-        "adds a learned number for each head of the softmax and distance");
-  visit("relative_attention_num_buckets", options.relative_attention_num_buckets, "classes of distances",
-        config::positive);
+  describe_relative_bias(visit, options, "adds a learned number for each head of the softmax and distance");
 }
 
 /// The dimensions of a that are in b, or those that are not.
@@ -203,9 +198,7 @@ class TalkingHeadsSelfAttentionLayer final : public Layer {
       masks.memory_priority = as_memory(sequence.write_priority);
     }
     mixing.causal = sequence.causal && !sequence.read_priority;
-    masks.bias_table =
-        RelativeBias{options_.relative_attention_type, options_.relative_attention_num_buckets}.table(
-            context, options_.softmax_heads, mixing);
+    masks.bias_table = RelativeBias{options_}.table(context, options_.softmax_heads, mixing);
     return heads.attend(x, memory, masks, mixing, Shape{context.batch()});
   }
 

@@ -30,6 +30,11 @@ class TokenTypesLayer final : public Layer {
       throw Error(ErrorKind::kConfig, "token_types: the data do not tell the types of tokens",
                   "a source of labelled texts, whose feature `inputs_type` does");
     }
+    if (options_.types < 2 && !context.input_tokens().one_text) {
+      throw Error(ErrorKind::kConfig,
+                  "token_types: the data have pairs of texts, and no type for the second text",
+                  "`types: 2`, or texts without pairs");
+    }
     const Shape model = context.made(x);
     const Dimension types{"token_type", options_.types};
     const Initializer initializer = make_initializer(options_.initializer, types.size, model.size());

@@ -1,7 +1,5 @@
 #include "models/bitransformer.h"
 
-#include <fmt/format.h>
-
 #include "engine/ops/binary.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
@@ -62,12 +60,7 @@ Bitransformer::Tables Bitransformer::tables(const Context& context) const {
   const Dimension model{"d_model", options_.d_model};
   const Dimension source = padded_vocabulary(context, "inputs", options_.vocab_divisor);
   const Dimension target = padded_vocabulary(context, "targets", options_.vocab_divisor);
-  if (options_.shared_embedding && source != target) {
-    throw Error(ErrorKind::kConfig,
-                fmt::format("one embedding cannot serve {} ids of inputs and {} of targets", source.size,
-                            target.size),
-                "one vocabulary for both, or `model.shared_embedding: false`");
-  }
+  check_one_embedding(one_embedding(), source, target);
   return {source, target, options_.embedding->make(source, model), options_.embedding->make(target, model)};
 }
 

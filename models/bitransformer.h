@@ -34,6 +34,9 @@ class Bitransformer final : public Model, public TextDecoder {
   std::vector<std::string> features() const override { return {"inputs", "targets"}; }
   std::vector<std::string> optional_features() const override;
   std::optional<int64_t> positions(int64_t length) const override { return decoder_.positions(length); }
+  std::string_view one_embedding() const override {
+    return options_.shared_embedding ? "shared_embedding" : "";
+  }
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 

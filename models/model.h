@@ -92,6 +92,8 @@ class Model {
   virtual std::vector<std::string> optional_features() const { return {}; }
   /// So many positions can the features .._position of rows of `length` tokens name; nothing: it reads none.
   virtual std::optional<int64_t> positions(int64_t /*length*/) const { return std::nullopt; }
+  /// The option that gives inputs and targets one embedding, such as "shared_embedding", where it is on; else empty.
+  virtual std::string_view one_embedding() const { return {}; }
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.

@@ -67,9 +67,11 @@ LayerTensor Sequential::operator()(Context& context, const Features& features) c
   check_elements("`" + input_.text + "`", input.shape());
   const Tensor x = prepared(context, input);
   context.set_input_vocabulary(context.vocabulary(input_.text));
+  const std::string type = input_.text + std::string(kType);
   context.set_input_tokens({find_feature(features, input_.text + kSegmentation),
                             find_feature(features, input_.text + kType),
-                            find_feature(features, input_.text + kPosition)});
+                            find_feature(features, input_.text + kPosition),
+                            context.has_one_text(type) || context.vocabulary(type) < 2});
   if (name_.empty()) return list_(context, x);
   const auto scope = context.graph().scope(name_);
   return list_(context, x);

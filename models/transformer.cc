@@ -81,6 +81,14 @@ Dimension padded_vocabulary(const Context& context, const std::string& feature, 
   return {std::string(kVocabularyDimension), (size + divisor - 1) / divisor * divisor};
 }
 
+void check_one_embedding(std::string_view option, const Dimension& inputs, const Dimension& targets) {
+  if (option.empty() || inputs == targets) return;
+  throw Error(
+      ErrorKind::kConfig,
+      fmt::format("one embedding cannot serve {} ids of inputs and {} of targets", inputs.size, targets.size),
+      fmt::format("one vocabulary for both, or `model.{}: false`", option));
+}
+
 TransformerStack::TransformerStack(const StackOptions& options, const TokenModelOptions& model,
                                    LayerParser& parser)
     : layers_(options, model.around, parser),
@@ -284,6 +292,7 @@ ModelOutput AlignedModel::build(Context& context, const Features& features) cons
   const Dimension& length = targets.shape().dimension("length");
   const Dimension read = padded_vocabulary(context, "inputs", options_.vocab_divisor);
   const Dimension predicted = padded_vocabulary(context, "targets", options_.vocab_divisor);
+  check_one_embedding(one_embedding(), read, predicted);
   const Dimension model{"d_model", options_.d_model};
   const auto embedding = options_.embedding->make(read, model);
   const auto scope = context.graph().scope(options_.name);

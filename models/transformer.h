@@ -44,6 +44,8 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options);
 
 /// The vocabulary of a feature, rounded up to a multiple of `divisor`: dimension `vocab`.
 Dimension padded_vocabulary(const Context& context, const std::string& feature, int64_t divisor);
+/// Throws Error (kConfig) where `option` (Model::one_embedding) is not empty and the vocabularies have different sizes.
+void check_one_embedding(std::string_view option, const Dimension& inputs, const Dimension& targets);
 
 /// From token ids to the hidden states behind the last layer. Each step takes its variables from the current
 /// scope.
@@ -156,6 +158,9 @@ class AlignedModel final : public Model {
   std::vector<std::string> features() const override { return {"inputs", "targets"}; }
   std::vector<std::string> optional_features() const override;
   std::optional<int64_t> positions(int64_t length) const override { return stack_.positions(length); }
+  std::string_view one_embedding() const override {
+    return options_.shared_embedding_and_softmax ? "shared_embedding_and_softmax" : "";
+  }
   bool is_aligned() const override { return true; }
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;

@@ -14,6 +14,8 @@ cd "$(dirname "$0")/.."
 architectures=90 build= output=build/dist/gpu_pack emulator= make=yes
 while [ $# -gt 0 ]; do
   case $1 in
+    --architectures | --build | --output)
+      [ "${2:-}" ] || { echo "gpu_pack: $1 needs a value; see the top of $0" >&2; exit 2; } ;;&
     --architectures) architectures=$2; shift ;;
     --build) build=$2; shift ;;
     --output) output=$2; shift ;;
@@ -42,6 +44,7 @@ if [ -e "$output" ] && [ ! -e "$output/pack.json" ]; then
   exit 2
 fi
 rm -rf "$output"
+trap 'rm -rf "$output"' EXIT  # a pack that is not complete
 mkdir -p "$output"/{bin,programs,lib,libraries,sources/tests}
 for program in "${programs[@]}"; do
   strip -o "$output/programs/$program" "$build/bin/$program"
@@ -74,6 +77,7 @@ cat > "$output/pack.json" << JSON
 {"commit": "$(git describe --always --dirty)", "plugin": "$plugin", "architectures": "$([ "$emulator" ] && echo none || echo "$architectures")",
  "source_dir": "$PWD", "programs": "$(echo "${programs[@]}")"}
 JSON
+trap - EXIT
 echo "gpu_pack: $output, $(du -sh "$output" | cut -f1)"
 [ "$make" ] || exit 0
 tar c -C "$(dirname "$output")" "$(basename "$output")" | xz -T0 -3 > "$output.tar.xz"

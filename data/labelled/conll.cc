@@ -246,7 +246,7 @@ std::unique_ptr<Source> open_sentences(std::vector<std::vector<std::string>> sen
 std::optional<std::vector<Feature>> ConllOptions::declared_features(const BySide<int64_t>& lengths,
                                                                     const BySide<int64_t>& sizes) const {
   if (lengths.inputs == 0) return std::nullopt;
-  return features_with_tags(TokenRows::features(lengths.inputs, sizes.inputs));
+  return features_with_tags(TokenRows::features(lengths.inputs, sizes.inputs, false));
 }
 
 void ConllOptions::for_each_text(const Mark&, const TextUse& use) const {

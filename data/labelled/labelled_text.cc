@@ -113,7 +113,7 @@ class LabelledTextSource final : public Source {
 
 std::vector<Feature> features_of(const LabelledTextOptions& options, int64_t length, int64_t vocabulary,
                                  bool labelled) {
-  std::vector<Feature> features = TokenRows::features(length, vocabulary);
+  std::vector<Feature> features = TokenRows::features(length, vocabulary, !options.pair.empty());
   if (!labelled) return features;
   if (!options.labels.empty()) features.push_back({std::string(kLabelsFeature), Shape{}, DType::kInt32});
   if (!options.targets.empty())

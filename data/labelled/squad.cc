@@ -308,7 +308,7 @@ std::unique_ptr<Source> open_questions(const std::vector<AskedText>& asked, cons
 std::optional<std::vector<Feature>> SquadOptions::declared_features(const BySide<int64_t>& lengths,
                                                                     const BySide<int64_t>& sizes) const {
   if (lengths.inputs == 0) return std::nullopt;
-  return features_with_answers(TokenRows::features(lengths.inputs, sizes.inputs));
+  return features_with_answers(TokenRows::features(lengths.inputs, sizes.inputs, true));
 }
 
 void SquadOptions::for_each_text(const Mark&, const TextUse& use) const {

@@ -13,6 +13,7 @@ void TokenRows::add(const TokenRow& row) {
   ids_.insert(ids_.end(), row.ids.begin(), row.ids.end());
   begin_.push_back(std::ssize(ids_));
   second_.push_back(static_cast<int32_t>(row.second));
+  pairs_ = pairs_ || row.second < std::ssize(row.ids);
 }
 
 std::span<const int32_t> TokenRows::ids(int64_t row) const {
@@ -26,11 +27,12 @@ int64_t TokenRows::bytes_in_memory() const {
   return std::ssize(ids_) * 4 + std::ssize(begin_) * 8 + std::ssize(second_) * 4;
 }
 
-std::vector<Feature> TokenRows::features(int64_t length, int64_t vocabulary) {
+std::vector<Feature> TokenRows::features(int64_t length, int64_t vocabulary, bool pairs) {
   const Shape shape{{"length", length}};
-  return {{"inputs", shape, DType::kInt32, vocabulary},
-          {"inputs_segmentation", shape, DType::kInt32},
-          {"inputs_type", shape, DType::kInt32, 2}};
+  return {
+      {"inputs", shape, DType::kInt32, vocabulary},
+      {"inputs_segmentation", shape, DType::kInt32},
+      {.name = "inputs_type", .shape = shape, .dtype = DType::kInt32, .vocabulary = 2, .one_text = !pairs}};
 }
 
 void TokenRows::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {

@@ -39,13 +39,15 @@ class TokenRows {
 
   /// The number of features that features() has and read() fills.
   static constexpr size_t kFeatures = 3;
-  static std::vector<Feature> features(int64_t length, int64_t vocabulary);
-  std::vector<Feature> features() const { return features(length_, vocabulary_); }
+  /// `pairs`: rows have a second text.
+  static std::vector<Feature> features(int64_t length, int64_t vocabulary, bool pairs);
+  std::vector<Feature> features() const { return features(length_, vocabulary_, pairs_); }
   /// Reads the features of rows; slices[f] is where feature f goes.
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const;
 
  private:
   int64_t length_, vocabulary_;
+  bool pairs_ = false;  ///< a row has a second text
   std::vector<int32_t> ids_;
   std::vector<int64_t> begin_ = {0};  ///< [rows + 1]
   std::vector<int32_t> second_;

@@ -10,18 +10,18 @@
 namespace mtf {
 namespace {
 
-bool is_blank(char32_t c) {
+bool is_white(char32_t c) {
   return c == U'\0' || u_isUWhiteSpace(static_cast<UChar32>(c)) || u_iscntrl(static_cast<UChar32>(c));
 }
 
 /// ASCII symbols count as punctuation, such as $, + and ^.
-bool is_punctuation(char32_t c) {
+bool is_symbol(char32_t c) {
   if (c < 128) return (c > 32 && c < 48) || (c > 57 && c < 65) || (c > 90 && c < 97) || (c > 122 && c < 127);
   return u_ispunct(static_cast<UChar32>(c)) != 0;
 }
 
 bool stands_alone(char32_t c) {
-  return is_punctuation(c) || u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_UNIFIED_IDEOGRAPH);
+  return is_symbol(c) || u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_UNIFIED_IDEOGRAPH);
 }
 
 /// True if the tokens of two words that are encoded one by one say nothing of the blank between them.
@@ -40,7 +40,7 @@ std::vector<WordSpan> words_of(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t begin = at;
     const char32_t c = next_character(text, at);
-    if (is_blank(c)) {
+    if (is_white(c)) {
       after_blank = true;
       in_word = false;
       continue;

@@ -101,7 +101,7 @@ void build(const std::string& path, const std::vector<std::string>& files, const
 ImageStore::ImageStore(const std::string& path) : file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
   if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
-    throw Error(ErrorKind::kCheckpoint, fmt::format("{} is damaged", path));
+    throw_damaged_store(path);
 }
 
 std::string image_store_key(const std::vector<std::string>& paths, const ImageFormat& format) {
@@ -142,8 +142,13 @@ std::optional<ImageStore> open_image_store(const std::vector<std::string>& paths
     }
     return std::nullopt;
   }
-  auto store = open_or_build<ImageStore>(
+  return open_or_build(
       path,
+      [&] {
+        ImageStore store(path);
+        if (std::ssize(store.pixels()) != bytes) throw_damaged_store(path);
+        return store;
+      },
       [&] {
         build(path, paths, format, context, key, pool);
         const RemovedStores removed = remove_old_stores(directory);
@@ -152,9 +157,7 @@ std::optional<ImageStore> open_image_store(const std::vector<std::string>& paths
       [&] {
         if (context.note) context.note("waiting for another process that decodes the same images");
       },
-      kWhat);
-  if (std::ssize(store.pixels()) == bytes) return store;
-  throw Error(ErrorKind::kData, fmt::format("{} is damaged", path), "remove it: the next run makes it again");
+      context.note, kWhat);
 }
 
 }  // namespace mtf

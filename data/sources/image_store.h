@@ -37,10 +37,10 @@ class ImageStore {
 /// Returns a hash of the format and of the files: their paths, sizes and times.
 std::string image_store_key(const std::vector<std::string>& paths, const ImageFormat& format);
 
-/// Opens the store of these files; if the cache does not have it yet, decodes them with `pool` and writes it, which one of
-/// several processes does. Nothing when the images take more than `most_bytes` or half of what the disk has free: that is
-/// reported to context.note. Throws Error: kData for a file that is no image or changes meanwhile, kSystem when the cache
-/// cannot be written.
+/// Opens the store of these files; if the cache does not have it yet, or not in its size, decodes them with `pool` and
+/// writes it, which one of several processes does. Nothing when the images take more than `most_bytes` or half of what the
+/// disk has free: that is reported to context.note. Throws Error: kData for a file that is no image or changes meanwhile,
+/// kSystem when the cache cannot be written.
 std::optional<ImageStore> open_image_store(const std::vector<std::string>& paths, const ImageFormat& format,
                                            int64_t most_bytes, const SourceContext& context,
                                            WorkerPool& pool);

@@ -135,7 +135,8 @@ std::string key_of(const PieceTokens& tokens, const PieceRules& rules, const Pie
 
 }  // namespace
 
-PieceStore::PieceStore(const std::string& path) : file_(path) {
+PieceStore::PieceStore(const std::string& path, std::shared_ptr<const TokenStore> tokens, Side side)
+    : file_(read_store(path)), tokens_(std::move(tokens)), side_(side) {
   first_ = mapped_values<int64_t>(file_, "first");
   runs_ = mapped_values<int64_t>(file_, "runs");
   begin_ = mapped_values<int64_t>(file_, "begin");
@@ -146,17 +147,11 @@ PieceStore::PieceStore(const std::string& path) : file_(path) {
   if (!ascends_to(runs_, std::ssize(begin_)) || !ascends_to(first_, pieces()) ||
       length_.size() != begin_.size())
     throw_damaged_store(path);
-  report_ = stored_report(file_);
-}
-
-void PieceStore::set_tokens(std::shared_ptr<const TokenStore> tokens, Side side) {
-  tokens_ = std::move(tokens);
-  side_ = side;
   const auto stored = std::ssize(tokens_->tokens(side));
   for (size_t run = 0; run < begin_.size(); ++run) {
-    if (length_[run] < 1 || begin_[run] < 0 || begin_[run] > stored - length_[run])
-      throw_damaged_store(file_.path());
+    if (length_[run] < 1 || begin_[run] < 0 || begin_[run] > stored - length_[run]) throw_damaged_store(path);
   }
+  report_ = stored_report(file_);
 }
 
 void PieceStore::read(int64_t piece, int64_t vocabulary, PieceText& text, int64_t skipped) const {
@@ -166,8 +161,7 @@ void PieceStore::read(int64_t piece, int64_t vocabulary, PieceText& text, int64_
     const std::span<const int32_t> tokens =
         tokens_->tokens(side_).subspan(static_cast<size_t>(begin_[run]), static_cast<size_t>(length_[run]));
     if (std::ranges::any_of(tokens, [&](int64_t id) { return id < 0 || id >= vocabulary; }))
-      throw Error(ErrorKind::kData, fmt::format("{} is damaged", tokens_->path()),
-                  "remove it: the next run makes it again");
+      throw_damaged_store(tokens_->path());
     text.tokens.insert(text.tokens.end(), tokens.begin(), tokens.end());
     text.ends.push_back(std::ssize(text.tokens));
   }
@@ -181,17 +175,15 @@ PieceStore open_piece_store(const PieceTokens& tokens, const PieceRules& rules, 
   const auto report = [&](TextStage stage) {
     if (progress) progress(stage, 0, 0);
   };
-  PieceStore pieces = open_or_build<PieceStore>(
-      path,
+  return open_or_build(
+      path, [&] { return PieceStore(path, tokens.store, tokens.side); },
       [&] {
         report(TextStage::kPack);
         build(path, tokens, rules, packing);
         const RemovedStores removed = remove_old_stores(tokens.cache);
         if (note && removed.count > 0) note(removed.to_string(tokens.cache));
       },
-      [&] { report(TextStage::kWait); });
-  pieces.set_tokens(tokens.store, tokens.side);
-  return pieces;
+      [&] { report(TextStage::kWait); }, note);
 }
 
 }  // namespace mtf

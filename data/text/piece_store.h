@@ -45,10 +45,9 @@ struct PieceText {
 
 class PieceStore {
  public:
-  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged.
-  explicit PieceStore(const std::string& path);
-  /// Uses `tokens`, one side of the store, from now on. Throws Error (kCheckpoint) unless each piece lies within them.
-  void set_tokens(std::shared_ptr<const TokenStore> tokens, Side side);
+  /// Opens a file, whose pieces are of one side of `tokens`. Throws Error (kCheckpoint) when it does not exist or is
+  /// damaged, or unless each piece lies within the tokens.
+  PieceStore(const std::string& path, std::shared_ptr<const TokenStore> tokens, Side side);
 
   int64_t rows() const { return static_cast<int64_t>(first_.size()) - 1; }
   int64_t pieces() const { return static_cast<int64_t>(runs_.size()) - 1; }
@@ -57,7 +56,7 @@ class PieceStore {
   /// The text in which a piece begins.
   int64_t text_of(int64_t piece) const { return tokens_->example_at(side_, begin_[runs_[piece]]); }
   int64_t runs(int64_t piece) const { return runs_[piece + 1] - runs_[piece]; }
-  /// Replaces `text` by the piece without its first `skipped` runs. Throws Error (kData) for an id outside
+  /// Replaces `text` by the piece without its first `skipped` runs. Throws Error (kCheckpoint) for an id outside
   /// 0 .. vocabulary - 1.
   void read(int64_t piece, int64_t vocabulary, PieceText& text, int64_t skipped = 0) const;
 
@@ -70,7 +69,7 @@ class PieceStore {
   std::span<const int64_t> first_, runs_, begin_;
   std::span<const int32_t> length_;
   std::shared_ptr<const TokenStore> tokens_;
-  Side side_ = Side::kTargets;
+  Side side_;
 };
 
 /// The tokens that pieces are made of.
@@ -82,9 +81,8 @@ struct PieceTokens {
   std::string cache;  ///< directory of the stores
 };
 
-/// Opens the pieces, which are made first if the cache does not have them; then old stores are removed, which is reported
-/// to `note`. Throws Error (kData), which names the files, when
-/// there is no piece.
+/// Opens the pieces, which are made first if the cache does not have them, or has them damaged; then old stores are
+/// removed. Both is reported to `note`. Throws Error (kData), which names the files, when there is no piece.
 PieceStore open_piece_store(const PieceTokens& tokens, const PieceRules& rules, const PiecePacking& packing,
                             const TextProgress& progress = {},
                             const std::function<void(const std::string&)>& note = {});

@@ -47,6 +47,9 @@ std::string hash_of_bytes(const std::string& path) {
   return hash.hex();
 }
 
+/// The name of the checksum in the metadata of a store.
+constexpr const char* kChecksum = "checksum";
+
 /// Writes a hash to the cache. Errors are ignored, since the hash can be computed again.
 void keep(const std::string& record, const std::string& text) {
   std::error_code ignored;
@@ -79,10 +82,40 @@ void make_cache_directory(const std::string& directory, std::string_view what) {
                 "a directory that can be written, as `data.cache`");
 }
 
+std::string store_checksum(std::span<const StoredTensor> tensors,
+                           const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, std::string> parts = metadata;
+  parts.erase(kChecksum);
+  for (const StoredTensor& tensor : tensors) {
+    const bool is_compared = tensor.data.size() <= kMostCompared;
+    parts["tensor " + tensor.name] =
+        fmt::format("{} {}", tensor.data.size(), is_compared ? hash128_hex(tensor.data) : "");
+  }
+  std::string text;
+  for (const auto& [name, part] : parts) text += fmt::format("{}: {}\n", name, part);
+  return hash128_hex(text);
+}
+
+SafetensorsFile read_store(const std::string& path) {
+  SafetensorsFile file(path);
+  const auto checksum = file.metadata().find(kChecksum);
+  if (checksum == file.metadata().end() ||
+      checksum->second != store_checksum(file.tensors(), file.metadata()))
+    throw_damaged_store(path);
+  return file;
+}
+
+void throw_damaged_store(const std::string& path) {
+  throw Error(ErrorKind::kCheckpoint, fmt::format("{} is damaged", path),
+              "remove it: the next run makes it again");
+}
+
 void write_store(const std::string& path, std::span<const StoredTensor> tensors,
                  const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, std::string> with_checksum = metadata;
+  with_checksum[kChecksum] = store_checksum(tensors, metadata);
   try {
-    write_safetensors(path, tensors, metadata);
+    write_safetensors(path, tensors, with_checksum);
   } catch (const Error& error) {
     const std::string& message = error.problems().front().message;  // names a file in the cache
     const size_t colon = message.rfind(": ");

@@ -18,7 +18,7 @@ std::vector<std::vector<std::string>> ParallelOptions::file_groups(const Mark& m
   if (problems.size() > problems_before) return {};
   if (of_inputs.empty() || of_inputs.size() != of_targets.size()) {
     problems.push_back(
-        {ErrorKind::kData,
+        {ErrorKind::kConfig,
          mark,
          fmt::format("{} files of inputs and {} of targets", of_inputs.size(), of_targets.size()),
          "one file of targets for each file of inputs",

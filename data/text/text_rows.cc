@@ -156,7 +156,8 @@ void build(const std::string& path, const TokenStore& tokens, const RowRules& ru
 
 }  // namespace
 
-RowStore::RowStore(const std::string& path) : file_(path) {
+RowStore::RowStore(const std::string& path, const TokenStore& tokens, const BySide<int64_t>& row)
+    : file_(read_store(path)) {
   first_ = mapped_values<int64_t>(file_, "first");
   for (const Side side : kSides) {
     if (!file_.find(tensor_name(side, "begin"))) continue;
@@ -164,6 +165,7 @@ RowStore::RowStore(const std::string& path) : file_(path) {
     length_[side] = mapped_values<int32_t>(file_, tensor_name(side, "length"));
   }
   report_ = stored_report(file_);
+  check(tokens, row);
 }
 
 void RowStore::check(const TokenStore& tokens, const BySide<int64_t>& row) const {
@@ -199,17 +201,15 @@ RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key,
     if (progress) progress(stage, 0, 0);
   };
   const std::string path = fmt::format("{}/rows-{}.safetensors", cache_directory, key);
-  RowStore rows = open_or_build<RowStore>(
-      path,
+  return open_or_build(
+      path, [&] { return RowStore(path, tokens, rules.row); },
       [&] {
         report(TextStage::kPack);
         build(path, tokens, rules, files);
         const RemovedStores removed = remove_old_stores(cache_directory);
         if (note && removed.count > 0) note(removed.to_string(cache_directory));
       },
-      [&] { report(TextStage::kWait); });
-  rows.check(tokens, rules.row);
-  return rows;
+      [&] { report(TextStage::kWait); }, note);
 }
 
 }  // namespace mtf

@@ -22,8 +22,9 @@ namespace mtf {
 
 class RowStore {
  public:
-  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged.
-  explicit RowStore(const std::string& path);
+  /// Opens a file. Throws Error (kCheckpoint) when it does not exist or is damaged, or unless each piece lies within the
+  /// tokens, and each row within `row`.
+  RowStore(const std::string& path, const TokenStore& tokens, const BySide<int64_t>& row);
 
   int64_t rows() const { return static_cast<int64_t>(first_.size()) - 1; }
   /// The index of the first piece of row r. The pieces of the last row end before first(rows()).
@@ -33,10 +34,9 @@ class RowStore {
   /// The stored statistics. Their `rules` are not stored, so the caller must set them.
   const TextReport& report() const { return report_; }
 
-  /// Throws Error (kCheckpoint) unless each piece lies within the tokens, and each row within `row`.
+ private:
   void check(const TokenStore& tokens, const BySide<int64_t>& row) const;
 
- private:
   SafetensorsFile file_;
   TextReport report_;
   std::span<const int64_t> first_;
@@ -48,8 +48,8 @@ class RowStore {
 std::map<std::string, std::string> stored_numbers(TextReport report);
 TextReport stored_report(const SafetensorsFile& file);
 
-/// Opens the rows of `tokens`, whose key is `tokens_key`, for the rules. If the cache does not have them,
-/// makes them and removes old stores, which is reported to `note`. Throws Error (kData), which names `files`,
+/// Opens the rows of `tokens`, whose key is `tokens_key`, for the rules. If the cache does not have them, or has them
+/// damaged, makes them and removes old stores; both is reported to `note`. Throws Error (kData), which names `files`,
 /// when no example is left.
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,

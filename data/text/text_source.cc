@@ -146,10 +146,8 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
   for (int64_t piece = rows_.first(row); piece < rows_.first(row + 1); ++piece) {
     const int32_t length = rows_.length(side, piece);
     const int32_t* const begin = tokens + rows_.begin(side, piece);
-    if (std::any_of(begin, begin + length, [&](int64_t id) { return std::abs(id) >= vocabulary; })) {
-      throw Error(ErrorKind::kData, fmt::format("{} is damaged", tokens_.path()),
-                  "remove it: the next run makes it again");
-    }
+    if (std::any_of(begin, begin + length, [&](int64_t id) { return std::abs(id) >= vocabulary; }))
+      throw_damaged_store(tokens_.path());
     const bool is_cut = cut_ends_ && length == report_.rules.limit[side] &&
                         !tokens_.ends_example(side, rows_.begin(side, piece) + length);
     put(ids, length, [&](int64_t i) { return is_cut && i == length - 1 ? kEosId : begin[i]; });
@@ -180,7 +178,7 @@ OpenedTokens open_tokens(const TextSourceOptions& options, const TextSettings& s
   const TokenizeOptions tokenizing{settings.vocabularies, settings.lowercase, settings.threads,
                                    settings.progress};
   const std::string key = token_store_key(files, tokenizing, cache);
-  TokenStore store = open_token_store(files, tokenizing, key, cache);
+  TokenStore store = open_token_store(files, tokenizing, key, cache, settings.note);
   return {std::move(files), cache, key, std::move(store)};
 }
 

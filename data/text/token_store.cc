@@ -127,10 +127,6 @@ std::string tensor_name(Side side, std::string_view what) {
   return fmt::format("{}/{}", name_of(side), what);
 }
 
-void throw_damaged_store(const std::string& path) {
-  throw Error(ErrorKind::kCheckpoint, fmt::format("{} is damaged", path));
-}
-
 int64_t stored_number(const SafetensorsFile& file, const std::string& name) {
   const auto entry = file.metadata().find(name);
   const auto number = entry == file.metadata().end() ? std::nullopt : config::to_integer(entry->second);
@@ -138,7 +134,7 @@ int64_t stored_number(const SafetensorsFile& file, const std::string& name) {
   return *number;
 }
 
-TokenStore::TokenStore(const std::string& path) : file_(path) {
+TokenStore::TokenStore(const std::string& path) : file_(read_store(path)) {
   for (const Side side : kSides) {
     if (!file_.find(tensor_name(side, "tokens"))) continue;
     tokens_[side] = mapped_values<int32_t>(file_, tensor_name(side, "tokens"));
@@ -161,7 +157,7 @@ TokenStore::TokenStore(const std::string& path) : file_(path) {
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory) {
   std::string text =
-      fmt::format("tokens 4\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
+      fmt::format("tokens 5\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
   for (const Side side : kSides) {
     const auto& vocabulary = options.vocabularies[side];
     text += fmt::format("{} {}\n", mtf::name_of(side), vocabulary ? vocabulary->fingerprint() : "");
@@ -185,13 +181,15 @@ std::string texts_key(const SourceChoice& source, const std::string& cache_direc
 }
 
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
-                            const std::string& cache_directory) {
+                            const std::string& cache_directory,
+                            const std::function<void(const std::string&)>& note) {
   const std::string path = fmt::format("{}/tokens-{}.safetensors", cache_directory, key);
-  TokenStore store = open_or_build<TokenStore>(
-      path, [&] { build(path, files, options, key); },
+  TokenStore store = open_or_build(
+      path, [&] { return TokenStore(path); }, [&] { build(path, files, options, key); },
       [&] {
         if (options.progress) options.progress(TextStage::kWait, 0, 0);
-      });
+      },
+      note);
   // The scan names the text.
   if (store.counts().longest > files.limit.bytes)
     scan_texts(files, sizes_of(options.vocabularies), options.progress);

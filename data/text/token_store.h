@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,9 +49,6 @@ StoredTensor tensor_of(const std::string& name, const std::vector<T>& values) {
 
 /// Returns "SIDE/WHAT".
 std::string tensor_name(Side side, std::string_view what);
-
-/// Throws Error (kCheckpoint), which says that `path` is damaged.
-[[noreturn]] void throw_damaged_store(const std::string& path);
 
 /// Returns the number `name` in the metadata of a file. Throws Error (kCheckpoint) when there is none.
 int64_t stored_number(const SafetensorsFile& file, const std::string& name);
@@ -104,9 +102,11 @@ std::string token_store_key(const TextFiles& files, const TokenizeOptions& optio
 /// default_cache_directory().
 std::string texts_key(const SourceChoice& source, const std::string& cache_directory);
 
-/// Opens tokens-KEY.safetensors in the directory. If it does not exist, scans and tokenises the files first. Throws Error
-/// (kData) for files with a text beyond their limit, also where a greater limit has made the store.
+/// Opens tokens-KEY.safetensors in the directory. If it does not exist or is damaged, which is reported to `note`, scans
+/// and tokenises the files first. Throws Error (kData) for files with a text beyond their limit, also where a greater limit
+/// has made the store.
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
-                            const std::string& cache_directory);
+                            const std::string& cache_directory,
+                            const std::function<void(const std::string&)>& note = {});
 
 }  // namespace mtf

@@ -56,11 +56,12 @@ double limit_of(double gap, size_t characters) { return gap * 0x1p22 / static_ca
 
 PieceLattice::PieceLattice(const SentencePieceModelFile& model) {
   float least = std::numeric_limits<float>::max();
-  for (const SentencePieceModelFile::Piece& piece : model.pieces) {
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const SentencePieceModelFile::Piece& piece = model.pieces[id];
     if (!piece.is_text()) continue;
     const bool is_normal = piece.type == PieceType::kNormal;
     if (is_normal) least = std::min(least, piece.score);
-    pieces_.push_back({piece.text, is_normal ? -piece.score : kCostOfUserDefined});
+    pieces_.push_back({piece.text, is_normal ? -piece.score : kCostOfUserDefined, static_cast<int32_t>(id)});
   }
   cost_of_unknown_ = -(least - kUnknownPenalty);
   std::ranges::sort(pieces_, {}, &Piece::text);  // strings compare bytes without sign
@@ -68,33 +69,64 @@ PieceLattice::PieceLattice(const SentencePieceModelFile& model) {
   for (size_t byte = 1; byte < begins_.size(); ++byte) begins_[byte] += begins_[byte - 1];
 }
 
+template <class Visit>
+size_t PieceLattice::visit_pieces(std::string_view word, size_t begin, const Visit& visit) const {
+  const size_t character = std::min(character_length(byte_at(word, begin)), word.size() - begin);
+  bool is_known = false;
+  // The pieces from `first` to `last` begin with the bytes of the word from `begin` to `end`.
+  auto first = pieces_.begin() + static_cast<ptrdiff_t>(begins_[byte_at(word, begin)]);
+  auto last = pieces_.begin() + static_cast<ptrdiff_t>(begins_[byte_at(word, begin) + size_t{1}]);
+  for (size_t end = begin + 1; first != last; ++end) {
+    const size_t length = end - begin;
+    if (first->text.size() == length) {
+      visit(end, &*first);
+      is_known |= length == character;
+      ++first;
+    }
+    if (end == word.size()) break;
+    const auto next = [&](const Piece& piece) { return byte_at(piece.text, length); };
+    first = std::ranges::lower_bound(first, last, byte_at(word, end), {}, next);
+    last = std::ranges::upper_bound(first, last, byte_at(word, end), {}, next);
+  }
+  if (!is_known) visit(begin + character, nullptr);
+  return character;
+}
+
 Segmentation PieceLattice::segment(std::string_view word) const {
   std::vector<TwoBest> best(word.size() + 1);
   best[0].first = 0;
   size_t characters = 0;
   for (size_t begin = 0; begin < word.size(); ++characters) {
-    const size_t character = std::min(character_length(byte_at(word, begin)), word.size() - begin);
-    bool is_known = false;
-    // The pieces from `first` to `last` begin with the bytes of the word from `begin` to `end`.
-    auto first = pieces_.begin() + static_cast<ptrdiff_t>(begins_[byte_at(word, begin)]);
-    auto last = pieces_.begin() + static_cast<ptrdiff_t>(begins_[byte_at(word, begin) + size_t{1}]);
-    for (size_t end = begin + 1; first != last; ++end) {
-      const size_t length = end - begin;
-      if (first->text.size() == length) {
-        best[end].add(best[begin], first->cost);
-        is_known |= length == character;
-        ++first;
-      }
-      if (end == word.size()) break;
-      const auto next = [&](const Piece& piece) { return byte_at(piece.text, length); };
-      first = std::ranges::lower_bound(first, last, byte_at(word, end), {}, next);
-      last = std::ranges::upper_bound(first, last, byte_at(word, end), {}, next);
-    }
-    if (!is_known) best[begin + character].add(best[begin], cost_of_unknown_);
-    begin += character;
+    begin += visit_pieces(word, begin, [&](size_t end, const Piece* piece) {
+      best[end].add(best[begin], piece ? piece->cost : cost_of_unknown_);
+    });
   }
   const auto [cost, next_cost] = best.back();
   return {.cost = cost, .limit = limit_of(next_cost - cost, characters)};
+}
+
+void PieceLattice::append(std::string_view word, float& sum, std::vector<Part>& parts) const {
+  struct Best {
+    float sum = 0;
+    size_t begin = std::string_view::npos;  ///< of the last piece
+    int32_t id = kUnknown;
+  };
+  std::vector<Best> best(word.size() + 1);
+  best[0].sum = sum;
+  for (size_t begin = 0; begin < word.size();) {
+    begin += visit_pieces(word, begin, [&](size_t end, const Piece* piece) {
+      // As in the library: a sum is rounded when it is kept, and the first of equal ones stays.
+      const double candidate =
+          piece ? best[begin].sum - piece->cost : static_cast<float>(best[begin].sum - cost_of_unknown_);
+      if (best[end].begin != std::string_view::npos && !(candidate > best[end].sum)) return;
+      best[end] = {static_cast<float>(candidate), begin, piece ? piece->id : kUnknown};
+    });
+  }
+  sum = best.back().sum;
+  const auto old = std::ssize(parts);
+  for (size_t end = word.size(); end > 0; end = best[end].begin)
+    parts.push_back({best[end].id, word.substr(best[end].begin, end - best[end].begin)});
+  std::ranges::reverse(parts.begin() + old, parts.end());
 }
 
 }  // namespace mtf

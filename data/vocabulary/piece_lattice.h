@@ -2,6 +2,7 @@
 //
 //   const Segmentation best = lattice.segment("▁Haus");
 //   if (cost_of_the_text_so_far + best.cost < best.limit) ...  // whatever stood before the word
+//   lattice.append("▁Haus", sum, pieces);                      // where `sum` stood before the word
 //
 // The library adds the scores along the whole text in 32 bits, and the best sum wins: where two segmentations
 // of a word have almost the same score, what stands before the word decides by how it rounds the sums.
@@ -9,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,11 +32,28 @@ class PieceLattice {
   /// Returns the best segmentation of a normalised word.
   Segmentation segment(std::string_view word) const;
 
+  /// A piece of a text: its id in the model, or kUnknown for a character that is no piece.
+  struct Part {
+    int32_t id;
+    std::string_view text;
+  };
+  static constexpr int32_t kUnknown = -1;
+
+  /// Appends the pieces that the library chooses for a normalised word. `sum` is its sum of the scores of the text before
+  /// the word, and becomes that with the word.
+  void append(std::string_view word, float& sum, std::vector<Part>& parts) const;
+
  private:
   struct Piece {
     std::string text;
     double cost;
+    int32_t id;
   };
+
+  /// Calls visit(end, piece) for each piece from `begin` to `end` of the word, the shortest first, and with nullptr for a
+  /// character that is no piece. Returns the number of bytes of the character.
+  template <class Visit>
+  size_t visit_pieces(std::string_view word, size_t begin, const Visit& visit) const;
 
   std::vector<Piece> pieces_;            ///< in the order of their bytes
   std::array<size_t, 257> begins_ = {};  ///< where those begin whose first byte is at least the index

@@ -12,8 +12,6 @@ namespace {
 
 using protozero::pbf_wire_type;
 using protozero::tag_and_type;
-using Piece = SentencePieceModelFile::Piece;
-
 // Field numbers of sentencepiece_model.proto.
 namespace model_field {
 constexpr protozero::pbf_tag_type pieces = 1, trainer = 2, normalizer = 3;
@@ -22,7 +20,7 @@ namespace piece_field {
 constexpr protozero::pbf_tag_type text = 1, score = 2, type = 3;
 }
 namespace trainer_field {
-constexpr protozero::pbf_tag_type algorithm = 3, blanks_are_suffixes = 24;
+constexpr protozero::pbf_tag_type algorithm = 3, blanks_are_suffixes = 24, spells_unknown = 35;
 }
 namespace normalizer_field {
 constexpr protozero::pbf_tag_type name = 1, adds_blank_in_front = 3, removes_extra_blanks = 4,
@@ -37,8 +35,8 @@ void read_enum(protozero::pbf_reader& message, Enumeration last, Enumeration& va
   if (number >= 1 && number <= static_cast<int32_t>(last)) value = static_cast<Enumeration>(number);
 }
 
-Piece parse_piece(protozero::pbf_reader message) {
-  Piece piece;
+SentencePieceModelFile::Piece parse_piece(protozero::pbf_reader message) {
+  SentencePieceModelFile::Piece piece;
   while (message.next()) {
     switch (message.tag_and_type()) {
       case tag_and_type(piece_field::text, pbf_wire_type::length_delimited):
@@ -65,6 +63,9 @@ void parse_trainer(protozero::pbf_reader message, SentencePieceModelFile& model)
         break;
       case tag_and_type(trainer_field::blanks_are_suffixes, pbf_wire_type::varint):
         model.blanks_are_suffixes = message.get_bool();
+        break;
+      case tag_and_type(trainer_field::spells_unknown, pbf_wire_type::varint):
+        model.spells_unknown = message.get_bool();
         break;
       default:
         message.skip();
@@ -127,7 +128,7 @@ bool normalizes_words_apart(const SentencePieceModelFile& model) {
 }
 
 /// Whether the piece lies within one word, wherever it is found in a text.
-bool is_within_word(const Piece& piece) {
+bool is_within_word(const SentencePieceModelFile::Piece& piece) {
   const std::string_view text = piece.text;
   return text.find(kEscapedBlank, 1) == std::string_view::npos && text.find(' ') == std::string_view::npos &&
          text.find('\0') == std::string_view::npos && !first_invalid_byte(text);
@@ -135,17 +136,17 @@ bool is_within_word(const Piece& piece) {
 
 /// Whether scores add up to costs, as in PieceLattice: none is above 0, and the sums of texts are finite.
 bool has_costs(const SentencePieceModelFile& model) {
-  const auto is_normal = [](const Piece& piece) {
+  const auto is_normal = [](const SentencePieceModelFile::Piece& piece) {
     return piece.type == SentencePieceModelFile::PieceType::kNormal;
   };
   return std::ranges::any_of(model.pieces, is_normal) &&
-         std::ranges::all_of(model.pieces, [&](const Piece& piece) {
+         std::ranges::all_of(model.pieces, [&](const SentencePieceModelFile::Piece& piece) {
            return !is_normal(piece) || (piece.score <= 0 && piece.score >= kLeastScore);
          });
 }
 
 bool has_unused_pieces(const SentencePieceModelFile& model) {
-  return std::ranges::any_of(model.pieces, [](const Piece& piece) {
+  return std::ranges::any_of(model.pieces, [](const SentencePieceModelFile::Piece& piece) {
     return piece.type == SentencePieceModelFile::PieceType::kUnused;
   });
 }
@@ -163,7 +164,9 @@ std::optional<SentencePieceModelFile> parse_sentencepiece_model(std::string_view
 bool words_are_apart(const SentencePieceModelFile& model) {
   // The library makes one token of unknown pieces that follow each other. Those of two words never do where
   // U+2581, with which each begins, is a piece.
-  const auto is_blank = [](const Piece& piece) { return piece.text == kEscapedBlank; };
+  const auto is_blank = [](const SentencePieceModelFile::Piece& piece) {
+    return piece.text == kEscapedBlank;
+  };
   const auto blank = std::ranges::find_if(model.pieces, is_blank);
   const bool words_begin_known =
       blank != model.pieces.end() && blank->is_text() && std::ranges::count_if(model.pieces, is_blank) == 1;

@@ -32,7 +32,8 @@ struct SentencePieceModelFile {
   std::vector<Piece> pieces;
   Algorithm algorithm = Algorithm::kUnigram;
   bool blanks_are_suffixes = false;
-  std::string normalization;  ///< the name of its rules
+  bool spells_unknown = false;  ///< characters without a piece are bytes
+  std::string normalization;    ///< the name of its rules
   bool adds_blank_in_front = true;
   bool removes_extra_blanks = true;
   bool escapes_blanks = true;

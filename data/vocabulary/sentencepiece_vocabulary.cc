@@ -7,6 +7,7 @@
 #include <exception>
 #include <iterator>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "data/input_file.h"
@@ -23,7 +24,7 @@ namespace {
 /// SentencePiece's id of a piece that a model has not.
 constexpr int32_t kMissing = -1;
 
-/// In bytes. A longer word is hardly found again, and a longer text is more than PieceLattice reckons with.
+/// In bytes. A longer word is hardly found again, and a longer text is more than Segmentation::limit reckons with.
 constexpr size_t kLongestWord = 64, kLongestText = size_t{1} << 20;
 
 /// The byte that a piece such as "<0xE4>" stands for.
@@ -84,12 +85,14 @@ void SentencePieceVocabulary::prepare_words(std::string_view model) {
   if (!file || !words_are_apart(*file)) return;
   words_ = std::make_unique<WordCache>();
   keeps_blanks_ = !file->removes_extra_blanks;
+  spells_unknown_ = file->spells_unknown;
   if (file->algorithm == SentencePieceModelFile::Algorithm::kUnigram)
     lattice_ = std::make_unique<PieceLattice>(*file);
 }
 
 std::vector<int32_t> SentencePieceVocabulary::encode(std::string_view text) const {
-  if (words_ == nullptr || text.empty() || text.size() > kLongestText) return encode_at_once(text);
+  if (words_ == nullptr || text.empty()) return encode_at_once(text);
+  if (lattice_ != nullptr && text.size() > kLongestText) return encode_with_sums(text);
   std::vector<int32_t> ids, ids_of_word;
   ids.reserve(text.size() / 2);
   double cost = 0;
@@ -117,7 +120,9 @@ std::vector<int32_t> SentencePieceVocabulary::encode(std::string_view text) cons
 std::optional<CachedWord> SentencePieceVocabulary::encode_word(std::string_view word,
                                                                std::vector<int32_t>& ids) const {
   if (const std::optional<CachedWord> known = words_->find(word)) return known;
-  if (word.size() > kLongestWord || word.find(kEscapedBlank) != std::string_view::npos) return std::nullopt;
+  const bool is_long = word.size() > kLongestWord;
+  if ((is_long && lattice_ != nullptr) || word.find(kEscapedBlank) != std::string_view::npos)
+    return std::nullopt;
   CachedWord result;
   if (word.empty() && keeps_blanks_) {
     ids = {ours(processor_->PieceToId(kEscapedBlank))};
@@ -125,27 +130,73 @@ std::optional<CachedWord> SentencePieceVocabulary::encode_word(std::string_view 
   } else if (lattice_ == nullptr) {
     ids = encode_at_once(word);
   } else {
-    sentencepiece::ImmutableSentencePieceText pieces;
-    check(processor_->Encode(word, pieces.mutable_proto()));
     ids.clear();
-    std::string normalized;
-    for (size_t i = 0; i < pieces.pieces_size(); ++i) {
-      const auto piece = pieces.pieces(static_cast<int>(i));
-      const auto id = static_cast<int32_t>(piece.id());
-      ids.push_back(ours(id));
-      if (processor_->IsByte(id)) {
-        normalized += byte_of(piece.piece());
-      } else {
-        normalized += piece.piece();
-      }
-    }
-    const Segmentation best = lattice_->segment(normalized);
+    const Segmentation best = lattice_->segment(normalized(word, &ids));
     result.cost = static_cast<float>(best.cost);
     result.limit = static_cast<float>(best.limit);
   }
   result.ids = ids;
-  words_->add(word, result);
+  if (!is_long) words_->add(word, result);
   return result;
+}
+
+/// Returns the word as the model's pieces spell it, and appends the ids that it has by itself.
+std::string SentencePieceVocabulary::normalized(std::string_view word, std::vector<int32_t>* ids) const {
+  if (word.empty()) return std::string(keeps_blanks_ ? kEscapedBlank : "");
+  sentencepiece::ImmutableSentencePieceText pieces;
+  check(processor_->Encode(word, pieces.mutable_proto()));
+  std::string text;
+  for (size_t i = 0; i < pieces.pieces_size(); ++i) {
+    const auto piece = pieces.pieces(static_cast<int>(i));
+    const auto id = static_cast<int32_t>(piece.id());
+    if (ids != nullptr) ids->push_back(ours(id));
+    if (processor_->IsByte(id)) {
+      text += byte_of(piece.piece());
+    } else {
+      text += piece.piece();
+    }
+  }
+  return text;
+}
+
+/// Encodes a long text of a unigram model word by word and adds up the scores as the library does. encode_at_once() would
+/// take more than 100 bytes of memory for each byte.
+std::vector<int32_t> SentencePieceVocabulary::encode_with_sums(std::string_view text) const {
+  if (text.find(kEscapedBlank) != std::string_view::npos) return encode_at_once(text);
+  std::unordered_map<std::string_view, std::string> known;
+  std::vector<int32_t> ids;
+  std::vector<PieceLattice::Part> parts;
+  float sum = 0;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (known.size() == WordCache::most_words) known.clear();
+    const auto [entry, is_new] = known.try_emplace(word);
+    if (is_new) entry->second = normalized(word);
+    parts.clear();
+    lattice_->append(entry->second, sum, parts);
+    append_ids(parts, ids);
+    begin = end + 1;
+  }
+  return ids;
+}
+
+/// Unknown characters are bytes, or one id for those that follow each other.
+void SentencePieceVocabulary::append_ids(std::span<const PieceLattice::Part> parts,
+                                         std::vector<int32_t>& ids) const {
+  bool follows_unknown = false;
+  for (const PieceLattice::Part& part : parts) {
+    const bool is_unknown = part.id == PieceLattice::kUnknown;
+    if (!is_unknown) {
+      ids.push_back(ours(part.id));
+    } else if (spells_unknown_) {
+      for (const char byte : part.text)
+        ids.push_back(ours(processor_->PieceToId(fmt::format("<0x{:02X}>", static_cast<uint8_t>(byte)))));
+    } else if (!follows_unknown) {
+      ids.push_back(ours(processor_->unk_id()));
+    }
+    follows_unknown = is_unknown;
+  }
 }
 
 std::vector<int32_t> SentencePieceVocabulary::encode_at_once(std::string_view text) const {

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/vocabulary/piece_lattice.h"
 #include "data/vocabulary/vocabulary.h"
 
 namespace sentencepiece {
@@ -27,7 +28,6 @@ class SentencePieceProcessor;
 
 namespace mtf {
 
-class PieceLattice;
 class WordCache;
 struct CachedWord;
 
@@ -65,12 +65,16 @@ class SentencePieceVocabulary final : public Vocabulary {
   int32_t ours(int32_t id) const { return from_model_.empty() ? id : from_model_[static_cast<size_t>(id)]; }
   void prepare_words(std::string_view model);
   std::optional<CachedWord> encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+  std::string normalized(std::string_view word, std::vector<int32_t>* ids = nullptr) const;
+  std::vector<int32_t> encode_with_sums(std::string_view text) const;
+  void append_ids(std::span<const PieceLattice::Part> parts, std::vector<int32_t>& ids) const;
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   std::vector<int32_t> to_model_;    ///< the model's id of each of ours, or that it has none
   std::vector<int32_t> from_model_;  ///< empty: the same ids
   std::string fingerprint_;
   bool keeps_blanks_ = false;              ///< a word without characters is a "▁"
+  bool spells_unknown_ = false;            ///< in bytes
   std::unique_ptr<WordCache> words_;       ///< null: texts are encoded at once
   std::unique_ptr<PieceLattice> lattice_;  ///< of a unigram model with words
 };

@@ -84,12 +84,12 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view word
 [[noreturn]] void throw_failed(const std::string& message, int64_t size, const TextSample& sample) {
   const std::string wanted = fmt::format("a vocabulary of {} pieces", size);
   if (const auto most = number_after(message, "set it to a value <= ")) {
-    throw Error(ErrorKind::kData,
+    throw Error(ErrorKind::kConfig,
                 fmt::format("{} is more than can be made of {} texts", wanted, sample.texts().size()),
                 fmt::format("at most {} pieces, or more text", *most));
   }
   if (const auto least = number_after(message, fmt::format("required_chars. {} vs ", size))) {
-    throw Error(ErrorKind::kData, fmt::format("{} has no room for the characters of the text", wanted),
+    throw Error(ErrorKind::kConfig, fmt::format("{} has no room for the characters of the text", wanted),
                 fmt::format("at least {} pieces, or a lower character coverage", *least));
   }
   throw Error(ErrorKind::kData, fmt::format("{} cannot be trained: {}", wanted, printable(message)));

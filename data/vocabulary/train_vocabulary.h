@@ -42,8 +42,7 @@ class TextSample {
   std::vector<std::string> texts_;
 };
 
-/// The bytes of a .model file. Throws Error (kData) when there is no text,
-/// or too little of it for so many pieces.
+/// The bytes of a .model file. Throws Error: kData when there is no text, kConfig when its size does not suit the text.
 std::string train_sentencepiece(const TextSample& sample, const SentencePieceTraining& options);
 
 /// Writes the model, and before it the list of its pieces with their scores: `vocabulary.vocab` beside

@@ -10,6 +10,9 @@
 #include <string>
 #include <system_error>
 
+#include "engine/base/print_message.h"
+#include "engine/base/process.h"
+
 namespace mtf {
 namespace {
 
@@ -19,11 +22,12 @@ std::string_view without_name(std::string_view what) {
   return end == std::string_view::npos ? what : what.substr(end + 2);
 }
 
+}  // namespace
+
 Error lost_output(int error) {
+  if (error == EPIPE) end_by_broken_pipe();
   return {ErrorKind::kSystem, "cannot write standard output: " + system_message(error)};
 }
-
-}  // namespace
 
 Error as_error(const std::exception& error, std::string_view program) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return *own;
@@ -53,7 +57,7 @@ void check_standard_output() {
 
 int report_failure(const std::exception& error, std::string_view program) {
   const Error described = as_error(error, program);
-  std::fputs(fmt::format("{}\n", described.what()).c_str(), stderr);  // fmt::print can throw
+  print_message("{}\n", described.what());
   return described.exit_code();
 }
 

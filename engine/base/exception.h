@@ -16,8 +16,12 @@ namespace mtf {
 /// kSystem (the system refused something, such as printing, or, for any other exception, `program` has a bug).
 Error as_error(const std::exception& error, std::string_view program);
 
-/// Throws Error (kSystem) when something that was printed to the standard output is lost (a full disk). A program's
-/// main() calls it at its end.
+/// Returns the Error (kSystem) of a standard output that cannot be written, with the system's error number. If that is
+/// EPIPE it ends the process as SIGPIPE does: nobody reads the result any more, nor wants a message.
+Error lost_output(int error);
+
+/// Throws lost_output() when something that was printed to the standard output is lost (a full disk). A program's main()
+/// calls it at its end.
 void check_standard_output();
 
 /// Prints an exception on the standard error output, for a program's main(). Returns the exit code.

@@ -15,12 +15,20 @@ namespace mtf {
 
 void prepare_process() {
   ::signal(SIGXFSZ, SIG_IGN);
-  // open() takes the lowest free descriptor, so /dev/null replaces exactly the streams that are closed.
-  for (int descriptor = 0; descriptor <= STDERR_FILENO;) {
-    descriptor = ::open("/dev/null", O_RDWR);
-    if (descriptor > STDERR_FILENO) ::close(descriptor);
-    if (descriptor < 0) break;
-  }
+  // Programs that this process starts get the default action back, which an ignored signal would not.
+  ::signal(SIGPIPE, [](int) {});
+  // open() takes the lowest free descriptor.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
+void end_by_broken_pipe() {
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t broken_pipe;  // Gloo blocks it in threads that send
+  ::sigemptyset(&broken_pipe);
+  ::sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_UNBLOCK, &broken_pipe, nullptr);
+  ::raise(SIGPIPE);
 }
 
 std::string build_of_program(std::string_view version) {

@@ -43,7 +43,7 @@ void handle(int signal, void (*handler)(int), unsigned flags) {
   sigaction(signal, &action, nullptr);
 }
 
-constexpr std::array kEnding = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
+constexpr std::array kEnding = {SIGHUP, SIGINT, SIGTERM};
 volatile std::sig_atomic_t has_path = 0;
 std::array<char, PATH_MAX> path_to_remove;
 

@@ -35,8 +35,7 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-/// Removes a file when SIGHUP, SIGINT, SIGTERM or SIGPIPE ends the process. Only one object may exist at a
-/// time.
+/// Removes a file when SIGHUP, SIGINT or SIGTERM ends the process. Only one object may exist at a time.
 class RemovedBySignal {
  public:
   explicit RemovedBySignal(const std::string& path);

@@ -253,45 +253,82 @@ class Printer {
 /// A key, and the types of a sum type that have it.
 struct Found {
   Field field;
-  std::string title;
+  std::string title = {};               ///< of the first type, such as "type: adam"
+  std::vector<std::string> types = {};  ///< each once; empty for a key of no sum type
 };
 
-/// A look-up of a key by its path.
+/// A look-up of a key, or of a type of a sum type, by its path.
 struct Search {
   std::vector<Found> found;     ///< keys of this path that say different things
-  std::vector<Section> owners;  ///< keep the sections that contain them alive
-  std::optional<Error> error;   ///< for a path that no type has
+  std::vector<Section> types;   ///< types that the last word of the path names
+  std::vector<Section> owners;  ///< keep the sections that contain the keys alive
+  std::optional<Error> error;   ///< for a path that nothing has
 };
+
+/// Returns "adam" of the titles "type: adam", "NAME: type: adam" and "adam:"; empty for a section of no type.
+std::string type_in(std::string_view title) {
+  if (title.ends_with(':')) title.remove_suffix(1);
+  return std::string(title.substr(title.rfind(' ') + 1));
+}
+
+void add_once(const std::string& word, std::vector<std::string>& words) {
+  if (!word.empty() && std::ranges::find(words, word) == words.end()) words.push_back(word);
+}
+
+void add_found(const Field& field, const std::string& title, Search& search) {
+  auto same = std::ranges::find_if(search.found, [&](const Found& other) {
+    return same_key(other.field, field) && default_of(other.field) == default_of(field);
+  });
+  if (same == search.found.end()) same = search.found.insert(same, {.field = field});
+  if (same->types.empty()) same->title = title;
+  add_once(type_in(title), same->types);
+}
+
+void add_type(const Section& section, Search& search) {
+  const bool is_known = std::ranges::any_of(search.types, [&](const Section& other) {
+    return other.title == section.title && same_keys(other.fields, section.fields);
+  });
+  if (!is_known) search.types.push_back(section);
+}
 
 /// `title` is that of the type around `sections`; may be empty.
 void find(const std::vector<Section>& sections, std::string_view path, const std::string& title,
           Search& search) {
   const size_t dot = std::min(path.find('.'), path.size());
   const std::string_view key = path.substr(0, dot);
-  std::vector<std::string> names;
+  const bool is_last = dot == path.size();
+  const std::string_view rest = path.substr(is_last ? dot : dot + 1);
+  std::vector<std::string> names, types;
   for (const Section& section : sections) {
     const std::string& here = section.title.empty() ? title : section.title;
+    const std::string type = type_in(section.title);
+    add_once(type, types);
+    if (type == key && is_last) add_type(section, search);
+    if (type == key && !is_last) find({{"", section.fields, section.owner}}, rest, section.title, search);
     for (const Field& field : section.fields) {
-      names.push_back(field.name);
+      add_once(field.name, names);
       if (field.name != key) continue;
-      if (dot < path.size()) {
-        const std::vector<Section> below = field.type->sections(field.value);
-        search.owners.insert(search.owners.end(), below.begin(), below.end());
-        find(below, path.substr(dot + 1), here, search);
+      if (is_last) {
+        add_found(field, here, search);
         continue;
       }
-      const auto same = std::ranges::find_if(search.found, [&](const Found& other) {
-        return same_key(other.field, field) && default_of(other.field) == default_of(field);
-      });
-      if (same == search.found.end())
-        search.found.push_back({field, here});
-      else if (!here.empty() && same->title != here)
-        same->title += " | " + here.substr(here.rfind(' ') + 1);
+      const std::vector<Section> below = field.type->sections(field.value);
+      search.owners.insert(search.owners.end(), below.begin(), below.end());
+      find(below, rest, here, search);
     }
   }
-  if (std::ranges::find(names, key) == names.end() && !search.error)
+  types.insert(types.end(), names.begin(), names.end());
+  if (std::ranges::find(types, key) == types.end() && !search.error)
     search.error.emplace(ErrorKind::kUsage, fmt::format("there is no key `{}`", key),
-                         did_you_mean(key, names));
+                         did_you_mean(key, types));
+}
+
+/// Returns "type: adam | lion".
+std::string title_of(const Found& found) {
+  const std::string& first = found.types.front();
+  const size_t end = found.title.rfind(first) + first.size();
+  return fmt::format("{}{}{}", found.title.substr(0, end - first.size()), fmt::join(found.types, " | "),
+                     found.title.substr(end));
 }
 
 }  // namespace
@@ -301,18 +338,18 @@ std::string help(const std::vector<Section>& sections, std::string_view path) {
   if (path.empty()) {
     printer.print_sections(sections, nullptr, "", "");
   } else {
+    const size_t dot = path.rfind('.');
+    const std::string parent(path.substr(0, dot == path.npos ? 0 : dot));
     Search search;
     find(sections, path, "", search);
-    if (search.found.empty()) {
-      const std::string_view parent = path.substr(0, std::min(path.rfind('.'), path.size()));
-      if (path == "type") return help(sections, "");
-      if (path.ends_with(".type")) return help(sections, parent);
+    if (search.found.empty() && search.types.empty()) {
+      if (path.substr(dot + 1) == "type") return help(sections, parent);
       throw *search.error;
     }
-    const std::string around(path.substr(0, std::min(path.rfind('.'), path.size())));
+    printer.print_sections(search.types, nullptr, "", parent);
     for (const Found& found : search.found) {
-      if (!found.title.empty()) printer.print_line("# " + found.title);
-      printer.print(found.field, "", path.find('.') == path.npos ? "" : around);
+      if (!found.types.empty()) printer.print_line("# " + title_of(found));
+      printer.print(found.field, "", parent);
     }
   }
   return printer.take();

@@ -93,6 +93,13 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+/// Returns `path` without its last chosen name: "data.train.images" for "data.train.NAME.images".
+std::string without_name(std::string path) {
+  const std::string name = fmt::format(".{}.", kChosenName);
+  if (const size_t at = path.rfind(name); at != std::string::npos) path.replace(at, name.size(), ".");
+  return path;
+}
+
 /// Returns `words` without repetitions, in their order.
 std::vector<std::string> each_once(const std::vector<std::string>& words) {
   std::vector<std::string> result;
@@ -111,6 +118,20 @@ void keep_same_section(std::vector<std::string>& keys, std::string_view path) {
   if (!std::ranges::all_of(keys, elsewhere)) std::erase_if(keys, elsewhere);
 }
 
+/// Returns "it cannot stand beside the other keys of `data.train` ...".
+std::string hint_at_removal(std::string_view parent) {
+  return fmt::format("it cannot stand beside the other keys of `{0}` (`{0}: null` before it removes them)",
+                     parent);
+}
+
+/// True if the map that has the key at `path` may have names that the user chooses in the place of keys.
+bool may_be_chosen(std::string_view path, const std::vector<KnownKey>& language) {
+  return std::ranges::any_of(language, [&](const KnownKey& known) {
+    const std::string_view map = parent_of(known.path);
+    return last_of(map) == kChosenName && same_place(path, map);
+  });
+}
+
 /// Returns "it is a key of `type: adam`" if `path` is a key of other types than the one that is used.
 std::string hint_of_type(std::string_view path, const std::vector<KnownKey>& language) {
   std::vector<std::string> types;
@@ -123,8 +144,9 @@ std::string hint_of_type(std::string_view path, const std::vector<KnownKey>& lan
 }  // namespace
 
 std::string hint_for_unknown_key(std::string_view path, const std::vector<std::string>& here,
-                                 const std::vector<KnownKey>& language) {
+                                 const std::vector<KnownKey>& language, bool has_type) {
   const std::string_view key = called_here(last_of(path));
+  if (has_type && may_be_chosen(path, language)) return hint_at_removal(parent_of(path));
   if (std::string of_type = hint_of_type(path, language); !of_type.empty()) return of_type;
   std::vector<std::string> elsewhere;
   for (const KnownKey& known : language) elsewhere.emplace_back(last_of(known.path));
@@ -143,10 +165,12 @@ std::string hint_for_unknown_key(std::string_view path, const std::vector<std::s
       if (last_of(known.path) == *near_elsewhere) paths.push_back(known.path);
     }
     paths = each_once(paths);
-    if (std::ranges::find(paths, path) != paths.end())
-      return fmt::format(
-          "it cannot stand beside the other keys of `{0}` (`{0}: null` before it removes them)",
-          parent_of(path));
+    // A key of one source is a key of each of several.
+    const std::vector<std::string> all = paths;
+    std::erase_if(paths, [&](const std::string& other) {
+      return without_name(other) != other && std::ranges::find(all, without_name(other)) != all.end();
+    });
+    if (std::ranges::find(paths, path) != paths.end()) return hint_at_removal(parent_of(path));
     keep_same_section(paths, path);
     for (const std::string& top : paths) {
       if (parent_of(top).empty()) return fmt::format("`{}` stands at the top of a file", top);
@@ -171,8 +195,9 @@ class KeyCollector {
       const size_t at = section.title.find(kType);
       const std::string of_type =
           at != std::string::npos ? section.title.substr(at + kType.size()) : std::string();
+      const bool of_chosen = section.title.starts_with(fmt::format("{}: ", kChosenName));
       for (const Field& field : section.fields) {
-        const std::string path = prefix + field.name;
+        const std::string path = prefix + (of_chosen ? fmt::format("{}.", kChosenName) : "") + field.name;
         keys_.push_back({path, of_type});
         const bool chosen = dynamic_cast<const MapBase*>(field.type) != nullptr;
         collect(field.type->sections(field.value), field.type,

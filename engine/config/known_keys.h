@@ -23,8 +23,9 @@ struct KnownKey {
 using Language = const std::vector<KnownKey>& (*)();
 
 /// Returns a hint for the unknown key at `path` ("train.stepz"): the nearest key of the same map (`here`), or
-/// of the whole language if that one is nearer; otherwise it lists the keys of the map.
+/// of the whole language if that one is nearer; otherwise it lists the keys of the map. `has_type`: its value is a map with a
+/// `type`, as that of a name that the user chooses.
 std::string hint_for_unknown_key(std::string_view path, const std::vector<std::string>& here,
-                                 const std::vector<KnownKey>& language);
+                                 const std::vector<KnownKey>& language, bool has_type = false);
 
 }  // namespace mtf::config

@@ -48,8 +48,8 @@ Node load_text(const std::string& text, const std::string& name, const std::vect
                Diagnostics& diagnostics, const Rules& rules = {});
 
 /// Parses one YAML document. `file` is its name in messages. Duplicate keys, `<<`, keys without a blank after
-/// the colon, tags, and a second document are errors. An empty text is null.
-Node parse_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics);
+/// the colon, tags, and a second document are errors. An empty text is null. JSON is YAML; its escapes are known, too.
+Node parse_yaml(std::string_view given, const std::string& file, Diagnostics& diagnostics);
 
 /// Merges `over` into `base`: maps are merged by key, everything else is replaced. A null also replaces; it
 /// stays in the tree and stands for the default. `variables` opens values that are only a variable; without it, they

@@ -431,7 +431,7 @@ Node apply_argument(const Node& root, std::string_view argument, const Mark& mar
     diagnostics.error(mark, fmt::format("a path of more than {} keys", kDeepestNesting));
     return root;
   }
-  if (const auto place = SourceText(mark.file, argument).first_no_text()) {
+  if (SourceText(mark.file, argument).first_stray_byte()) {
     diagnostics.error(mark, fmt::format("`{}` is no text in UTF-8", argument));
     return root;
   }

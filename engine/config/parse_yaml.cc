@@ -8,6 +8,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "engine/config/json_escapes.h"
 #include "engine/config/load.h"
 #include "engine/config/source_text.h"
 #include "engine/config/syntax_error.h"
@@ -274,19 +275,31 @@ void report_directives(const SourceText& source, Diagnostics& diagnostics) {
   }
 }
 
+void report_stray_byte(const StrayByte& stray, const SourceText& source, Diagnostics& diagnostics) {
+  const auto report = [&](std::string message, std::string hint) {
+    diagnostics.error(stray.place, std::move(message), std::move(hint));
+  };
+  if (source.is_utf16()) return report("the file is in UTF-16", "save the file as UTF-8");
+  if (stray.byte >= 0x80) return report("this byte belongs to no text in UTF-8", "save the file as UTF-8");
+  if (stray.byte == '\r')
+    return report("a carriage return without a line feed", "end the lines with LF or with CR LF");
+  report(fmt::format("the control character U+{:04X}", stray.byte),
+         stray.byte == 0 ? "leave it out; a text in UTF-16 has many: save it as UTF-8"
+                         : "leave it out, if the file is a text at all");
+}
+
 }  // namespace
 
-Node parse_yaml(std::string_view text, const std::string& file, Diagnostics& diagnostics) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+Node parse_yaml(std::string_view given, const std::string& file, Diagnostics& diagnostics) {
+  if (given.starts_with("\xEF\xBB\xBF")) given.remove_prefix(3);
+  const std::string text = with_yaml_escapes(given);
   const SourceText source(file, text);
-  if (const auto place = source.first_no_text()) {
-    diagnostics.error(*place,
-                      source.is_utf16() ? "the file is in UTF-16" : "this byte belongs to no text in UTF-8",
-                      "save the file as UTF-8");
-    return Node::null(*place).as_incomplete();
+  if (const auto stray = source.first_stray_byte()) {
+    report_stray_byte(*stray, source, diagnostics);
+    return Node::null(stray->place).as_incomplete();
   }
   TreeBuilder builder(source, diagnostics);
-  std::istringstream stream{std::string(text)};
+  std::istringstream stream(text);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {

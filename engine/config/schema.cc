@@ -102,8 +102,8 @@ void Visitor::report_unknown(const Entry& entry, const Place& place) const {
   } else if (place.diagnostics.errors().size() < Error::kMostPrinted) {
     std::vector<std::string> names;
     for (const Field& known : fields_) names.push_back(known.name);
-    hint =
-        hint_for_unknown_key(here.path, names, place.language ? place.language() : std::vector<KnownKey>{});
+    const std::vector<KnownKey> language = place.language ? place.language() : std::vector<KnownKey>{};
+    hint = hint_for_unknown_key(here.path, names, language, entry.value.entry("type") != nullptr);
   }
   place.diagnostics.error(entry.mark, fmt::format("unknown key {}", here.name()), std::move(hint));
 }

@@ -124,14 +124,14 @@ Mark SourceText::value_mark(int line, int column, std::string_view value) const 
   return mark(line, column, length);
 }
 
-std::optional<Mark> SourceText::first_no_text() const {
+std::optional<StrayByte> SourceText::first_stray_byte() const {
   for (int line = 0; line < lines(); ++line) {
     const std::string_view text = this->line(line);
     for (size_t at = 0; at < text.size();) {
       const size_t length = utf8_length(text.substr(at));
       const auto byte = static_cast<unsigned char>(text[at]);
       if (length == 0 || (byte < 0x20 && byte != '\t') || byte == 0x7f)
-        return mark(line, static_cast<int>(at));
+        return StrayByte{mark(line, static_cast<int>(at)), byte};
       at += length;
     }
   }

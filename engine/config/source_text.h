@@ -11,6 +11,12 @@
 
 namespace mtf::config {
 
+/// A byte that belongs to no text.
+struct StrayByte {
+  Mark place;
+  unsigned char byte = 0;
+};
+
 class SourceText {
  public:
   SourceText(std::string file, std::string_view text);
@@ -26,9 +32,8 @@ class SourceText {
   /// Returns the place of the scalar, list or map that begins at `column`; it extends to the end of the value
   /// if that is on the same line.
   Mark value_mark(int line, int column, std::string_view value = {}) const;
-  /// Returns the place of the first byte that is not valid UTF-8 or is a control character other than a tab,
-  /// if there is one.
-  std::optional<Mark> first_no_text() const;
+  /// Returns the first byte that is not valid UTF-8 or is a control character other than a tab, if there is one.
+  std::optional<StrayByte> first_stray_byte() const;
   /// True if the text is UTF-16 with a byte order mark.
   bool is_utf16() const;
   /// True if the quoted text that begins at `column` is closed somewhere.

@@ -235,6 +235,14 @@ std::optional<double> seconds_of(const Quantity& quantity) {
   return seconds;
 }
 
+/// Returns a number of steps, with or without this unit, or nothing if the unit is another one.
+std::optional<int64_t> steps_of(const Node& node, const Quantity& quantity) {
+  const std::string_view text = node.text();
+  const bool has_unit = quantity.unit == "steps" || quantity.unit == "step";
+  if (has_unit) return to_integer(text.substr(0, text.find_first_of(" s")));
+  return node.quoted() ? std::nullopt : to_integer(text);
+}
+
 /// Returns the shortest digits that read back as `number`, without an exponent, because a unit follows.
 std::string digits_of(double number) {
   std::array<char, 512> text;
@@ -275,11 +283,11 @@ class IntervalType final : public Type {
     Interval& interval = *static_cast<Interval*>(value);
     const auto quantity = quantity_of(node);
     const auto seconds = quantity ? seconds_of(*quantity) : std::nullopt;
-    const auto steps = quantity ? to_integer(node.text()) : std::nullopt;
-    if (steps && !node.quoted() && *steps > kMostSteps) {
+    const auto steps = quantity ? steps_of(node, *quantity) : std::nullopt;
+    if (steps && *steps > kMostSteps) {
       place.diagnostics.error(node.mark(),
                               fmt::format("{} cannot be as large as {}", place.name(), node.text()));
-    } else if (steps && !node.quoted()) {
+    } else if (steps) {
       interval = Interval::steps(*steps);
     } else if (seconds) {
       interval = Interval::seconds(*seconds);

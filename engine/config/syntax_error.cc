@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <string_view>
 
 #include "engine/base/nearest.h"
+#include "engine/config/json_escapes.h"
 
 namespace mtf::config {
 namespace {
@@ -156,12 +158,35 @@ class SyntaxError {
   }
 
   void report_escape() const {
-    const size_t backslash = line().rfind('\\', static_cast<size_t>(column_));
+    // The place of the error is behind the escape.
+    const size_t backslash = line().rfind('\\', static_cast<size_t>(std::max(0, column_ - 1)));
     if (backslash == std::string_view::npos) return error(column_, 1, "not YAML: " + what_);
+    if (says(YAML::ErrorMsg::INVALID_UNICODE)) return report_no_character(static_cast<int>(backslash));
     const std::string_view escape = line().substr(backslash, 2);
     error(static_cast<int>(backslash), escape.size(),
           fmt::format("`{}` means nothing in a text in \"...\"", escape),
           "write `\\\\` for a backslash, or put the text in '...'");
+  }
+
+  /// Reports the escape from `backslash` on, whose number is that of no character.
+  void report_no_character(int backslash) const {
+    constexpr size_t kPair = 12;  // bytes of `\ud83d\ude00`
+    const std::string_view text = source_.rest(line_, backslash);
+    if (const auto character = surrogate_pair(text)) {
+      return error(backslash, kPair,
+                   fmt::format("`{}` is a pair of surrogates, which stands for a character in JSON alone",
+                               text.substr(0, kPair)),
+                   fmt::format("in YAML write `\\U{:08x}`, or the character itself",
+                               static_cast<uint32_t>(*character)));
+    }
+    const std::string_view escape = text.substr(0, static_cast<size_t>(std::max(1, column_ - backslash)));
+    if (escape.starts_with("\\u")) {
+      return error(backslash, escape.size(),
+                   fmt::format("`{}` is half of a pair of surrogates, and no character", escape),
+                   "write the character itself");
+    }
+    error(backslash, escape.size(), fmt::format("`{}` is no character of Unicode", escape),
+          "the last one is `\\U0010ffff`");
   }
 
   void report_anchor(const std::vector<std::string>& anchors) const {

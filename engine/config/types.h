@@ -22,7 +22,7 @@ struct Duration {
   friend bool operator==(const Duration&, const Duration&) = default;
 };
 
-/// How often something happens: every number of steps (`500`; 0: never), of seconds (`10min`) or of epochs
+/// How often something happens: every number of steps (`500`, `500 steps`; 0: never), of seconds (`10min`) or of epochs
 /// (`1epoch`).
 struct Interval {
   enum class Unit { kSteps, kSeconds, kEpochs };

@@ -85,22 +85,19 @@ Shape result_shape(const Shape& x, const Shape& filter, const std::vector<Window
   return Shape(std::move(dimensions));
 }
 
-int64_t entries(const Window& window) { return window.entries.size; }
-int64_t number(const Window& window) { return window.windows.size; }
-
 }  // namespace
 
 Tensor convolution(const Tensor& x, const Tensor& filter, const std::vector<Window>& windows,
                    const Shape& groups) {
-  check(x, filter, windows, entries);
-  const Shape output = result_shape(x.shape(), filter.shape(), windows, groups, number);
+  check(x, filter, windows, entry_count);
+  const Shape output = result_shape(x.shape(), filter.shape(), windows, groups, window_count);
   return x.graph().add<Convolution>(Role::kWindows, x, filter, windows, output, x.dtype()).output();
 }
 
 Tensor transposed_convolution(const Tensor& y, const Tensor& filter, const std::vector<Window>& windows,
                               const Shape& groups) {
-  check(y, filter, windows, number);
-  const Shape output = result_shape(y.shape(), filter.shape(), windows, groups, entries);
+  check(y, filter, windows, window_count);
+  const Shape output = result_shape(y.shape(), filter.shape(), windows, groups, entry_count);
   return y.graph().add<Convolution>(Role::kEntries, filter, y, windows, output, y.dtype()).output();
 }
 

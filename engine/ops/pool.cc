@@ -13,9 +13,6 @@
 namespace mtf {
 namespace {
 
-int64_t entries(const Window& window) { return window.entries.size; }
-int64_t number(const Window& window) { return window.windows.size; }
-
 /// Checks the windows of x, of which `size` are in its dimensions.
 template <class Size>
 void check(std::string_view operation, const Tensor& x, const std::vector<Window>& windows, Size size) {
@@ -68,12 +65,12 @@ Shape other_grid(Shape shape, const std::vector<Window>& windows, bool of_window
 }  // namespace
 
 Tensor window_sum(const Tensor& x, const std::vector<Window>& windows, double scale) {
-  check("window_sum", x, windows, entries);
+  check("window_sum", x, windows, entry_count);
   return x.graph().add<WindowSum>(x, windows, scale, false).output();
 }
 
 Tensor window_mean(const Tensor& x, const std::vector<Window>& windows) {
-  check("window_mean", x, windows, entries);
+  check("window_mean", x, windows, entry_count);
   if (!has_padding("window_mean", windows)) {
     double count = 1;
     for (const Window& window : windows) count *= static_cast<double>(window.size);
@@ -88,13 +85,13 @@ Tensor window_mean(const Tensor& x, const std::vector<Window>& windows) {
 }
 
 Tensor window_max(const Tensor& x, const std::vector<Window>& windows) {
-  check("window_max", x, windows, entries);
+  check("window_max", x, windows, entry_count);
   has_padding("window_max", windows);
   return x.graph().add<WindowMax>(x, windows).output(0);
 }
 
 Tensor spread(const Tensor& y, const std::vector<Window>& windows, double scale) {
-  check("spread", y, windows, number);
+  check("spread", y, windows, window_count);
   return y.graph().add<WindowSum>(y, windows, scale, true).output();
 }
 

@@ -47,6 +47,10 @@ struct Window {
   std::string to_string() const;
 };
 
+/// The numbers of entries and of windows, in all blocks.
+inline int64_t entry_count(const Window& window) { return window.entries.size; }
+inline int64_t window_count(const Window& window) { return window.windows.size; }
+
 /// The texts of the windows, separated by commas.
 std::string to_string(const std::vector<Window>& windows);
 

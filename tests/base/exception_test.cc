@@ -1,9 +1,13 @@
-// Tests the messages that as_error() makes of libraries' exceptions.
+// Tests the messages that as_error() makes of libraries' exceptions, and output that is lost.
 #include "engine/base/exception.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +16,9 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+
+#include "engine/base/print_message.h"
+#include "engine/base/process.h"
 
 namespace mtf {
 namespace {
@@ -40,9 +47,8 @@ TEST(AsError, SaysWhatHappened) {
   EXPECT_EQ(as_error(std::bad_alloc(), "program").exit_code(), 1);
 }
 
-/// Prints `bytes` to a full disk, as a program does that ends well; returns the exit code.
-int print_in_vain(size_t bytes) {
-  if (std::freopen("/dev/full", "w", stdout) == nullptr) return 99;
+/// Prints `bytes` as a program does that ends well; returns the exit code.
+int print_result(size_t bytes) {
   try {
     fmt::print("{}", std::string(bytes, 'x'));
     check_standard_output();
@@ -52,11 +58,56 @@ int print_in_vain(size_t bytes) {
   }
 }
 
+/// Makes `stream` a pipe that nobody reads.
+void lose_reader(int stream) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0 || ::dup2(ends[1], stream) < 0) std::_Exit(99);
+  ::close(ends[0]);
+}
+
 TEST(StandardOutputDeathTest, IsAFailureWhereItIsLost) {
-  for (const size_t bytes : {1, 100'000})  // the second does not fit into the buffer
-    EXPECT_EXIT(std::_Exit(print_in_vain(bytes)), ::testing::ExitedWithCode(1),
+  const auto print_to_full_disk = [](size_t bytes) {
+    std::_Exit(std::freopen("/dev/full", "w", stdout) == nullptr ? 99 : print_result(bytes));
+  };
+  const auto print_to_closed_stream = [](size_t bytes) {
+    ::close(STDOUT_FILENO);
+    prepare_process();
+    std::_Exit(print_result(bytes));
+  };
+  for (const size_t bytes : {1, 100'000}) {  // the second does not fit into the buffer
+    EXPECT_EXIT(print_to_full_disk(bytes), ::testing::ExitedWithCode(1),
                 "^cannot write standard output: No space left on device\n$");
+    EXPECT_EXIT(print_to_closed_stream(bytes), ::testing::ExitedWithCode(1),
+                "^cannot write standard output: Bad file descriptor\n$");
+  }
   EXPECT_NO_THROW(check_standard_output());
+}
+
+TEST(StandardOutputDeathTest, EndsTheProgramSilentlyWhereNobodyReadsIt) {
+  const auto print = [](size_t bytes) {
+    prepare_process();
+    lose_reader(STDOUT_FILENO);
+    std::_Exit(print_result(bytes));
+  };
+  for (const size_t bytes : {1, 100'000}) EXPECT_EXIT(print(bytes), ::testing::KilledBySignal(SIGPIPE), "^$");
+}
+
+TEST(StandardErrorDeathTest, IsNotNeeded) {
+  const auto print = [] {
+    prepare_process();
+    lose_reader(STDERR_FILENO);
+    print_message("{} done\n", 1);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(print(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(PrepareProcessDeathTest, LeavesStartedProgramsTheDefaultActionOfBrokenPipes) {
+  const auto start = [] {
+    prepare_process();
+    std::_Exit(WTERMSIG(std::system("kill -s PIPE $$")));
+  };
+  EXPECT_EXIT(start(), ::testing::ExitedWithCode(SIGPIPE), "");
 }
 
 }  // namespace

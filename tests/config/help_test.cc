@@ -102,9 +102,58 @@ TEST(HelpOfTypes, AKeyIsPrintedWithTheTypesThatHaveIt) {
   EXPECT_EQ(help<Choice<Fruit>>("weight"),
             "# type: melon\n"
             "weight: 4                         # whole number: of one\n");
+  EXPECT_THAT(help<Garden>("grows.height"), ::testing::StartsWith("# type: apple | cherry\nheight: 3"));
   EXPECT_EQ(help<Choice<Fruit>>("type"), help<Choice<Fruit>>());
   EXPECT_EQ(help<Garden>("sells.type"), help<Garden>("sells"));
   EXPECT_THROW(help<Choice<Fruit>>("colour"), Error);
+}
+
+/// Has a key with the name of a type.
+struct Basket {
+  Choice<Fruit> holds;
+  Melon melon;
+};
+void describe(Visitor& visit, Basket& options) {
+  visit("holds", options.holds, "what is in it");
+  visit("melon", options.melon, "beside it");
+}
+
+TEST(HelpOfTypes, ATypeIsAddressedByItsName) {
+  EXPECT_EQ(help<Choice<Fruit>>("cherry"),
+            "type: cherry\n"
+            "  height: 3                       # whole number: of the tree\n"
+            "  leaves: 5                       # whole number: on it\n"
+            "  roots: 7                        # whole number: under it\n"
+            "  twigs: 9                        # whole number: within it\n"
+            "  stones: 1                       # whole number: inside\n");
+  EXPECT_EQ(help<Choice<Fruit>>("cherry.height"),
+            "# type: cherry\n"
+            "height: 3                         # whole number: of the tree\n");
+  EXPECT_THAT(help<Garden>("grows.melon"),
+              HasSubstr("type: melon\n"
+                        "  weight: 4                       # whole number: of one\n"
+                        "NAME:\n"
+                        "  type: melon, as above, and\n"
+                        "    price: 2"));
+  EXPECT_EQ(help<Basket>("holds.melon"), help<Choice<Fruit>>("melon"));
+  EXPECT_THAT(help<Basket>("melon"), ::testing::StartsWith("melon: "));
+}
+
+TEST(HelpOfTypes, HintsNameEachTypeAndKeyOnce) {
+  const auto refusal = [](std::string_view path) -> std::string {
+    try {
+      help<Garden>(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("grows.chery"), "there is no key `chery`; did you mean `cherry`?");
+  EXPECT_EQ(
+      refusal("grows.colour"),
+      "there is no key `colour`; one of `apple`, `cherry`, `melon`, `height`, `leaves`, `roots`, `twigs`, "
+      "`stones`, `weight`, `price`");
+  EXPECT_EQ(refusal("grows.melon.colour"), "there is no key `colour`; only `weight` is known here");
 }
 
 }  // namespace

@@ -8,6 +8,8 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Adam {
   static constexpr std::string_view type_name = "adam";
@@ -44,12 +46,19 @@ void describe(Visitor& visit, RunOptions& options) {
   visit("seed", options.seed, "of random numbers");
   visit("mode", options.mode, "what to do");
 }
+struct Lines {
+  static constexpr std::string_view type_name = "lines";
+  std::string file;
+};
+void describe(Visitor& visit, Lines& options) { visit("file", options.file, "a text in each line"); }
+using OneSource = std::variant<Lines>;
 struct Options {
   RunOptions run;
   Train train;
   Train trace;
   std::variant<Adam, Sgd> optimizer;
   Named<Dataset> datasets;
+  std::variant<OneSource, Named<OneSource>> texts;
 };
 void describe(Visitor& visit, Options& options) {
   visit("run", options.run, "what to do");
@@ -57,6 +66,7 @@ void describe(Visitor& visit, Options& options) {
   visit("trace", options.trace, "tracing");
   visit("optimizer", options.optimizer, "how variables change");
   visit("datasets", options.datasets, "by name");
+  visit("texts", options.texts, "one source, or several by name");
 }
 
 const std::vector<KnownKey>& language() {
@@ -79,7 +89,8 @@ TEST(KnownKeys, HaveTheirPathsAndTypes) {
   EXPECT_THAT(paths, ElementsAre("run", "run.seed", "run.mode", "train", "train.steps", "train.batch_size",
                                  "trace", "trace.steps", "trace.batch_size", "optimizer",
                                  "optimizer.beta1 of adam", "optimizer.momentum of sgd", "datasets",
-                                 "datasets.NAME.path", "datasets.NAME.metrics"));
+                                 "datasets.NAME.path", "datasets.NAME.metrics", "texts",
+                                 "texts.file of lines", "texts.NAME.file of lines"));
   EXPECT_EQ(known_keys<RunOptions>("run")[0].path, "run.seed");
 }
 
@@ -105,6 +116,14 @@ TEST(UnknownKey, NeverItself) {
   EXPECT_EQ(hint_for_unknown_key("data.vocabulary.inputs", {"type", "size"}, known),
             "it cannot stand beside the other keys of `data.vocabulary` (`data.vocabulary: null` before it "
             "removes them)");
+}
+
+TEST(UnknownKey, MayBeANameBesideTheKeysOfOneAlone) {
+  EXPECT_EQ(hint("texts: {type: lines, file: a, b: {type: lines, file: b}}"),
+            "it cannot stand beside the other keys of `texts` (`texts: null` before it removes them)");
+  EXPECT_EQ(hint("texts: {type: lines, fil: a}"), "did you mean `texts.file`?");
+  EXPECT_EQ(hint("run: {file: a}"), "did you mean `texts.file`?");
+  EXPECT_THAT(hint("optimizer: {type: sgd, b: {type: lines}}"), Not(HasSubstr("stand beside")));
 }
 
 TEST(UnknownKey, MayHaveACommonNameOfAKeyAtTheTop) {

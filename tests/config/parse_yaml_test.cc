@@ -184,6 +184,45 @@ TEST(ParseYaml, RefusesBytesThatAreNoText) {
   }
 }
 
+TEST(ParseYaml, SaysWhichByteIsNoText) {
+  EXPECT_THAT(
+      yaml_errors("a: 1\rb: 2\r"),
+      ElementsAre(::testing::StartsWith("a.yaml:1:5: a carriage return without a line feed; end the lines "
+                                        "with LF or with CR LF")));
+  EXPECT_THAT(yaml_errors(std::string("a: 1\0\n", 6)),
+              ElementsAre(::testing::StartsWith("a.yaml:1:5: the control character U+0000; ")));
+  EXPECT_THAT(yaml_errors("a: \xff\n"),
+              ElementsAre(::testing::StartsWith("a.yaml:1:4: this byte belongs to no text in UTF-8; ")));
+}
+
+TEST(ParseYaml, ReadsThePairsOfSurrogatesOfJson) {
+  Diagnostics diagnostics;
+  const Node node =
+      parse_yaml(R"({"\uD83D\uDE00": "a\ud83d\ude00\u00e4", "b": "\\ud83d\\ude00"})", "a.yaml", diagnostics);
+  EXPECT_THAT(errors_of(diagnostics), ::testing::IsEmpty());
+  ASSERT_NE(node.find("😀"), nullptr);
+  EXPECT_EQ(node.find("😀")->text(), "a😀ä");
+  EXPECT_EQ(node.find("b")->text(), R"(\ud83d\ude00)");
+}
+
+TEST(ParseYaml, EscapesThatAreNoCharacters) {
+  EXPECT_THAT(
+      yaml_errors(R"(a: "x\ud83d\ude00")"),
+      ElementsAre(::testing::StartsWith(
+          "a.yaml:1:6: `\\ud83d\\ude00` is a pair of surrogates, which stands for a character in JSON alone; "
+          "in YAML write `\\U0001f600`, or the character itself")));
+  for (const char* text : {R"(a: "\ud83d\n")", R"({"a":"\ud83d"})", R"(a: "\ud83d)"}) {
+    EXPECT_THAT(
+        yaml_errors(text),
+        ElementsAre(::testing::HasSubstr(": `\\ud83d` is half of a pair of surrogates, and no character; ")))
+        << text;
+  }
+  EXPECT_THAT(yaml_errors(R"(a: "\Uffffffff")"),
+              ElementsAre(::testing::HasSubstr(":1:5: `\\Uffffffff` is no character of Unicode; ")));
+  EXPECT_THAT(yaml_errors(R"(a: "\q\n")"),
+              ElementsAre(::testing::HasSubstr(":1:5: `\\q` means nothing in a text")));
+}
+
 TEST(ParseYaml, SurvivesAnyCutOrFlippedByte) {
   const std::string text =
       "vars: {d: 512}\nmodel:\n  layers:\n    - dense: {output: {h: \"${4 * d}\"}, bias: false}\n    - &x "

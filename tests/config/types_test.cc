@@ -70,13 +70,17 @@ TEST(LayoutOption, Errors) {
 TEST(IntervalOption, IsStepsTimeOrEpochs) {
   EXPECT_EQ(parsed<Interval>("500"), Interval::steps(500));
   EXPECT_EQ(parsed<Interval>("0"), Interval::steps(0));
+  for (const char* text : {"500 steps", "500steps", "\"500 steps\""})
+    EXPECT_EQ(parsed<Interval>(text), Interval::steps(500)) << text;
+  EXPECT_EQ(parsed<Interval>("1 step"), Interval::steps(1));
   EXPECT_EQ(parsed<Interval>("30s"), Interval::seconds(30));
   EXPECT_EQ(parsed<Interval>("10min"), Interval::seconds(600));
   EXPECT_EQ(parsed<Interval>("1.5h"), Interval::seconds(5400));
   EXPECT_EQ(parsed<Interval>("1epoch"), Interval::epochs(1));
   for (const char* text : {"500", "30s", "10min", "2h", "90s", "1epoch", "0.5epoch"})
     EXPECT_EQ(parsed<Interval>(dumped<Interval>(text)), parsed<Interval>(text));
-  for (const char* text : {"-1", "1.5", "10 days", "0s", "often", "[1]", "\"5\"", "1e"}) {
+  for (const char* text :
+       {"-1", "1.5", "10 days", "0s", "often", "[1]", "\"5\"", "1e", "1.5 steps", "-1 steps", "steps"}) {
     EXPECT_THAT(parse_errors<Interval>(text), ElementsAre(::testing::HasSubstr("must be an interval, not")))
         << text;
   }

@@ -23,7 +23,7 @@ constexpr DType kFloating[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat6
 constexpr DType kIntegers[] = {DType::kInt32, DType::kInt64};
 constexpr DType kAll[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat64,
                           DType::kInt32,   DType::kInt64,    DType::kBool};
-constexpr double kTolerance = 1e-6, kInfinity = std::numeric_limits<double>::infinity(),
+constexpr double kRounding = 1e-6, kInfinity = std::numeric_limits<double>::infinity(),
                  kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Compares both out of place and in place.
@@ -53,7 +53,7 @@ void expect_same_function(const Function& function, DType dtype, const Values& x
   Graph graph;
   KernelComparison comparison(function(graph.input("x", {{"a", static_cast<int64_t>(x.size())}}, dtype)));
   comparison.inputs[0].values = x;
-  comparison.tolerance = kTolerance;
+  comparison.tolerance = kRounding;
   expect_same(comparison);
 }
 
@@ -86,7 +86,7 @@ TEST(Unary, GradientsAreThoseOfTheProcessor) {
       const Tensor dy = graph.input("dy", shape, dtype), v = graph.input("x", shape, dtype);
       KernelComparison comparison(graph.add<UnaryGradient>(function, dy, v, 0.3).output());
       comparison.inputs[1].values = x;
-      comparison.tolerance = kTolerance;
+      comparison.tolerance = kRounding;
       expect_same(comparison);
     }
   }
@@ -115,7 +115,7 @@ TEST(Binary, FunctionsAreThoseOfTheProcessor) {
   for (DType dtype : kFloating) {
     for (Binary function : kArithmetic) check(function, dtype);
     for (Binary function : kComparisons) check(function, dtype);
-    check(floor_divide, dtype, kTolerance);  // the sign of 0 may differ
+    check(floor_divide, dtype, kRounding);  // the sign of 0 may differ
   }
   for (DType dtype : kIntegers) {
     for (Binary function : std::initializer_list<Binary>{minimum, maximum, floor_divide, modulo})
@@ -149,10 +149,10 @@ std::vector<Shape> operand_shapes(int64_t c) {
 }
 
 /// Row lengths that are whole packs, and some that are not.
-constexpr int64_t kRows[] = {16, 8, 4, 6, 5, 1, 33};
+constexpr int64_t kColumnCounts[] = {16, 8, 4, 6, 5, 1, 33};
 
 TEST(Binary, OperandsOfEveryShapeAreBroadcast) {
-  for (int64_t c : kRows) {
+  for (int64_t c : kColumnCounts) {
     const Shape output{{"a", 3}, {"b", 4}, {"c", c}};
     for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt64}) {
       for (const Shape& x : operand_shapes(c)) {
@@ -174,7 +174,7 @@ TEST(Binary, ManyElements) {
 }
 
 TEST(Where, SelectsFromOperandsOfEveryShape) {
-  for (int64_t c : kRows) {
+  for (int64_t c : kColumnCounts) {
     const Shape output{{"a", 3}, {"b", 4}, {"c", c}};
     for (DType dtype : kAll) {
       for (const Shape& shape : operand_shapes(c)) {
@@ -216,7 +216,7 @@ TEST(Cast, FromEveryTypeToEveryType) {
 }
 
 TEST(Broadcast, OfEveryShapeAndSizeOfElements) {
-  for (int64_t c : kRows) {
+  for (int64_t c : kColumnCounts) {
     const Shape output{{"a", 3}, {"b", 4}, {"c", c}};
     for (DType dtype : kAll) {
       for (const Shape& x : operand_shapes(c)) {

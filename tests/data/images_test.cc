@@ -408,9 +408,13 @@ TEST_F(Images, TheStoreThatDoesNotFitIsNotMade) {
 TEST_F(Images, ADamagedStoreIsMadeAgain) {
   const ImageList list = images_in_folder(folder(), {});
   const std::vector<float> image = values_of<float>(*open(list, 1 << 20), "image", 0);
-  for (const auto& entry : std::filesystem::directory_iterator(path("cache")))
-    file("cache/" + entry.path().filename().string(), "rubbish");
+  const std::string store = std::filesystem::directory_iterator(path("cache"))->path().string();
+  const auto size = std::filesystem::file_size(store);
+  file("cache/" + std::filesystem::path(store).filename().string(), "rubbish");
   EXPECT_EQ(values_of<float>(*open(list, 1 << 20), "image", 0), image);
+  std::filesystem::resize_file(store, size - 1);
+  EXPECT_EQ(values_of<float>(*open(list, 1 << 20), "image", 0), image);
+  EXPECT_EQ(std::filesystem::file_size(store), size);
 }
 
 TEST_F(Images, ADamagedFileIsNamed) {

@@ -1,6 +1,8 @@
 // Sources of labelled texts: rows, labels, tags and answers, and the text that tokens stand for.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "data/labelled/conll.h"
 #include "data/labelled/labelled_text.h"
 #include "data/labelled/squad.h"
@@ -168,6 +170,23 @@ std::vector<std::string> names_of(const std::vector<Feature>& features) {
   std::vector<std::string> names;
   for (const Feature& feature : features) names.push_back(feature.name);
   return names;
+}
+
+TEST_F(LabelledTexts, OnlyRowsOfPairsHaveTwoTypes) {
+  const auto has_one = [](const Source& source) {
+    return std::ranges::find(source.features(), "inputs_type", &Feature::name)->one_text;
+  };
+  const std::string table = file("t.tsv", "a\tb\tlabel\nxy\tz\tyes\nNA\tw\tno\n");
+  LabelledTextOptions options = pairs(table);
+  EXPECT_FALSE(has_one(*open(options, 10)));
+  EXPECT_FALSE((*options.declared_features({10, 0}, {259, 0}))[2].one_text);
+  options.pair = {};
+  EXPECT_TRUE(has_one(*open(options, 10)));
+  EXPECT_TRUE((*options.declared_features({10, 0}, {259, 0}))[2].one_text);
+  EXPECT_TRUE(has_one(*open_sentences({{"Ada", "is"}}, {}, context(10))));
+  SquadOptions questions;
+  questions.max_question = 5;
+  EXPECT_FALSE(has_one(*open_questions({{"who", ""}}, questions, context(10))));
 }
 
 TEST_F(LabelledTexts, ExamplesToPredictForNeedNoLabels) {

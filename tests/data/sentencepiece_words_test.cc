@@ -276,6 +276,45 @@ TEST(SentencePieceWords, RoundingDecidesInLongTexts) {
   }
 }
 
+/// A text of 1.2 MB, beyond what Segmentation::limit reckons with.
+std::string very_long_text(const std::vector<std::string>& words, bool of_all_kinds) {
+  std::mt19937 random(16);
+  std::string text;
+  while (text.size() < 1'200'000) {
+    std::string part = of_all_kinds && random() % 2 == 0 ? random_text(random, words) : "";
+    if (part.find("▁") != std::string::npos) part.clear();
+    text += part + words[random() % words.size()] + ' ';
+  }
+  return text;
+}
+
+TEST(SentencePieceWords, TextsOfMegabytesHaveTheIdsOfTheLibrary) {
+  std::vector<std::string> words = words_of_made_up_texts();
+  words.push_back(std::string(1000, 'a') + "über" + std::string(1000, '1'));
+  const std::string text = very_long_text(words, true);
+  for (const std::string type : {"unigram", "bpe"}) {
+    for (const char* byte_fallback : {"false", "true"}) {
+      const SentencePieceVocabulary vocabulary(trained_model({{"model_type", type},
+                                                              {"vocab_size", "450"},
+                                                              {"hard_vocab_limit", "false"},
+                                                              {"byte_fallback", byte_fallback}}),
+                                               "test.model");
+      EXPECT_EQ(vocabulary.encode(text), vocabulary.encode_at_once(text)) << type << " " << byte_fallback;
+    }
+  }
+}
+
+TEST(SentencePieceWords, RoundingDecidesInTextsOfMegabytes) {
+  std::mt19937 random(17);
+  const std::string text = very_long_text(random_words({"a", "b", "ä", "c", ""}), false);
+  for (int round = 0; round < 4; ++round) {
+    ModelFile model = random_model(random, ModelFile::Algorithm::kUnigram);
+    model.removes_extra_blanks = round % 2 == 0;
+    const SentencePieceVocabulary vocabulary(written_model(model), "test.model");
+    EXPECT_EQ(vocabulary.encode(text), vocabulary.encode_at_once(text)) << round;
+  }
+}
+
 TEST(SentencePieceWords, SeveralThreadsShareTheWords) {
   const SentencePieceVocabulary vocabulary(trained_model({}), "test.model");
   const std::vector<std::string> texts = made_up_texts(300);
@@ -307,6 +346,20 @@ TEST(PieceLattice, KnowsHowSureTheBestSegmentationIs) {
   EXPECT_EQ(lattice.segment("▁c").cost, 3 + 15);
   EXPECT_EQ(lattice.segment("▁ä").cost, 3 + 5);
   EXPECT_EQ(lattice.segment("▁ä").limit, std::numeric_limits<double>::infinity());
+}
+
+TEST(PieceLattice, AppendsThePiecesOfAWordAndItsScores) {
+  const PieceLattice lattice(small_model());
+  float sum = -1;
+  std::vector<PieceLattice::Part> parts;
+  lattice.append("▁aab", sum, parts);
+  EXPECT_EQ(sum, -8);
+  lattice.append("▁c", sum, parts);
+  EXPECT_EQ(sum, -8 - 18);
+  std::vector<std::pair<int32_t, std::string_view>> found;
+  for (const PieceLattice::Part& part : parts) found.emplace_back(part.id, part.text);
+  EXPECT_THAT(found, ElementsAre(std::pair(5, "▁a"), std::pair(6, "ab"), std::pair(2, "▁"),
+                                 std::pair(PieceLattice::kUnknown, "c")));
 }
 
 TEST(WordCache, KeepsWords) {

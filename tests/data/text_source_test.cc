@@ -31,7 +31,38 @@ class TextRows : public TextTest {
     }
     return names;
   }
+
+  /// Opens the source, packed, in several processes at once. Returns how many of them tokenised it.
+  int tokenising_processes(const std::string& source) const {
+    std::vector<pid_t> children;
+    for (int i = 0; i < 6; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        int built = 0;
+        TextSettings how = settings(0, 32, Packing::kDense);
+        how.progress = [&](TextStage stage, int64_t, int64_t) { built |= stage == TextStage::kTokenise; };
+        int64_t rows = 0;
+        const bool failed =
+            failure([&] { rows = make_text_source(text(source), how)->examples(); }) != "no error";
+        ::_exit(failed || rows == 0 ? 9 : built);
+      }
+      children.push_back(child);
+    }
+    int built = 0;
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2) << status;
+      built += WEXITSTATUS(status);
+    }
+    return built;
+  }
 };
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 TEST_F(TextRows, UnpackedRowsHaveSegmentOneOnTheirTokens) {
   const auto source = make_text_source(parallel(file("en", "ab\n"), file("de", "c\n")), settings(5, 3));
@@ -295,20 +326,62 @@ TEST_F(TextRows, DamagedStoresAreMadeAnew) {
               ElementsAre("one|", "two|"));
 }
 
+TEST_F(TextRows, AFlippedBitAnywhereInAStoreIsNoticed) {
+  const std::string source = file("t", "one\ntwo\n");
+  std::vector<std::string> notes;
+  TextSettings how = settings(0, 8);
+  how.note = [&](const std::string& line) { notes.push_back(line); };
+  make_text_source(text(source), how);
+  EXPECT_THAT(notes, IsEmpty());
+  for (const char* kind : {"tokens-", "rows-"}) {
+    const std::string name = "cache/" + cached(kind).at(0);
+    const std::string intact = content_of(path(name));
+    for (size_t i = 0; i < intact.size(); i += 17) {
+      std::string damaged = intact;
+      damaged[i] ^= 1;
+      file(name, damaged);
+      notes.clear();
+      EXPECT_THAT(texts_of(*make_text_source(text(source), how), "targets"), ElementsAre("one|", "two|"));
+      EXPECT_THAT(notes, ElementsAre(path(name) + " is damaged and is built anew")) << "byte " << i;
+      EXPECT_EQ(content_of(path(name)), intact);
+    }
+  }
+}
+
+TEST(StoreChecksum, LeavesOutOnlyTheTokensOfALargeStore) {
+  const auto large = std::make_unique_for_overwrite<std::byte[]>(kMostCompared + 1);
+  const auto checksum = [&](size_t tokens, std::byte first, int64_t offset) {
+    large[0] = first;
+    const std::vector<int64_t> offsets = {0, offset};
+    const std::vector<StoredTensor> tensors = {{.name = "targets/tokens", .data = {large.get(), tokens}},
+                                               tensor_of("targets/offsets", offsets)};
+    return store_checksum(tensors, {{"examples", "1"}});
+  };
+  constexpr std::byte kOne{1}, kTwo{2};
+  EXPECT_NE(checksum(1, kOne, 5), checksum(1, kTwo, 5));
+  EXPECT_EQ(checksum(kMostCompared + 1, kOne, 5), checksum(kMostCompared + 1, kTwo, 5));
+  EXPECT_NE(checksum(kMostCompared + 1, kOne, 5), checksum(kMostCompared + 1, kOne, 6));
+}
+
 TEST_F(TextRows, TokensThatAreNoneOfTheVocabularyAreNoticedWhenTheyAreRead) {
   const std::string source = file("t", "one\ntwo\n");
   make_text_source(text(source), settings(0, 8));
   const std::string store = path("cache/" + cached("tokens-").at(0));
-  std::fstream bytes(store, std::ios::in | std::ios::out | std::ios::binary);
-  bytes.seekp(-2, std::ios::end);  // the upper half of the last token, which belongs to no text
-  bytes.put(1);
-  bytes.close();
+  // Writes the store with another token and the checksum that belongs to it, as that of a large store is.
+  const auto change_token = [&](int64_t from_end) {
+    const SafetensorsFile stored(store);
+    std::vector<int32_t> tokens = stored.at("targets/tokens").values<int32_t>();
+    *(tokens.end() - from_end) = 1 << 16;
+    std::vector<StoredTensor> tensors = stored.tensors();
+    for (StoredTensor& tensor : tensors) {
+      if (tensor.name == "targets/tokens") tensor.data = std::as_bytes(std::span(tokens));
+    }
+    write_store(store, tensors, stored.metadata());
+  };
+  change_token(1);  // belongs to no text
   EXPECT_THAT(texts_of(*make_text_source(text(source), settings(0, 8)), "targets"),
               ElementsAre("one|", "two|"));
-  bytes.open(store, std::ios::in | std::ios::out | std::ios::binary);
-  bytes.seekp(-6, std::ios::end);
-  bytes.put(1);
-  bytes.close();
+  change_token(2);
   EXPECT_THAT(failure([&] { texts_of(*make_text_source(text(source), settings(0, 8)), "targets"); }),
               AllOf(HasSubstr(store + " is damaged"), HasSubstr("remove it")));
 }
@@ -349,30 +422,14 @@ TEST_F(TextRows, ProcessesThatStartTogetherMakeOneStore) {
   std::string lines;
   for (int i = 0; i < 20000; ++i) lines += fmt::format("line {}\n", i);
   const std::string source = file("t", lines);
-  std::vector<pid_t> children;
-  for (int i = 0; i < 6; ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      int built = 0;
-      TextSettings how = settings(0, 32, Packing::kDense);
-      how.progress = [&](TextStage stage, int64_t, int64_t) { built |= stage == TextStage::kTokenise; };
-      int64_t rows = 0;
-      const bool failed =
-          failure([&] { rows = make_text_source(text(source), how)->examples(); }) != "no error";
-      ::_exit(failed || rows == 0 ? 9 : built);
-    }
-    children.push_back(child);
-  }
-  int built = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2) << status;
-    built += WEXITSTATUS(status);
-  }
-  EXPECT_EQ(built, 1);
+  EXPECT_EQ(tokenising_processes(source), 1);
   EXPECT_EQ(cached("tokens-").size(), 1u);
   EXPECT_EQ(cached("rows-").size(), 1u);
+  const std::string store = "cache/" + cached("tokens-").at(0);
+  std::string damaged = content_of(path(store));
+  damaged.back() ^= 1;
+  file(store, damaged);
+  EXPECT_EQ(tokenising_processes(source), 1) << "one of those that find it damaged";
 }
 
 TEST_F(TextRows, BadFilesLeaveNoStore) {

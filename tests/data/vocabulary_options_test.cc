@@ -27,7 +27,7 @@ void describe(config::Visitor& visit, Section& options) {
 }
 
 /// Parses options from the value of `vocabulary`; `errors` receives the errors as text.
-VocabularyChoice parse(const std::string& value, std::string* errors = nullptr) {
+VocabularyChoice parse_choice(const std::string& value, std::string* errors = nullptr) {
   Diagnostics diagnostics;
   const config::Node node = config::parse_yaml("vocabulary: " + value, "test.yaml", diagnostics);
   const auto section = config::parse<Section>(node, diagnostics);
@@ -42,24 +42,26 @@ VocabularyChoice parse(const std::string& value, std::string* errors = nullptr) 
 
 std::string error_of(const std::string& value) {
   std::string errors;
-  parse(value, &errors);
+  parse_choice(value, &errors);
   return errors;
 }
 
 SentencePieceOptions pieces_of(const std::string& value) {
-  return *by_side(parse(value)).targets.get_if<SentencePieceOptions>();
+  return *by_side(parse_choice(value)).targets.get_if<SentencePieceOptions>();
 }
 
-int64_t target_size(const std::string& value) { return vocabulary_size(by_side(parse(value)).targets); }
+int64_t target_size(const std::string& value) {
+  return vocabulary_size(by_side(parse_choice(value)).targets);
+}
 
 std::string options_failure(const std::string& value, ErrorKind kind = ErrorKind::kData) {
-  return failure([&] { read_vocabulary(by_side(parse(value)).targets); }, kind);
+  return failure([&] { read_vocabulary(by_side(parse_choice(value)).targets); }, kind);
 }
 
 TEST(VocabularyOptions, AWordIsTheTypeWithItsDefaults) {
   EXPECT_EQ(target_size("sentencepiece"), 32000);
   EXPECT_EQ(target_size("bytes"), 259);
-  EXPECT_FALSE(are_apart(parse("bytes")));
+  EXPECT_FALSE(are_apart(parse_choice("bytes")));
   const SentencePieceOptions options = pieces_of("sentencepiece");
   EXPECT_EQ(options.model, SentencePieceModel::kUnigram);
   EXPECT_TRUE(options.byte_fallback);
@@ -76,22 +78,23 @@ TEST(VocabularyOptions, SizeNeedsNoFile) {
 }
 
 TEST(VocabularyOptions, TwoLanguagesMayBeApart) {
-  const VocabularyChoice options = parse("{inputs: bytes, targets: {type: sentencepiece, size: 500}}");
+  const VocabularyChoice options = parse_choice("{inputs: bytes, targets: {type: sentencepiece, size: 500}}");
   EXPECT_TRUE(are_apart(options));
   EXPECT_EQ(vocabulary_size(by_side(options).inputs), 259);
   EXPECT_EQ(vocabulary_size(by_side(options).targets), 500);
-  VocabularyChoice files = parse("{inputs: {type: t2t, path: x}, targets: {type: sentencepiece, path: y}}");
+  VocabularyChoice files =
+      parse_choice("{inputs: {type: t2t, path: x}, targets: {type: sentencepiece, path: y}}");
   ASSERT_EQ(paths_of(files).size(), 2u);
   EXPECT_EQ(paths_of(files)[1]->text, "y");
   EXPECT_EQ(trained_vocabulary_path(options, Side::kTargets, "runs/x"), "runs/x/vocabulary.targets.model");
-  EXPECT_EQ(trained_vocabulary_path(parse("sentencepiece"), Side::kTargets, "runs/x"),
+  EXPECT_EQ(trained_vocabulary_path(parse_choice("sentencepiece"), Side::kTargets, "runs/x"),
             "runs/x/vocabulary.model");
 }
 
 TEST(VocabularyOptions, AreWrittenAsTheyAreRead) {
   for (const char* value : {"bytes", "{type: sentencepiece, size: 500, path: x.model}",
                             "{type: t2t, path: y}", "{inputs: bytes, targets: sentencepiece}"}) {
-    Section section{parse(value)};
+    Section section{parse_choice(value)};
     const config::Node dumped = config::dump(section);
     Diagnostics diagnostics;
     const auto again = config::parse<Section>(dumped, diagnostics);

@@ -200,6 +200,12 @@ def bare(source, target, without=None):
     save_file({name: tensor for name, tensor in load_file(source).items() if name != without}, target)
 
 
+def nan(source, target, name):
+    """The tensors, one of them NaN."""
+    tensors = load_file(source)
+    save_file(tensors | {name: np.full_like(tensors[name], np.nan)}, target)
+
+
 def shape(weights, name, *sizes):
     return load_file(weights)[name].shape == tuple(map(int, sizes))
 

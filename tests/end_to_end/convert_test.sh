@@ -96,9 +96,16 @@ expect_exit 0 "$mtf_convert" model_$tied hf_$tied --to hf-t5
 $check same $tied/model.safetensors hf_$tied/model.safetensors || fail "$tied: exported, the tensors are others"
 $check config $tied/config.json hf_$tied/config.json || fail "$tied: exported, config.json says something else"
 grep -q 'vocabulary: bytes' model_bytes/config.yaml || fail "ByT5: another vocabulary"
+expect_exit 0 "$mtf_convert" bytes model_bytes --force
+expect_text "bytes numbers <extra_id_0>, <extra_id_1>, ... upwards from 259"
 expect_exit 0 "$mtf_convert" model_bytes hf_bytes --to hf-t5
 $check same bytes/model.safetensors hf_bytes/model.safetensors || fail "ByT5: exported, the tensors are others"
-grep -q '"extra_ids": 125' hf_bytes/tokenizer_config.json || fail "ByT5: 384 rows are 259 ids and 125 others"
+! grep -q extra_id_ hf_bytes/tokenizer_config.json || fail "ByT5: sentinels that the run lacks"
+# The sentinels of a run keep their ids.
+sed -i 's/vocabulary: bytes/vocabulary: {type: bytes, extra_ids: 125}/' model_bytes/config.yaml
+expect_exit 0 "$mtf_convert" model_bytes hf_bytes --to hf-t5 --force
+expect_exit 0 "$mtf_convert" hf_bytes model_bytes --force
+grep -q 'vocabulary: {type: bytes, extra_ids: 125}' model_bytes/config.yaml || fail "ByT5: there and back the sentinels are others"
 
 # An imported model with a vocabulary can be trained further.
 seq 1 400 | awk '{ print "from " $1 " to " $1 * 7 % 100 }' > inputs.txt
@@ -107,6 +114,7 @@ cp -r "$source_dir/tests/golden/hf_t5_v1_1" t5 && chmod -R u+w t5
 expect_exit 0 "$mtf_vocab" --size 40 --no-byte-fallback --output spiece.model inputs.txt targets.txt
 cp spiece.model t5/
 expect_exit 0 "$mtf_convert" t5/ models/t5
+expect_text "the embedding has no rows for 100 <extra_id_N> behind 40 pieces"
 cmp spiece.model models/t5/spiece.model || fail "the vocabulary is not there"
 data="data.train.inputs=inputs.txt data.train.targets=targets.txt data.sequence_length=32 train.batch_size=4 run.seed=3"
 dev="evaluate.datasets={dev: {type: parallel, inputs: inputs.txt, targets: targets.txt, limit: 40}}"
@@ -162,6 +170,17 @@ $check bare whole.safetensors less.safetensors encoder/rms_norm/scale
 expect_exit 1 "$mtf_train" whole/config.yaml run.mode=infer infer.checkpoint=less.safetensors infer.input=some_inputs
 expect_text "less.safetensors lacks 1 of the model's variables: encoder/rms_norm/scale; it has decoder/"
 
+# Weights that give no numbers end each mode with 3; scores and metrics are complete.
+$check nan whole.safetensors nan.safetensors encoder/rms_norm/scale
+expect_exit 3 "$mtf_train" whole/config.yaml run.mode=infer infer.checkpoint=nan.safetensors infer.input=some_inputs
+expect_exit 3 "$mtf_train" whole/config.yaml run.mode=score score.checkpoint=nan.safetensors score.inputs=some_inputs \
+  score.targets=some_targets score.output=scores.nan
+expect_text "the probabilities of 5 lines are not numbers (NaN); weights of an earlier checkpoint"
+[ "$(grep -c nan scores.nan)" = 5 ] || fail "lines without a score are left out"
+expect_exit 3 "$mtf_train" whole/config.yaml run.mode=evaluate evaluate.checkpoint=nan.safetensors
+expect_text '"loss":null'
+expect_text "nan.safetensors: \`loss\` of dev is not a number (NaN); weights of an earlier checkpoint"
+
 # An evaluation needs its own data sets, but no training data.
 for without in data.train.inputs=absent data.train=null; do
   "$mtf_train" whole/config.yaml run.mode=evaluate $without 2> evaluate.log | sed 's/"seconds":[^,}]*//' | cmp - expected ||
@@ -200,12 +219,46 @@ $check same mean.safetensors raw.safetensors > /dev/null && fail "--raw changes 
 evaluate mean > expected
 expect_exit 0 "$mtf_convert" mean.safetensors mean_model
 evaluate mean_model | cmp - expected || fail "running means evaluate to something else"
+# So are those that a fresh run starts from.
+train from_mean 1 checkpoint.init.path=mean learning_rate=0
+expect_text "of them from their running means"
+expect_exit 0 "$mtf_convert" from_mean from_mean.safetensors
+$check same mean.safetensors from_mean.safetensors || fail "a fresh run does not start from the running means"
+train from_raw 1 checkpoint.init.path=mean checkpoint.init.raw=true learning_rate=0
+! grep -q "running means" out || fail "checkpoint.init.raw takes running means"
+expect_exit 0 "$mtf_convert" from_raw from_raw.safetensors
+$check same raw.safetensors from_raw.safetensors || fail "checkpoint.init.raw changes the weights"
 
 # A model that was trained here is exported in Hugging Face format with its vocabulary, and imported again.
 cmp spiece.model hf_whole/spiece.model || fail "the vocabulary is not there"
-grep -q '"extra_ids": 56' hf_whole/tokenizer_config.json || fail "56 rows have no piece"
+grep -q '"extra_ids": 0' hf_whole/tokenizer_config.json || fail "the run has no sentinels"
 expect_exit 0 "$mtf_convert" hf_whole whole_again
 $check same whole.safetensors whole_again/$weights || fail "there and back the weights are others"
+# So are the sentinels of its vocabulary, whatever rows the embedding has.
+sed 's/size: 40/size: 40, extra_ids: 7/' models/t5/config.yaml > sentinels.yaml
+cp -r models/t5 sentinels && mv sentinels.yaml sentinels/config.yaml
+expect_exit 0 "$mtf_convert" sentinels hf_sentinels --to hf-t5
+grep -q '"extra_ids": 7' hf_sentinels/tokenizer_config.json || fail "exported, the sentinels are others"
+expect_exit 0 "$mtf_convert" hf_sentinels sentinels_again
+grep -q 'size: 40, extra_ids: 7}' sentinels_again/config.yaml || fail "there and back the sentinels are others"
+
+# Members of an ensemble and teachers that are imports have models of their own, also where all shapes are those of the run.
+cp -r t5 t5_relu && sed -i 's/gated-gelu/gated-relu/' t5_relu/config.json
+expect_exit 0 "$mtf_convert" t5_relu models/relu
+expect_exit 0 "$mtf_convert" t5_relu relu.safetensors
+score() { "$mtf_train" models/t5/config.yaml run.mode=score score.inputs=some_inputs score.targets=some_targets "$@" 2> score.log || fail "score: $(cat score.log)"; }
+score > of_gelu
+"$mtf_train" models/relu/config.yaml run.mode=score score.inputs=some_inputs score.targets=some_targets > of_relu
+! cmp -s of_gelu of_relu || fail "both activations give the same scores"
+for member in models/relu relu.safetensors; do
+  score score.ensemble=true score.ensemble_reduce=mean_log_prob "score.checkpoint=[models/t5, $member]" > of_both
+  paste of_gelu of_relu of_both | awk '{ d = ($1 + $2) / 2 - $3; if (d > 1e-3 || d < -1e-3) exit 1 }' ||
+    fail "$member: the ensemble's scores are not the means of its members': $(paste of_gelu of_relu of_both)"
+  train "student.${member##*/}" 1 "distill.checkpoint=$member"
+done
+$check bare relu.safetensors unnamed.safetensors
+score score.ensemble=true "score.checkpoint=[models/t5, unnamed.safetensors]" > /dev/null
+grep -q "unnamed.safetensors does not say which model its weights are of" score.log || fail "an unknown member is not named"
 
 # Existing files are not overwritten, and --force replaces only models.
 expect_mistake() {  # CODE TEXT ARGUMENT...

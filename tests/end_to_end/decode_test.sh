@@ -140,6 +140,9 @@ infer translate infer.input=empty.in infer.output=empty.txt
 { head -n 2 beam.txt; echo; echo; sed -n 3,4p beam.txt; } > gaps.expected
 infer translate infer.input=gaps.in > gaps.txt
 expect_same_file gaps.txt gaps.expected "empty lines move others"
+expect_exit 0 "$mtf_train" translate/config.yaml run.mode=evaluate evaluate.infer.method=beam evaluate.output=measured \
+  "evaluate.datasets.gaps={type: parallel, inputs: gaps.in, targets: gaps.expected, metrics: [ter]}"
+expect_same_file "$(echo measured/evaluate/*/gaps.txt)" gaps.expected "an evaluation writes other texts for empty lines"
 infer translate infer.input=gaps.in "infer.method={type: sample, samples: 3}" > gaps3.txt
 expect_lines gaps3.txt 18
 infer translate infer.input=gaps.in infer.n_best=2 | awk -F ' [|][|][|] ' 'NF != 3 { exit 1 }' || fail "n_best: a line without three fields"

@@ -31,4 +31,12 @@ expect_text "libmtf_cuda_emulator.so is not there"
 mkdir precious
 expect_exit 2 "$source_dir/tools/gpu_pack.sh" --emulator --copy-only --build "$build" --output "$work/precious"
 expect_text "is there and is no pack"
+# A pack that fails midway leaves nothing, so that the command can be repeated.
+expect_exit 1 "$source_dir/tools/gpu_pack.sh" --emulator --copy-only --build "$work/nowhere" --output "$work/broken_pack"
+[ ! -e broken_pack ] || fail "a pack that is not complete was left behind"
+
+for option in --architectures --build --output; do
+  expect_exit 2 "$source_dir/tools/gpu_pack.sh" $option
+  expect_text "gpu_pack: $option needs a value"
+done
 echo "emulated_pack_test: passed"

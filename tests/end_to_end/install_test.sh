@@ -34,6 +34,11 @@ read -ra data <<< "$(mnist_data)"
 mnist=(prefix/share/mtf-train/configs/models/mnist.yaml "${data[@]}" train.steps=4 train.batch_size=40)
 expect_exit 0 mtf-train "${mnist[@]}" run.model_dir=one
 expect_text "finished after train.steps = 4"
+explained=(prefix/share/mtf-train/configs/models/toy.yaml run.mode=explain hardware=h100_8x_nvlink_400g)
+expect_exit 0 mtf-train "${explained[@]}"
+# mtf-launch finds mtf-train beside itself, too.
+expect_exit 2 env PATH=/usr/bin:/bin prefix/bin/mtf-launch -n 2 -- mtf-train "${mnist[@]}" train.stepz=4
+expect_text 'did you mean `train.steps`?'
 expect_exit 0 mtf-launch -n 2 -- mtf-train "${mnist[@]}" mesh=all:2 layout=batch:all run.model_dir=two
 expect_exit 0 mtf-compare one two --tolerance 1e-5
 printf 'Guten Tag, liebe Welt!\n' > text
@@ -50,9 +55,13 @@ fi
 # The commands of the wheel: one for each program, which they become. Their mtf-launch finds mtf-train without PATH.
 scripts=$(sed -n '/^mtf-.* = "mtf_train:/p' "$source_dir/tools/wheel/pyproject.toml")
 [ "$(cut -d' ' -f1 <<< "$scripts" | paste -sd' ')" = "${programs[*]}" ] || fail "the wheel has other commands: $scripts"
-mkdir site
+mkdir -p site prefix/lib
 cp -r "$source_dir/tools/wheel/mtf_train" site
-ln -s "$work/prefix/bin" site/mtf_train/bin
+sed -n 's|^"../../build/wheel/prefix/\(.*\)" = "\(mtf_train/.*\)"|\1 \2|p' "$source_dir/tools/wheel/pyproject.toml" |
+  while read -r from to; do
+    mkdir -p "site/$(dirname "$to")"
+    cp -r "prefix/$from" "site/$to"
+  done
 # in_wheel FUNCTION ARGUMENT...: the command that calls this function.
 in_wheel() { PATH=/usr/bin:/bin PYTHONPATH=site python3 -c "import mtf_train; mtf_train.$1()" "${@:2}"; }
 for function in $(sed 's/.*mtf_train:\(.*\)"/\1/' <<< "$scripts"); do
@@ -61,6 +70,7 @@ for function in $(sed 's/.*mtf_train:\(.*\)"/\1/' <<< "$scripts"); do
 done
 expect_exit 2 in_wheel launch -n 2 -- mtf-train "${mnist[@]}" train.stepz=4
 expect_text 'did you mean `train.steps`?'
+expect_exit 0 in_wheel train "${explained[@]}"
 
 # The package. Other distributions have no dpkg.
 if ! command -v dpkg-deb > /dev/null; then

@@ -64,6 +64,22 @@ for signal in TERM:143 INT:130; do
   expect_exit 0 "$mtf_compare" undisturbed "$name"
 done
 
+# Nobody reads the progress any more, as when Ctrl-C ends `tee`, too.
+mkfifo progress
+head -n 1 progress > /dev/null &
+reader=$!
+env --default-signal=INT "${toy[@]}" train.steps=null train.time=60s run.model_dir=unread 2> progress &
+process=$!
+wait $reader
+for ((i = 0; i < 1500; i++)); do [ "$(wc -l 2> /dev/null < unread/metrics.jsonl || echo 0)" -ge 20 ] && break || sleep 0.02; done
+[ "$i" -lt 1500 ] || fail "a run without a reader does not come to step 20"
+kill -INT $process
+code=0
+wait $process || code=$?
+[ $code -eq 130 ] || fail "exit code $code without a reader"
+[ "$(last_step unread)" = "$(printf 'step-%08d' "$(wc -l < unread/metrics.jsonl)")" ] || fail "not saved without a reader"
+"${toy[@]}" train.steps=20 run.model_dir=short 2>&1 | true || fail "a run that nobody reads fails"
+
 # --- Values that are not finite: exit code 3, the culprit is named, and the last good checkpoint remains.
 expect_exit 0 "${toy[@]}" optimizer=sgd learning_rate=0.001 train.steps=10 checkpoint.every=5 run.model_dir=diverged
 expect_exit 3 "${toy[@]}" optimizer=sgd learning_rate=1.0e30 train.steps=40 run.model_dir=diverged

@@ -132,3 +132,11 @@ for store in $before; do [ ! -e "$store" ] || fail "$store is still there"; done
 [ -e aging/mine.safetensors ] || fail "a file that is no store was removed"
 expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_again
 cmp <(losses aging_first) <(losses aging_again) || fail "stores that were made again hold something else"
+
+# A store with a wrong bit is made again, too.
+for store in aging/tokens-* aging/rows-*; do
+  printf '\377' | dd of="$store" bs=1 seek=$(($(stat -c %s "$store") - 4)) conv=notrunc status=none
+done
+expect_exit 0 "$mtf_train" aging.yaml run.model_dir=aging_damaged
+expect_text "safetensors is damaged and is built anew"
+cmp <(losses aging_first) <(losses aging_damaged) || fail "stores with a wrong bit are used"

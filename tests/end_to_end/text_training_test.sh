@@ -156,19 +156,26 @@ for key in evaluate infer; do
   expect_text "step-00000021 has running means of the weights, and taken/checkpoints/step-00000025 has none"
 done
 
-# Another run starts from these weights, and its running means start from them.
-expect_exit 0 "$mtf_train" lm.yaml train.steps=1 run.model_dir=started checkpoint.init.path=undisturbed \
-  data.vocabulary.path=undisturbed/vocabulary.model
-"$python" - << 'END'
+# Another run starts from the running means, or from the weights, and its own running means start there.
+for raw in false true; do
+  rm -rf started
+  expect_exit 0 "$mtf_train" lm.yaml train.steps=1 run.model_dir=started checkpoint.init.path=undisturbed checkpoint.init.raw=$raw \
+    data.vocabulary.path=undisturbed/vocabulary.model
+  "$python" - $raw << 'END'
+import sys
 import numpy
 from safetensors.numpy import load_file
 def load(run, step, file):
     return load_file(f"{run}/checkpoints/step-{step:08d}/{file}.safetensors")
-before, weights, means = load("undisturbed", 90, "weights"), load("started", 1, "weights"), load("started", 1, "averages")
+before = load("undisturbed", 90, "weights")
+if sys.argv[1] == "false":
+    before = {name.removesuffix("/ema"): mean for name, mean in load("undisturbed", 90, "averages").items()}
+weights, means = load("started", 1, "weights"), load("started", 1, "averages")
 for name, weight in weights.items():
     mean = before[name] + 0.9 * (weight - before[name])
     assert numpy.abs(mean - means[name + "/ema"]).max() <= 1e-6 * numpy.abs(mean).max(), name
 END
+done
 
 # Early stopping and the best checkpoints by perplexity.
 expect_exit 0 "$mtf_train" lm.yaml train.steps=2000 learning_rate=0.03 evaluate.every=10 run.model_dir=best \

@@ -92,8 +92,8 @@ expect_mistake 2 "the filters read standard input" --encode one.model english.tx
 expect_mistake 2 "only one of --output, --encode and --decode" --encode one.model --decode one.model
 expect_mistake 1 "cannot read absent.txt" --output x.model absent.txt
 expect_mistake 1 "absent/x.model: cannot be written" --output absent/x.model english.txt
-expect_mistake 1 "at most " --size 50000 --output x.model english.txt
-expect_mistake 1 "at least " --size 100 --output x.model english.txt
+expect_mistake 2 "at most " --size 50000 --output x.model english.txt
+expect_mistake 2 "at least " --size 100 --output x.model english.txt
 expect_mistake 1 "there is no text" --output x.model -
 expect_mistake 1 "no WordPiece vocabulary" --encode english.txt
 cp english.txt english.model

@@ -39,7 +39,8 @@ done << 'END'
 2|there is no file nowhere.de|evaluate.datasets.dev.targets=nowhere.de
 2|there is no file nowhere.de|evaluate.datasets.dev.references=nowhere.de
 1|short.de has 10|evaluate.datasets.dev.targets=short.de
-1|at most|data.vocabulary.size=30000
+2|at most|data.vocabulary.size=30000
+2|at least|data.vocabulary.size=5
 END
 
 # The vocabulary that was trained is the one that is used.
@@ -84,8 +85,25 @@ expect_text "was trained with vocabularies that are these in part"
 [ "$(grep -c "these in part" out)" = 1 ] || fail "a warning occurs twice"
 pieces="{type: sentencepiece, path: FROM/vocabulary.model}"
 sed "s|^  vocabulary: .*|  vocabulary: {inputs: ${pieces/FROM/second}, targets: ${pieces/FROM/run}}|" run.yaml > two.yaml
-expect_exit 0 "$mtf_train" two.yaml checkpoint.init.path=second train.steps=1 run.model_dir=two
+expect_exit 0 "$mtf_train" two.yaml model.shared_embedding=false train.steps=1 run.model_dir=two
+expect_exit 0 "$mtf_train" two.yaml model.shared_embedding=false data.vocabulary.inputs.path=run/vocabulary.model \
+  checkpoint.init.path=two train.steps=1 run.model_dir=from_two
 expect_text "was trained with vocabularies that are these in part"
+
+# One embedding serves one vocabulary: the same twice, but not two of one size, nor two that would be trained.
+refused="one embedding cannot serve two vocabularies"
+expect_exit 2 "$mtf_train" two.yaml run.model_dir=none/at/all
+expect_text "$refused, whose ids mean different tokens; one vocabulary for both, or \`model.shared_embedding: false\`"
+expect_exit 2 "$mtf_train" run.yaml run.model_dir=none/at/all data.vocabulary=null \
+  "data.vocabulary={inputs: {type: sentencepiece, size: 300}, targets: {type: sentencepiece, size: 300, model: bpe}}"
+expect_text "$refused"
+[ ! -e none ] || fail "something was written with two vocabularies for one embedding"
+cp run/vocabulary.model copy.model
+expect_exit 0 "$mtf_train" two.yaml run.model_dir=copied data.vocabulary.inputs.path=copy.model train.steps=2
+# Weights that were trained with two vocabularies remain usable.
+cp second/vocabulary.model copy.model
+expect_exit 0 "$mtf_train" copied/config.yaml train.steps=4 "run.allow_change=[data.vocabulary]"
+expect_text "the weights have one embedding for two vocabularies"
 
 cp second/vocabulary.model others/vocabulary.model
 cp dev.en in.txt

@@ -19,7 +19,7 @@ namespace {
 const Dimension kBatch{"batch", 2}, kLength{"length", 48}, kHeads{"heads", 2}, kKey{"d_kv", 4};
 
 /// A sequence that attends to itself. By default, keys and values have all dimensions of the queries.
-struct Problem {
+struct BlockProblem {
   std::string name;
   AttentionOptions options;
   Shape memory = {kBatch, kLength, kHeads, kKey};
@@ -27,11 +27,11 @@ struct Problem {
   std::function<void(CaseBuilder&, AttentionInputs&)> add = [](CaseBuilder&, AttentionInputs&) {};
   Shape queries = {kBatch, kLength, kHeads, kKey};
 };
-std::ostream& operator<<(std::ostream& out, const Problem& problem) { return out << problem.name; }
+std::ostream& operator<<(std::ostream& out, const BlockProblem& problem) { return out << problem.name; }
 
 /// A graph whose outputs are the result and the gradients of q, k, v and the table.
 struct Built {
-  explicit Built(const Problem& problem, bool fused = true, DType dtype = DType::kFloat32) {
+  explicit Built(const BlockProblem& problem, bool fused = true, DType dtype = DType::kFloat32) {
     CaseBuilder c(graph, dtype);
     AttentionInputs in{
         .q = c.input("q", problem.queries, -2, 2), .k = c.input("k", problem.memory, -2, 2), .v = {}};
@@ -79,8 +79,8 @@ void add_noise(CaseBuilder& c, AttentionInputs& in) {
   in.noise = c.input("noise", {kBatch, kHeads, kLength}, 0, 2);
 }
 
-std::vector<Problem> problems() {
-  std::vector<Problem> all{
+std::vector<BlockProblem> problems() {
+  std::vector<BlockProblem> all{
       {"causal", {.causal = true, .min_relative = -4}},
       {"both_sides", {.min_relative = -3, .max_relative = 4}},
       {"itself_only", {.min_relative = 0, .max_relative = 0}},
@@ -130,7 +130,7 @@ std::vector<Problem> problems() {
   return all;
 }
 
-class SequenceAttention : public ::testing::TestWithParam<Problem> {};
+class SequenceAttention : public ::testing::TestWithParam<BlockProblem> {};
 INSTANTIATE_TEST_SUITE_P(Problems, SequenceAttention, ::testing::ValuesIn(problems()),
                          [](const auto& info) { return info.param.name; });
 
@@ -161,7 +161,7 @@ TEST_P(SequenceAttention, IsTheSameWhereverTheLengthIsSplit) {
 }
 
 TEST(SequenceAttention, IsTheSameWhereSeveralMeshDimensionsSplitTheLength) {
-  const Problem problem{.name = "", .options = {.min_relative = -6, .max_relative = 7}, .add = pack};
+  const BlockProblem problem{.name = "", .options = {.min_relative = -6, .max_relative = 7}, .add = pack};
   const Built built(problem);
   const MeshRun one = run_on_mesh(built.graph, Layouts::single(), built.feeds);
   for (const char* mesh : {"x:2;y:4", "x:1;y:2", "x:1;y:1"}) {
@@ -174,7 +174,7 @@ TEST(SequenceAttention, IsTheSameWhereSeveralMeshDimensionsSplitTheLength) {
 }
 
 TEST(SequenceAttention, TakesBFloat16) {
-  const Problem problem{"", {.causal = true, .min_relative = -9}};
+  const BlockProblem problem{"", {.causal = true, .min_relative = -9}};
   const Built built(problem, true, DType::kBFloat16);
   const MeshRun one = run_on_mesh(built.graph, Layouts::single(), built.feeds);
   const MeshRun split = run_on_mesh(built.graph, layouts("x:8", "length:x"), built.feeds);
@@ -184,7 +184,7 @@ TEST(SequenceAttention, TakesBFloat16) {
 
 /// Returns the bytes that a position sends, and whether it gathers.
 std::pair<double, bool> traffic(int64_t length, int64_t radius, bool causal, int64_t positions) {
-  Problem problem{"", {.min_relative = 1 - radius}};
+  BlockProblem problem{"", {.min_relative = 1 - radius}};
   problem.options.causal = causal;
   if (!causal) problem.options.max_relative = radius;
   problem.queries = problem.memory = {kBatch, {"length", length}, kHeads, kKey};
@@ -218,7 +218,7 @@ TEST(SequenceAttention, SendsWhatTheBandReaches) {
 }
 
 TEST(SequenceAttention, OfASplitLengthThatIsNotDivisibleIsRefused) {
-  Problem problem{"", {.causal = true, .min_relative = -3}};
+  BlockProblem problem{"", {.causal = true, .min_relative = -3}};
   problem.queries = problem.memory = {kBatch, {"length", 50}, kHeads, kKey};
   const Built built(problem);
   Diagnostics diagnostics;

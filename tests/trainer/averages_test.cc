@@ -19,7 +19,7 @@ namespace mtf::testing {
 namespace {
 
 constexpr double kDecay = 0.6;
-constexpr int64_t kSteps = 12;
+constexpr int64_t kAveragedSteps = 12;
 
 std::unique_ptr<Model> classifier() {
   return parse_model(
@@ -27,17 +27,17 @@ std::unique_ptr<Model> classifier() {
       "0.3}, {dense: {output: {classes: 4}}}]}");
 }
 
-const std::vector<Feature> kFeatures = {{"image", Shape{{"pixels", 8}}, DType::kFloat32},
-                                        {"labels", Shape{}, DType::kInt32}};
+const std::vector<Feature> kImageFeatures = {{"image", Shape{{"pixels", 8}}, DType::kFloat32},
+                                             {"labels", Shape{}, DType::kInt32}};
 
-std::map<std::string, Values> batch(int64_t size) {
+std::map<std::string, Values> images_and_labels(int64_t size) {
   std::map<std::string, Values> feeds;
   for (int64_t i = 0; i < size * 8; ++i) feeds["image"].push_back(std::sin(static_cast<double>(i)));
   for (int64_t i = 0; i < size; ++i) feeds["labels"].push_back(static_cast<double>(i * 7 % 4));
   return feeds;
 }
 
-constexpr int64_t kBatchSize = 16;
+constexpr int64_t kImagesOfBatch = 16;
 
 /// A training step with running means, and its variables.
 struct Training {
@@ -45,11 +45,11 @@ struct Training {
                     const std::vector<std::string>& trainable = {".*"})
       : model(classifier()) {
     TrainStepOptions options;
-    options.batch_size = kBatchSize;
+    options.batch_size = kImagesOfBatch;
     options.precision = precision;
     options.trainable = trainable;
-    options.update = UpdateOptions{parse_optimizer("adam"), {0.05}, kSteps, kDecay};
-    step = build_train_step(*model, kFeatures, options);
+    options.update = UpdateOptions{parse_optimizer("adam"), {0.05}, kAveragedSteps, kDecay};
+    step = build_train_step(*model, kImageFeatures, options);
     Program program = partition(*step.graph, layouts);
     variables.emplace(*backend, program.mesh, program.variables, VariableStoreOptions{.replicate = true});
     variables->initialize(1);
@@ -58,9 +58,9 @@ struct Training {
                      ExecutorOptions{.threads = 2, .check_replicas = true});
   }
 
-  void run(int64_t at, std::map<std::string, Values> feeds = batch(kBatchSize)) {
-    for (const Feature& feature : kFeatures) {
-      const Shape shape = Shape{{"batch", kBatchSize}} + feature.shape;
+  void run(int64_t at, std::map<std::string, Values> feeds = images_and_labels(kImagesOfBatch)) {
+    for (const Feature& feature : kImageFeatures) {
+      const Shape shape = Shape{{"batch", kImagesOfBatch}} + feature.shape;
       executor->feed(feature.name, to_host(shape, feature.dtype, feeds.at(feature.name)).bytes.data());
     }
     for (const StepScalar& scalar : step.scalars) executor->feed_scalar(scalar.input, scalar.value(at));
@@ -115,7 +115,7 @@ TEST(Averages, AreThoseOfTheWeightsOfEachStep) {
     std::map<std::string, Values> expected;
     for (const std::string& weight : training.weights()) expected[weight] = training.value(weight);
     ASSERT_EQ(expected.size(), 4u);
-    for (int64_t t = 0; t < kSteps; ++t) {
+    for (int64_t t = 0; t < kAveragedSteps; ++t) {
       training.run(t);
       const double d = std::min(kDecay, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
       for (auto& [weight, mean] : expected) {
@@ -130,10 +130,10 @@ TEST(Averages, AreThoseOfTheWeightsOfEachStep) {
 
 TEST(Averages, AreTheSameOnEveryLayout) {
   Training one(Layouts::single());
-  for (int64_t t = 0; t < kSteps; ++t) one.run(t);
+  for (int64_t t = 0; t < kAveragedSteps; ++t) one.run(t);
   for (const Arrangement& arrangement : kArrangements) {
     Training other(layouts_of(arrangement));
-    for (int64_t t = 0; t < kSteps; ++t) other.run(t);
+    for (int64_t t = 0; t < kAveragedSteps; ++t) other.run(t);
     for (const std::string& weight : one.weights()) {
       EXPECT_LT(relative_difference(other.value(average_name(weight)), one.value(average_name(weight))), 1e-5)
           << arrangement.layout << weight;
@@ -146,7 +146,7 @@ TEST(Averages, AStepThatIsNotFiniteChangesNothing) {
   for (int64_t t = 0; t < 3; ++t) training.run(t);
   std::map<std::string, Values> before;
   for (const std::string& name : training.variables->names()) before[name] = training.value(name);
-  auto feeds = batch(kBatchSize);
+  auto feeds = images_and_labels(kImagesOfBatch);
   feeds["image"][5] = std::numeric_limits<double>::quiet_NaN();
   training.run(3, feeds);
   EXPECT_EQ(training.executor->scalar("finite"), 0);
@@ -174,14 +174,15 @@ TEST(Averages, AreWhatEvaluationReads) {
   const auto averaged = [](const std::string& weight) {
     return weight.starts_with("dense_1/") ? average_name(weight) : std::string();
   };
-  const auto graph = build_evaluation(*model, kFeatures, kBatchSize, {.precision = {}, .averaged = averaged});
+  const auto graph =
+      build_evaluation(*model, kImageFeatures, kImagesOfBatch, {.precision = {}, .averaged = averaged});
   EXPECT_FALSE(graph->find_variable("dense_1/kernel"));
   ASSERT_TRUE(graph->find_variable(average_name("dense_1/kernel")));
   EXPECT_TRUE(graph->find_variable("dense/kernel"));
 
-  const auto plain = build_evaluation(*model, kFeatures, kBatchSize, {});
-  auto feeds = batch(kBatchSize);
-  feeds[std::string(kWeightsInput)] = Values(kBatchSize, 1);
+  const auto plain = build_evaluation(*model, kImageFeatures, kImagesOfBatch, {});
+  auto feeds = images_and_labels(kImagesOfBatch);
+  feeds[std::string(kWeightsInput)] = Values(kImagesOfBatch, 1);
   MeshRunOptions weights;
   for (const auto& variable : plain->variables()) {
     Values& values = weights.variables[variable->name];

@@ -124,6 +124,28 @@ TEST(BatchDecoder, WritesEachTextAsAloneWhereTextsAreSplit) {
   });
 }
 
+TEST(BatchDecoder, LeavesBlankTextsEmptyAndOthersAsTheyAre) {
+  DecodeRun run(kSmallTranslator, kWords);
+  run.set_varied(0.8);
+  const std::vector<GivenText> given = texts_of_all_lengths(40);
+  std::vector<GivenText> with_blanks;
+  for (const GivenText& text : given) {
+    with_blanks.push_back({.inputs = {kEosId}, .prefix = {}, .limit = 5, .is_blank = true});
+    with_blanks.push_back(text);
+  }
+  for (const DecodeOptions& options : {DecodeOptions{.beam_size = 3, .batch_size = 16},
+                                       DecodeOptions{.method = SampleMethod{.samples = 2}}}) {
+    DecodePrograms programs(run.session());
+    BatchDecoder decoder(programs, run.weights(), options);
+    std::vector<Written> expected, texts = *decoder.decode(given);
+    for (Written& text : texts) {
+      expected.emplace_back(options.is_beam() ? 1 : 2);  // without tokens
+      expected.push_back(std::move(text));
+    }
+    expect_equal_texts(*decoder.decode(with_blanks), expected, tolerance());
+  }
+}
+
 /// Replicas of caches are compared bit for bit in these tests, also what no text reads.
 TEST(BatchDecoder, KeepsReplicasEqualFromBatchToBatch) {
   DecodeRun run(kSmallTranslator, kWords, layouts("x:2", "d_ff:x"));

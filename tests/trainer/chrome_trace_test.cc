@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace mtf {
@@ -48,8 +50,12 @@ TEST(ChromeTrace, HasATrackForEachThreadAndTimesFromTheOrigin) {
   EXPECT_NEAR(events[5].at("dur").get<double>(), 0.001, 1e-9);
 }
 
-TEST(ChromeTrace, TellsTheSystemsError) {
+TEST(ChromeTrace, TellsTheSystemsErrorAndLeavesNothing) {
   EXPECT_EQ(write_chrome_trace("/nowhere/trace.json", Profile(), {}), ENOENT);
+  const std::filesystem::path directory = ::testing::TempDir() + "traces";
+  std::filesystem::create_directories(directory / "trace.json");
+  EXPECT_EQ(write_chrome_trace(directory / "trace.json", Profile(), {}), EISDIR);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1) << "a part is left";
 }
 
 }  // namespace

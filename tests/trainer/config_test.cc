@@ -246,11 +246,18 @@ TEST(CommandLine, FilesThenArguments) {
   EXPECT_THAT(line.files, ::testing::ElementsAre("a.yaml", "b.yaml"));
   EXPECT_THAT(line.arguments, ::testing::ElementsAre("train.steps=1", "vars.x=2"));
   EXPECT_EQ(parse_command_line({"--help-config", "train"}).section, "train");
+  EXPECT_EQ(parse_command_line({"--help-config=train"}).section, "train");
+  EXPECT_EQ(parse_command_line({"--list-layers=dense"}).layer, "dense");
   EXPECT_THROW(parse_command_line({"--halp"}), Error);
   EXPECT_THROW(parse_command_line({"train.steps=1", "a.yaml"}), Error);
   EXPECT_THROW(parse_command_line({"a.yaml", ""}), Error);
   EXPECT_EQ(run_main({}), 2);
   EXPECT_EQ(run_main({"no_such_file.yaml"}), 2);
+}
+
+TEST(CommandLine, AnArgumentMayBeLongerThanAnyPath) {
+  const std::string argument = "model.block=[" + std::string(5000, 'x') + "]";
+  EXPECT_EQ(parse_command_line({"a.yaml", argument}).arguments, std::vector<std::string>{argument});
 }
 
 TEST(CommandLine, AnOptionThatPrintsAListStandsAlone) {
@@ -270,6 +277,10 @@ TEST(CommandLine, AnOptionThatPrintsAListStandsAlone) {
             "`x=1` stands beside `--help-config train`; `mtf-train --help-config train` alone");
   EXPECT_EQ(refusal({"a.yaml", "--list-devices"}),
             "`a.yaml` stands beside `--list-devices`; `mtf-train --list-devices` alone");
+  EXPECT_EQ(refusal({"--help-config=train", "x=1"}), refusal({"--help-config", "train", "x=1"}));
+  EXPECT_EQ(refusal({"--version=1"}), "unknown option `--version=1`; write `--version` alone");
+  EXPECT_EQ(refusal({"--train.steps=1"}),
+            "unknown option `--train.steps=1`; keys have no dashes in front: `train.steps=1`");
   EXPECT_EQ(refusal({""}),
             "word 1 of the command line is empty; a file or key=value; a variable of the shell may be "
             "empty");

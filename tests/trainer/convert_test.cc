@@ -1,14 +1,18 @@
 #include "trainer/programs/convert/convert.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "data/class_names.h"
 #include "data/labelled/labelled_text.h"
+#include "data/labelled/squad.h"
+#include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/error.h"
 #include "tests/trainer/machine_files.h"
 #include "trainer/predict/predict.h"
@@ -304,7 +308,27 @@ TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
       HasSubstr("`hidden_act` is mish"));
 }
 
-TEST(BertConfig, HeadsThatLookLikeClassifiersAreRefused) {
+TEST(BertConfig, QuestionsLeaveRoomForTexts) {
+  const auto question = [](int64_t positions) {
+    BertConfig bert = small_bert(BertHead::kSpans);
+    bert.max_positions = positions;
+    const Config config = ConfigText(yaml(bert), "bert").load();
+    return training_source(config)->get_if<SquadOptions>()->max_question;
+  };
+  EXPECT_EQ(question(64), 32);
+  EXPECT_EQ(question(128), 64);
+  EXPECT_EQ(question(512), 64);
+}
+
+TEST(BertConfig, OneTypeOfTokensIsEnoughForEveryHead) {
+  for (const BertHead head : {BertHead::kPretraining, BertHead::kClassifier, BertHead::kSpans}) {
+    BertConfig bert = small_bert(head);
+    bert.token_types = 1;
+    EXPECT_FALSE(ConfigText(yaml(bert), "bert").variables().empty());
+  }
+}
+
+TEST(BertConfig, HeadsThatNoModelHasAreRefused) {
   const auto json = [](const std::string& entries) {
     return message([&] { parse_bert_config(R"({"model_type": "bert", )" + entries + "}", "config.json"); });
   };
@@ -315,6 +339,8 @@ TEST(BertConfig, HeadsThatLookLikeClassifiersAreRefused) {
   EXPECT_EQ(json(several + R"(, "architectures": ["BertModel"])"), "no error");
   EXPECT_THAT(json(R"("architectures": ["BertForMultipleChoice"])"),
               HasSubstr("a BertForMultipleChoice cannot be converted"));
+  EXPECT_THAT(json(R"("architectures": ["BertForNextSentencePrediction"])"),
+              HasSubstr("a BertForNextSentencePrediction cannot be converted"));
 }
 
 TEST(BertConfig, LabelsHaveTheNamesOfId2label) {
@@ -359,6 +385,12 @@ class Imports : public testing::MachineFiles {
     for (const ModelWeight& weight : model.weights) names.push_back(weight.name);
     return names;
   }
+  static int64_t extra_ids_of(const HuggingFaceImport& import) {
+    const Config config = ConfigText(import.model.config, "model").load();
+    const LanguageVocabulary vocabulary = by_side(*config.data.vocabulary).targets;
+    if (const auto* bytes = vocabulary.get_if<BytesOptions>()) return bytes->extra_ids;
+    return vocabulary.get_if<SentencePieceOptions>()->extra_ids;
+  }
   static std::vector<std::string> classes_of(const ModelWeights& model) {
     const Config config = ConfigText(model.config, "model").load();
     return training_source(config)->get_if<LabelledTextOptions>()->classes;
@@ -383,6 +415,53 @@ TEST_F(Imports, AnMT5HasTheSoftmaxOfItsTensors) {
     EXPECT_EQ(t5_of(ConfigText(imported.config, "t5").load()).tied, tied);
     EXPECT_FALSE(t5_of(ConfigText(imported.config, "t5").load()).scaled_logits);
   }
+}
+
+TEST_F(Imports, SentinelsOfAT5AreThoseOfItsTokeniser) {
+  TextSample sample;
+  for (int i = 0; i < 200; ++i) sample.add(fmt::format("from {} to {}", i, i * 7 % 100));
+  const std::string pieces = train_sentencepiece(sample, {.size = 40, .byte_fallback = false});
+  export_t5(model_of(yaml(unusual())), "run", hf());
+  write("hf/spiece.model", pieces);
+  const auto imported = [&](const std::string& tokenizer) {
+    write("hf/tokenizer_config.json", tokenizer);
+    return import_t5(hf(), target());
+  };
+  // The embedding has 250 rows.
+  EXPECT_EQ(extra_ids_of(imported("{}")), 100);
+  EXPECT_EQ(extra_ids_of(imported(R"({"extra_ids": 210})")), 210);
+  EXPECT_EQ(extra_ids_of(imported(R"({"extra_ids": 0})")), 0);
+  const HuggingFaceImport larger = imported(R"({"extra_ids": 211})");
+  EXPECT_EQ(extra_ids_of(larger), 0);
+  EXPECT_THAT(larger.notes, ElementsAre(HasSubstr("no rows for 211 <extra_id_N> behind 40 pieces")));
+  EXPECT_THAT(message([&] { imported(R"({"extra_ids": -1})"); }), HasSubstr("`extra_ids` is -1, no size"));
+}
+
+TEST_F(Imports, SentinelsOfAByT5AreThoseThatItsTokeniserNumbersDownwards) {
+  T5Config t5 = unusual();
+  t5.vocab_size = 384;
+  const auto exported_with = [&](const std::string& vocabulary) {
+    export_t5(model_of(t5_yaml(t5, {.vocabulary = vocabulary, .target = {"/models/a"}, .source = "t5"})),
+              "run", hf());
+    return nlohmann::json::parse(read_text_file(hf() + "/tokenizer_config.json"));
+  };
+  nlohmann::json tokenizer = exported_with("{type: bytes, extra_ids: 125}");
+  EXPECT_EQ(tokenizer["added_tokens_decoder"]["383"]["content"], "<extra_id_0>");
+  EXPECT_EQ(tokenizer["added_tokens_decoder"]["259"]["content"], "<extra_id_124>");
+  HuggingFaceImport import = import_t5(hf(), target());
+  EXPECT_EQ(extra_ids_of(import), 125);
+  EXPECT_THAT(import.notes, IsEmpty());
+
+  std::swap(tokenizer["added_tokens_decoder"]["259"], tokenizer["added_tokens_decoder"]["383"]);
+  write("hf/tokenizer_config.json", tokenizer.dump());
+  import = import_t5(hf(), target());
+  EXPECT_EQ(extra_ids_of(import), 0);
+  EXPECT_THAT(import.notes, ElementsAre(HasSubstr("upwards from 259")));
+
+  EXPECT_FALSE(exported_with("bytes").contains("added_tokens_decoder"));
+  import = import_t5(hf(), target());
+  EXPECT_EQ(extra_ids_of(import), 0);
+  EXPECT_THAT(import.notes, IsEmpty());
 }
 
 TEST_F(Imports, ClassesKeepTheirNames) {

@@ -258,7 +258,8 @@ std::map<std::string, Values> train_taught(TrainStepOptions options, const Layou
   return results;
 }
 
-void expect_same(const std::map<std::string, Values>& actual, const std::map<std::string, Values>& expected) {
+void expect_same_values(const std::map<std::string, Values>& actual,
+                        const std::map<std::string, Values>& expected) {
   for (const auto& [name, values] : expected) expect_close(name, actual.at(name), values, 2e-5, 2e-6);
 }
 
@@ -282,7 +283,7 @@ TEST(Distillation, IsTheSameOnEveryLayout) {
       TrainStepOptions options;
       options.microbatches = microbatches;
       if (microbatches > 1) options.recompute = RecomputeWord::kBlock;
-      expect_same(train_taught(options, layouts(mesh, layout, parameters)), expected);
+      expect_same_values(train_taught(options, layouts(mesh, layout, parameters)), expected);
     }
   }
 }
@@ -311,7 +312,7 @@ TEST(Distillation, TheTeacherHasALayoutOfItsOwn) {
       TrainStepOptions options;
       options.microbatches = microbatches;
       const Layouts split = with_teacher_layout(layouts(mesh, layout), own, parameters);
-      expect_same(train_taught(options, split), expected);
+      expect_same_values(train_taught(options, split), expected);
       if (mesh != "x:8") {
         const auto two = train_taught(options, split, 2), one = train_taught(options, split);
         for (const auto& [name, values] : one) EXPECT_EQ(two.at(name), values) << name;

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 Explanation explanation_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> all = arguments;
@@ -32,15 +32,15 @@ struct Totals {
 };
 
 /// Adds up a schedule of explanation_document().
-void add_up(const Json& schedule, double times, Totals& totals) {
-  for (const Json& item : schedule) {
+void add_up(const OrderedJson& schedule, double times, Totals& totals) {
+  for (const OrderedJson& item : schedule) {
     if (item.contains("repeat")) {
       add_up(item["body"], times * item["repeat"].get<double>(), totals);
     } else if (item.contains("start")) {
       totals.bytes_sent += times * item["bytes_sent"].get<double>();
       totals.started.insert(item["start"].get<int64_t>());
     } else if (item.contains("wait")) {
-      for (const Json& message : item["wait"]) totals.awaited.insert(message.get<int64_t>());
+      for (const OrderedJson& message : item["wait"]) totals.awaited.insert(message.get<int64_t>());
     } else if (item.contains("message")) {  // within the process
       totals.bytes_sent += times * item["bytes"].get<double>();
       totals.started.insert(item["message"].get<int64_t>());
@@ -63,32 +63,33 @@ INSTANTIATE_TEST_SUITE_P(
                                                "parameter_layout=hidden_odd:all", "cluster.processes=2"}));
 
 TEST_P(ScheduleOfLayout, HasTheWorkAndTheTrafficOfTheStep) {
-  const Json document = explanation_document(explanation_of(GetParam()), true);
+  const OrderedJson document = explanation_document(explanation_of(GetParam()), true);
   Totals totals;
   add_up(document["schedule"], 1, totals);
   EXPECT_DOUBLE_EQ(totals.flops, document["step"]["flops"].get<double>());
   EXPECT_DOUBLE_EQ(totals.bytes_sent, document["step"]["bytes_sent"].get<double>());
   std::set<int64_t> messages;
-  for (const Json& collective : document["collectives"])
+  for (const OrderedJson& collective : document["collectives"])
     messages.insert(collective["message"].get<int64_t>());
   EXPECT_EQ(totals.started, messages);
   EXPECT_TRUE(std::ranges::includes(messages, totals.awaited));
 }
 
 TEST(ExplainHtml, NamesModelAndLayout) {
-  const Json document = explanation_document(explanation_of({"mesh=all:4", "layout=batch:all"}), false);
+  const OrderedJson document =
+      explanation_document(explanation_of({"mesh=all:4", "layout=batch:all"}), false);
   EXPECT_EQ(document["model"]["name"], "written");
   EXPECT_EQ(document["model"]["type"], "regression");
   EXPECT_GT(document["model"]["parameters"], 0);
   EXPECT_EQ(document["layout"]["layout"],
-            Json::parse(R"([{"dimension": "batch", "mesh_dimensions": ["all"]}])"));
+            OrderedJson::parse(R"([{"dimension": "batch", "mesh_dimensions": ["all"]}])"));
 }
 
 TEST(ExplainHtml, FoldsRepeatedLayers) {
-  const Json list = Json::parse(R"([
+  const OrderedJson list = OrderedJson::parse(R"([
     {"name": "block_0/a", "message": 0, "bytes": 4}, {"name": "block_0/b", "message": 1, "bytes": 8},
     {"name": "block_1/a", "message": 2, "bytes": 4}, {"name": "block_2/a", "message": 3, "bytes": 4}])");
-  EXPECT_EQ(folded(list, {"name"}), Json::parse(R"([
+  EXPECT_EQ(folded(list, {"name"}), OrderedJson::parse(R"([
     {"name": "block_*/a", "message": 0, "bytes": 4, "count": 3},
     {"name": "block_0/b", "message": 1, "bytes": 8, "count": 1}])"));
 }

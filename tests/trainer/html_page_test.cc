@@ -9,27 +9,27 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 TEST(HtmlPage, EscapesTextInTheTitle) {
   EXPECT_EQ(escaped_html(R"(<a href="x" title='y'>&)"),
             "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;");
-  EXPECT_THAT(html_page("</title><script>1", {}, Json::object()), Not(HasSubstr("</title><script>1")));
+  EXPECT_THAT(html_page("</title><script>1", {}, OrderedJson::object()), Not(HasSubstr("</title><script>1")));
 }
 
 TEST(HtmlPage, DataCannotEndTheirScript) {
-  const Json data{{"</script><script>alert(1)</script>", "<!-- <b>"}};
+  const OrderedJson data{{"</script><script>alert(1)</script>", "<!-- <b>"}};
   const std::string text = script_json(data);
   EXPECT_THAT(text, Not(HasSubstr("<")));
-  EXPECT_EQ(Json::parse(text), data);
+  EXPECT_EQ(OrderedJson::parse(text), data);
 }
 
 TEST(HtmlPage, ReplacesBytesThatAreNotUtf8) {
-  EXPECT_EQ(Json::parse(script_json({{"text", "a\xff"}}))["text"], "a\xef\xbf\xbd");
+  EXPECT_EQ(OrderedJson::parse(script_json({{"text", "a\xff"}}))["text"], "a\xef\xbf\xbd");
 }
 
 TEST(HtmlPage, StandsAlone) {
-  const std::string page = html_page("title", {"charts.js", "report.js"}, {{"runs", Json::array()}});
+  const std::string page = html_page("title", {"charts.js", "report.js"}, {{"runs", OrderedJson::array()}});
   EXPECT_THAT(page, HasSubstr("<title>title</title>"));
   EXPECT_THAT(page, HasSubstr(R"({"runs":[]}</script>)"));
   EXPECT_THAT(page, HasSubstr("function curveChart("));
@@ -39,7 +39,7 @@ TEST(HtmlPage, StandsAlone) {
 }
 
 TEST(HtmlPage, ReplacesNothingWithinValues) {
-  EXPECT_THAT(html_page("{{data}}", {}, Json::object()), HasSubstr("<title>{{data}}</title>"));
+  EXPECT_THAT(html_page("{{data}}", {}, OrderedJson::object()), HasSubstr("<title>{{data}}</title>"));
 }
 
 TEST(HtmlPage, SourcesContainNoEndOfTheirElement) {

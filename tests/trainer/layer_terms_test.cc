@@ -36,8 +36,8 @@ class RunningMeanLayer final : public Layer {
 };
 const LayerRegistration<RunningMeanLayer> running_mean("test_running_mean", "y = x - running mean");
 
-const std::vector<Feature> kFeatures = {{"x", {{"io", 4}}, DType::kFloat32},
-                                        {"y", {{"out", 2}}, DType::kFloat32}};
+const std::vector<Feature> kRowFeatures = {{"x", {{"io", 4}}, DType::kFloat32},
+                                           {"y", {{"out", 2}}, DType::kFloat32}};
 
 std::unique_ptr<Model> model() {
   return parse_model(
@@ -53,7 +53,7 @@ struct Result {
 Result train(const Model& model, TrainStepOptions options, const Layouts& layouts) {
   options.batch_size = 8;
   options.update = UpdateOptions{parse_optimizer("sgd"), {0.1}, 10, {}};
-  const TrainStep step = build_train_step(model, kFeatures, options);
+  const TrainStep step = build_train_step(model, kRowFeatures, options);
   std::map<std::string, Values> feeds;
   for (int64_t i = 0; i < 8 * 4; ++i) feeds["x"].push_back(static_cast<double>((i * 7) % 11) / 5 - 1);
   for (int64_t i = 0; i < 8 * 2; ++i) feeds["y"].push_back(static_cast<double>((i * 5) % 7) / 7);
@@ -120,7 +120,7 @@ TEST(LayerTerms, AreTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
 }
 
 TEST(LayerTerms, EvaluationLeavesStatisticsAndAddsNoLoss) {
-  const auto graph = build_evaluation(*model(), kFeatures, 8, {});
+  const auto graph = build_evaluation(*model(), kRowFeatures, 8, {});
   for (const auto& [name, tensor] : graph->outputs()) {
     EXPECT_FALSE(name.starts_with("loss/") || name.starts_with("report/")) << name;
   }
@@ -134,14 +134,14 @@ TEST(LayerTerms, StepsNameTheLayersWhoseStatisticsMicrobatchesChange) {
       "residual: {name: branch, layers: [batch_norm]}, dense: {output: {out: 2}}]}");
   TrainStepOptions options;
   options.batch_size = 8;
-  const TrainStep whole = build_train_step(*normalized, kFeatures, options);
+  const TrainStep whole = build_train_step(*normalized, kRowFeatures, options);
   EXPECT_THAT(whole.batch_statistics, ::testing::ElementsAre("norm", "branch/batch_norm"));
   EXPECT_THAT(whole.notes, ::testing::IsEmpty());
   options.microbatches = 2;
-  EXPECT_THAT(build_train_step(*normalized, kFeatures, options).notes,
+  EXPECT_THAT(build_train_step(*normalized, kRowFeatures, options).notes,
               ::testing::ElementsAre(
                   "the batch statistics of norm and 1 more layer are those of a microbatch: of 4 examples"));
-  EXPECT_THAT(build_train_step(*model(), kFeatures, options).notes, ::testing::IsEmpty());
+  EXPECT_THAT(build_train_step(*model(), kRowFeatures, options).notes, ::testing::IsEmpty());
 }
 
 TEST(LayerTerms, StatisticsThatAreNotTrainedKeepTheirValues) {
@@ -168,7 +168,7 @@ TEST(LayerTerms, BatchNormNormalisesByStatisticsThatAreNotTrained) {
   TrainStepOptions options;
   options.rules = {OptimizerRule{{"^norm/(mean|variance)$"}, {}, {}, {}, true}};
   options.batch_size = 8;
-  const TrainStep step = build_train_step(*normalized, kFeatures, options);
+  const TrainStep step = build_train_step(*normalized, kRowFeatures, options);
   EXPECT_THAT(step.batch_statistics, ::testing::IsEmpty());
   EXPECT_THAT(step.notes,
               ::testing::ElementsAre("these running statistics are not trained and keep their values: "
@@ -191,7 +191,7 @@ TEST(LayerTerms, BatchNormNormalisesByStatisticsThatAreNotTrained) {
 
   TrainStepOptions listed;
   listed.trainable = {"kernel$", "scale$"};
-  EXPECT_THAT(build_train_step(*normalized, kFeatures, listed).batch_statistics,
+  EXPECT_THAT(build_train_step(*normalized, kRowFeatures, listed).batch_statistics,
               ::testing::ElementsAre("norm"))
       << "statistics move with the scale";
 

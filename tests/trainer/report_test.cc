@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// A fixture with a directory of runs.
 class Report : public ::testing::Test {
@@ -96,9 +96,9 @@ TEST(FlatObject, RefusesWhatIsNoObject) {
 TEST(Curves, KeepsAShortRunAsItIs) {
   Curves curves(10);
   for (int step = 1; step <= 3; ++step) curves.add({{"step", step}, {"loss", 1.0 / step}});
-  const Json json = curves.json();
-  EXPECT_EQ(json["step"], Json({1, 2, 3}));
-  EXPECT_EQ(json["metrics"]["loss"]["mean"], Json({1, 0.5, 0.333333}));
+  const OrderedJson json = curves.json();
+  EXPECT_EQ(json["step"], OrderedJson({1, 2, 3}));
+  EXPECT_EQ(json["metrics"]["loss"]["mean"], OrderedJson({1, 0.5, 0.333333}));
   EXPECT_FALSE(json["metrics"]["loss"].contains("low"));
   EXPECT_EQ(json["lines"], 3);
 }
@@ -109,10 +109,11 @@ TEST(Curves, KeepsMeanAndRangeOfALongRun) {
   curves.thin(8);
   EXPECT_LE(curves.points(), 8U);
   EXPECT_GE(curves.points(), 4U);
-  const Json json = curves.json();
+  const OrderedJson json = curves.json();
   EXPECT_EQ(json["step"].back(), 1000);
   double highest = 0;
-  for (const Json& high : json["metrics"]["loss"]["high"]) highest = std::max(highest, high.get<double>());
+  for (const OrderedJson& high : json["metrics"]["loss"]["high"])
+    highest = std::max(highest, high.get<double>());
   EXPECT_EQ(highest, 100);
   EXPECT_EQ(json["metrics"]["loss"]["low"][0], 1);
   EXPECT_EQ(curves.last("step"), 1000);
@@ -122,10 +123,10 @@ TEST(Curves, LeavesOutWhatIsNotFinite) {
   Curves curves(8);
   curves.add({{"step", 1}, {"loss", NAN}});
   curves.add({{"step", 2}, {"loss", 2}, {"new", 3}});
-  const Json json = curves.json();
-  EXPECT_EQ(json["metrics"]["loss"]["mean"], Json({nullptr, 2}));
-  EXPECT_EQ(json["metrics"]["new"]["mean"], Json({nullptr, 3}));
-  EXPECT_EQ(json["not_finite"], Json({{"loss", 1}}));
+  const OrderedJson json = curves.json();
+  EXPECT_EQ(json["metrics"]["loss"]["mean"], OrderedJson({nullptr, 2}));
+  EXPECT_EQ(json["metrics"]["new"]["mean"], OrderedJson({nullptr, 3}));
+  EXPECT_EQ(json["not_finite"], OrderedJson({{"loss", 1}}));
 }
 
 TEST(Curves, BoundsTheNumberOfMetrics) {
@@ -141,17 +142,17 @@ TEST_F(Report, ReadsARunThatIsBeingWritten) {
         "{\"dataset\":\"dev\",\"step\":2,\"accuracy\":0.5,\"seconds\":3}\n"
         "damaged\n"
         "{\"dataset\":\"dev\",\"step\":3,\"accuracy\":0.25,\"seconds\":4}\n");
-  const Json run = report_document({path("a")}, {})["runs"][0];
+  const OrderedJson run = report_document({path("a")}, {})["runs"][0];
   EXPECT_EQ(run["step"], 3);
   EXPECT_EQ(run["training_seconds"], 1.5);
   EXPECT_EQ(run["evaluation_seconds"], 7);
   EXPECT_EQ(run["evaluations"][0]["last"]["accuracy"], 0.25);
-  EXPECT_EQ(run["evaluations"][0]["best"]["accuracy"], Json({0.5, 2}));
+  EXPECT_EQ(run["evaluations"][0]["best"]["accuracy"], OrderedJson({0.5, 2}));
 }
 
 TEST_F(Report, ReadsARunThatHasNotLoggedYet) {
   write("a/config.yaml", "{}\n");
-  const Json run = report_document({path("a")}, {})["runs"][0];
+  const OrderedJson run = report_document({path("a")}, {})["runs"][0];
   EXPECT_TRUE(run["step"].is_null());
   EXPECT_TRUE(run["curves"]["metrics"].empty());
 }
@@ -159,7 +160,7 @@ TEST_F(Report, ReadsARunThatHasNotLoggedYet) {
 TEST_F(Report, NamesRunsByWhatTellsThemApart) {
   run("x/one/try", 1);
   run("x/two/try", 1);
-  const Json runs = report_document({path("x/one/try"), path("x/two/try")}, {})["runs"];
+  const OrderedJson runs = report_document({path("x/one/try"), path("x/two/try")}, {})["runs"];
   EXPECT_EQ(runs[0]["name"], "one/try");
   EXPECT_EQ(runs[1]["name"], "two/try");
   EXPECT_EQ(report_document({path("x/one/try")}, {})["runs"][0]["name"], "try");
@@ -169,8 +170,8 @@ TEST_F(Report, HasTheKeysThatDifferBetweenAnyRuns) {
   run("a", 1, "{train: {steps: 9, batch_size: 4}, optimizer: {type: sgd}}\n");
   run("b", 1, "{train: {steps: 9, batch_size: 8}, optimizer: {type: adam, beta1: 0.5}}\n");
   run("c", 1, "{train: {steps: 7, batch_size: 4}, optimizer: {type: sgd}}\n");
-  const Json differences = report_document({path("a"), path("b"), path("c")}, {})["differences"];
-  EXPECT_EQ(differences, Json::parse(R"([
+  const OrderedJson differences = report_document({path("a"), path("b"), path("c")}, {})["differences"];
+  EXPECT_EQ(differences, OrderedJson::parse(R"([
     {"key": "train.batch_size", "values": ["4", "8", "4"]},
     {"key": "optimizer.type", "values": ["sgd", "adam", "sgd"]},
     {"key": "train.steps", "values": ["9", "9", "7"]}])"));
@@ -179,7 +180,7 @@ TEST_F(Report, HasTheKeysThatDifferBetweenAnyRuns) {
 TEST_F(Report, GoesOnWithoutAConfigurationThatIsDamaged) {
   run("a", 1);
   run("b", 1, "{train: {steps: 9\n");
-  const Json document = report_document({path("a"), path("b")}, {});
+  const OrderedJson document = report_document({path("a"), path("b")}, {});
   EXPECT_THAT(document["notes"][0].get<std::string>(), HasSubstr("a and b cannot be compared"));
 }
 
@@ -203,7 +204,7 @@ TEST_F(Report, StaysBelowTwoMegabytes) {
     runs.push_back(run(fmt::format("r{}", i), 1));
     write(fmt::format("r{}/metrics.jsonl", i), lines);
   }
-  const Json document = report_document(runs, {});
+  const OrderedJson document = report_document(runs, {});
   EXPECT_LT(script_json(document).size(), 1'950'000U);
   EXPECT_EQ(document["runs"][11]["step"], 1500);
 }
@@ -224,7 +225,7 @@ TEST_F(Report, ReadsSamples) {
             "{\"input\":\"ein\",\"target\":\"one\",\"prediction\":\"two\"}\n"
             "{\"line\":7,\"text\":\"drei\",\"score\":-0.5}\n"
             "{\"nothing\":1}\n");
-  const Json samples = read_samples({file}, {});
+  const OrderedJson samples = read_samples({file}, {});
   ASSERT_THAT(samples["images"], SizeIs(2));
   EXPECT_EQ(samples["images"][0]["image"], "data:image/png;base64,iVBORw0KGgpyZXN0");
   EXPECT_EQ(samples["images"][0]["label"], "boot");
@@ -239,7 +240,7 @@ TEST_F(Report, ReadsSamples) {
 TEST_F(Report, KeepsTheNewestSamples) {
   std::string lines;
   for (int i = 0; i < 100; ++i) lines += fmt::format("{{\"prediction\":\"text {}\"}}\n", i);
-  const Json samples = read_samples({write("s.jsonl", lines)}, {.texts = 3});
+  const OrderedJson samples = read_samples({write("s.jsonl", lines)}, {.texts = 3});
   ASSERT_THAT(samples["texts"], SizeIs(3));
   EXPECT_EQ(samples["texts"][2]["prediction"], "text 99");
   EXPECT_EQ(samples["left_out"], 97);
@@ -255,7 +256,7 @@ TEST_F(Report, SharesProfiledTimeOutAmongTheInnermostSpans) {
 {"ph": "X", "pid": 0, "tid": 4, "name": "einsum", "cat": "compute", "ts": 500, "dur": 400, "args": {}}
 ]}
 )");
-  const Json use = time_use_of(file);
+  const OrderedJson use = time_use_of(file);
   EXPECT_DOUBLE_EQ(use["seconds"], 1e-3);
   EXPECT_EQ(use["steps"], 1);
   EXPECT_NEAR(use["categories"]["compute"].get<double>(), 4e-4, 1e-9);

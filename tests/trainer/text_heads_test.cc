@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "tests/support/failure.h"
 #include "tests/support/parse_optimizer.h"
 #include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
@@ -67,6 +69,23 @@ TEST_P(TextHeads, PaddingIsNotSeen) {
     if (!name.starts_with("sum/")) continue;
     EXPECT_EQ(other.outputs.at(name), values) << name;
   }
+}
+
+TEST(TokenTypes, ATableOfOneTypeIsForTextsWithoutPairs) {
+  const Head head = text_heads().front();
+  std::vector<Feature> features = text_head_features(head);
+  TrainStepOptions options;
+  options.batch_size = kHeadRows;
+  const auto build = [&] {
+    const auto model =
+        parse_model(fmt::format("{{{}, layers: [embedding: {{output: {{d_model: 8}}}}, token_types: 1, {}]}}",
+                                head.model, head.layers));
+    build_train_step(*model, features, options);
+  };
+  EXPECT_THAT(failure(build, ErrorKind::kConfig),
+              ::testing::HasSubstr("token_types: the data have pairs of texts"));
+  std::ranges::find(features, "inputs_type", &Feature::name)->one_text = true;
+  EXPECT_NO_THROW(build());
 }
 
 TEST(MaskedLm, CapsItsLogits) {

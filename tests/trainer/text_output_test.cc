@@ -2,6 +2,7 @@
 // slow.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "engine/base/file.h"
+#include "engine/base/process.h"
 #include "tests/support/failure.h"
 #include "trainer/decode/output.h"
 
@@ -68,6 +70,18 @@ TEST_F(TextOutputTest, WhatTheSystemDoesNotWriteIsAnError) {
   output.line("one");
   EXPECT_THAT(failure([&] { output.flush(); }, ErrorKind::kSystem),
               HasSubstr("cannot write /dev/full: No space left on device"));
+}
+
+TEST_F(TextOutputTest, APipeThatLosesItsReaderEndsTheProgramSilently) {
+  const auto write = [name = pipe()] {
+    prepare_process();
+    auto reader = std::make_unique<File>(name, O_RDONLY | O_NONBLOCK);
+    TextOutput output(name, 0);
+    reader.reset();
+    output.line("one");
+    output.flush();
+  };
+  EXPECT_EXIT(write(), ::testing::KilledBySignal(SIGPIPE), "^$");
 }
 
 TEST_F(TextOutputTest, SaysThatItWaitsForAPipeToBeOpened) {

@@ -10,6 +10,7 @@
 #include "engine/base/core_waits.h"
 #include "engine/base/json.h"
 #include "engine/base/median.h"
+#include "engine/base/print_message.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/bench/step_costs.h"
 #include "trainer/checkpoint/restore.h"
@@ -116,8 +117,8 @@ void bench(Session& session, Diagnostics& diagnostics) {
   if (!session.processes->is_first()) return;
   const StepCosts costs =
       step_costs(run.program(), *session.profile, measured, model, config.hardware.has_value());
-  for (const Problem& warning : diagnostics.warnings()) fmt::print(stderr, "{}\n", warning.to_string());
-  if (!disturbed.empty()) fmt::print(stderr, "warning: {}\n", disturbed);
+  for (const Problem& warning : diagnostics.warnings()) print_message("{}\n", warning.to_string());
+  if (!disturbed.empty()) print_message("warning: {}\n", disturbed);
   if (config.bench.format == BenchFormat::kJson) {
     fmt::print("{}\n", json_text(to_json(costs), 2));
   } else {

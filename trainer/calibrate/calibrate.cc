@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "engine/base/core_waits.h"
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
+#include "engine/base/print_message.h"
 #include "engine/config/load.h"
 #include "trainer/calibrate/measure_convolutions.h"
 #include "trainer/calibrate/measure_link.h"
@@ -49,7 +49,7 @@ int64_t last_cache_bytes() {
   return bytes;
 }
 
-void note(const char* what) { fmt::print(stderr, "measures {}\n", what); }
+void note(const char* what) { print_message("measures {}\n", what); }
 
 HardwareOptions describe_machine(const Backend& backend) {
   HardwareOptions hardware;
@@ -106,7 +106,7 @@ void use_attention_library(Backend& backend, const Config& config) {
                                                                    : AttentionLibraryUse::kWhereItComputes);
   } catch (const Error& error) {
     if (choice != AttentionChoice::kAuto) throw;
-    fmt::print(stderr, "attention is that of mtf-train's own kernels: {}\n", error.what());
+    print_message("attention is that of mtf-train's own kernels: {}\n", error.what());
   }
 }
 
@@ -150,13 +150,12 @@ void calibrate(const Config& config, ProcessGroup& processes) {
   });
   if (processes.size() > 1) {
     processes.agree({{"mode", "calibrate"}});
-    if (processes.is_first())
-      fmt::print(stderr, "measures the link between {} processes\n", processes.size());
+    if (processes.is_first()) print_message("measures the link between {} processes\n", processes.size());
     hardware.links = {measure_link(*backend, processes)};
   }
   if (!processes.is_first()) return;
   if (const std::string disturbed = waits.description(); !disturbed.empty())
-    fmt::print(stderr, "warning: {}; calibrate again when the machine is quiet\n", disturbed);
+    print_message("warning: {}; calibrate again when the machine is quiet\n", disturbed);
   const std::string& file = config.calibrate.output.text;
   const std::string text = profile_text(hardware);
   if (const int error = write_file(file, std::as_bytes(std::span(text)))) {

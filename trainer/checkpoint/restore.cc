@@ -204,19 +204,27 @@ class InitialWeights {
   }
   /// False if the source lacks the variable. Throws Error when its shape or dtype does not suit.
   bool fits(const Variable& variable) const {
-    const auto found = stored_names_.find(variable.name);
-    if (found == stored_names_.end()) return false;
+    if (!stored_names_.contains(variable.name)) return false;
     source_.check(
-        found->second, variable,
+        taken_name(variable), variable,
         fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", exact_pattern(variable.name)));
     return true;
   }
   /// Sets a variable for which fits() returned true.
   void set(const Variable& variable, VariableStore& variables) {
-    source_.set(stored_names_.at(variable.name), variable, variables);
+    source_.set(taken_name(variable), variable, variables);
+  }
+  /// True if set() takes the running mean of the variable.
+  bool takes_average(const Variable& variable) const {
+    return taken_name(variable) != stored_names_.at(variable.name);
   }
 
  private:
+  /// The source's name of what the variable is set to.
+  std::string taken_name(const Variable& variable) const {
+    const Restore what = options_.raw ? Restore::kWeights : Restore::kAverages;
+    return name_in(source_, stored_names_.at(variable.name), what);
+  }
   void add(const std::string& stored) {
     std::string name = stored;
     for (const auto& [pattern, replacement] : options_.rename)
@@ -365,8 +373,13 @@ std::string initialize_weights(const InitOptions& options, VariableStore& variab
     if (is_initialized(variable)) weights.push_back(&variable);
   }
   const std::vector<const Variable*> taken = taken_variables(options, source, weights);
-  for (const Variable* variable : taken) source.set(*variable, variables);
-  return fmt::format("{} of {} variables start from {}", taken.size(), weights.size(), source.path());
+  size_t averages = 0;
+  for (const Variable* variable : taken) {
+    source.set(*variable, variables);
+    averages += source.takes_average(*variable) ? 1 : 0;
+  }
+  return fmt::format("{} of {} variables start from {}{}", taken.size(), weights.size(), source.path(),
+                     averages == 0 ? "" : fmt::format(", {} of them from their running means", averages));
 }
 
 }  // namespace mtf

@@ -66,8 +66,9 @@ std::string find_checkpoint(const Config& config, const CheckpointChoice& choice
 void check_initial_weights(const InitOptions& options, const Graph* graph);
 
 /// Sets the weights that section checkpoint.init selects from a run's directory (its newest checkpoint), a
-/// checkpoint or a safetensors file. Returns a line for the log. Throws Error (kCheckpoint) when a weight
-/// that `include` and `exclude` select is missing or has another shape.
+/// checkpoint or a safetensors file; without `raw` from their running means where it has these. Returns a line
+/// for the log. Throws Error (kCheckpoint) when a weight that `include` and `exclude` select is missing or has
+/// another shape.
 std::string initialize_weights(const InitOptions& options, VariableStore& variables);
 
 }  // namespace mtf

@@ -158,9 +158,10 @@ struct KeepBestOptions {
 };
 
 /// Where a fresh run takes its weights from. Names of variables match a pattern when it occurs in them;
-/// `rename` replaces patterns in the names of the checkpoint.
+/// `rename` replaces patterns in the names of the checkpoint. Weights take the values of their running means unless `raw`.
 struct InitOptions {
   config::Path path;
+  bool raw = false;
   std::vector<std::string> include = {".*"};
   std::vector<std::string> exclude;
   config::Named<std::string> rename;

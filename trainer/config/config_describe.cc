@@ -223,6 +223,8 @@ void describe(config::Visitor& visit, KeepBestOptions& options) {
 void describe(config::Visitor& visit, InitOptions& options) {
   visit("path", options.path,
         "a run's directory, a checkpoint or a .safetensors file: weights for a fresh run");
+  visit("raw", options.raw,
+        "weights as they were trained; false: with train.ema_decay there, their running means");
   visit("include", options.include, "patterns of variables that are taken");
   visit("exclude", options.exclude, "patterns of variables that keep their initial values");
   visit("rename", options.rename,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -38,17 +37,20 @@ DecodeShares decode_shares(const Session& session, const DecodeOptions& options,
           std::min(std::max<int64_t>(1, options.batch_size / decoders), best)};
 }
 
-/// Some texts, longest texts first, of which decoders take one batch after the other.
+/// Some texts, longest texts first, of which decoders take one batch after the other. Blank texts are in no batch.
 class BatchDecoder::Batches {
  public:
-  Batches(const std::vector<GivenText>& texts, const DecodeShares& shares, const std::function<bool()>& stop)
+  /// `blank`: the result of a blank text.
+  Batches(const std::vector<GivenText>& texts, const Written& blank, const DecodeShares& shares,
+          const std::function<bool()>& stop)
       : texts_(texts),
         batch_size_(static_cast<size_t>(shares.batch_size)),
         taken_at_once_(shares.refills ? texts.size() : batch_size_),
         stop_(stop),
-        order_(texts.size()),
-        written_(texts.size()) {
-    std::iota(order_.begin(), order_.end(), size_t{0});
+        written_(texts.size(), blank) {
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (!texts[i].is_blank) order_.push_back(i);
+    }
     std::ranges::stable_sort(order_, std::ranges::greater{}, [&](size_t i) { return texts[i].length(); });
   }
 
@@ -91,7 +93,7 @@ class BatchDecoder::Batches {
   const std::vector<GivenText>& texts_;
   const size_t batch_size_, taken_at_once_;
   const std::function<bool()>& stop_;
-  std::vector<size_t> order_;  ///< numbers of the texts
+  std::vector<size_t> order_;  ///< numbers of the texts that are not blank
   std::vector<Written> written_;
   std::mutex mutex_;  ///< protects the following
   size_t taken_ = 0;
@@ -116,8 +118,10 @@ void BatchDecoder::make_workers(const DecodeShares& shares) {
 std::optional<std::vector<Written>> BatchDecoder::decode(const std::vector<GivenText>& texts,
                                                          const std::function<bool()>& stop) {
   const Session& session = programs_.environment().session;
-  const DecodeShares shares = decode_shares(session, options_, std::ssize(texts));
-  Batches batches(texts, shares, stop);
+  const int64_t read = std::ranges::count(texts, false, &GivenText::is_blank);
+  const DecodeShares shares = decode_shares(session, options_, read);
+  const Written blank(static_cast<size_t>(options_.sampling() ? options_.hypotheses() : 1));
+  Batches batches(texts, blank, shares, stop);
   make_workers(shares);
   const auto decode = [&](Decoder& decoder) {
     try {

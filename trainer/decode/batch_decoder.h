@@ -40,8 +40,8 @@ class BatchDecoder {
   BatchDecoder(DecodePrograms& programs, VariableStore& weights, const DecodeOptions& options)
       : programs_(programs), weights_(weights), options_(options) {}
 
-  /// Returns what is written for each text, in the order of `texts`; nullopt if `stop` returned true before the end. Throws
-  /// Error (kDiverged) when the model's probabilities are NaN.
+  /// Returns what is written for each text, in the order of `texts`: no tokens for blank ones. Nullopt if `stop` returned true
+  /// before the end. Throws Error (kDiverged) when the model's probabilities are NaN.
   std::optional<std::vector<Written>> decode(const std::vector<GivenText>& texts,
                                              const std::function<bool()>& stop = {});
 

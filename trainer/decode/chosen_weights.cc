@@ -10,6 +10,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
+#include "engine/base/print_message.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert_elements.h"
 #include "trainer/checkpoint/checkpoints.h"
@@ -234,7 +235,13 @@ GroupModels::GroupModels(const Session& session, const WeightGroup& group, const
     std::unique_ptr<Model> model;
     // The run's own checkpoints are of the session's model.
     if (group.size() > 1 && member.by_path) model = model_of(manifest_at(path), path);
-    if (model) check_member(session, member, *model, mark);
+    if (model) {
+      check_member(session, member, *model, mark);
+    } else if (group.size() > 1 && member.by_path && session.processes->is_first()) {
+      print_message(
+          "{} does not say which model its weights are of: that of this configuration computes with them\n",
+          path);
+    }
     ensemble_.members.push_back(
         {model ? model.get() : session.model.get(), options.weights.empty() ? 1 : options.weights[i]});
     if (model) models_.push_back(std::move(model));

@@ -21,8 +21,9 @@ struct GivenText {
   std::vector<int32_t> prefix;  ///< tokens with which the written text begins
   /// The first `prompt` tokens of `prefix`, to which a prefix language model attends in both directions.
   int64_t prompt = 0;
-  int64_t limit = 1;    ///< maximum number of tokens after the prefix, including the end-of-sequence token
-  uint64_t number = 0;  ///< number of the text in the input, which makes the samples of equal texts differ
+  int64_t limit = 1;      ///< maximum number of tokens after the prefix, including the end-of-sequence token
+  uint64_t number = 0;    ///< number of the text in the input, which makes the samples of equal texts differ
+  bool is_blank = false;  ///< the encoder has nothing to read, and no prefix begins the text: it is empty
 
   size_t length() const { return inputs.size() + prefix.size(); }
 };

@@ -67,6 +67,11 @@ std::vector<std::string> smaller_options(const DecodeOptions& options, std::stri
 
 }  // namespace
 
+std::vector<GivenText> decoded_texts(std::vector<GivenText> texts) {
+  std::erase_if(texts, &GivenText::is_blank);
+  return texts;
+}
+
 DecodingMemory::DecodingMemory(DecodePrograms& programs, const DecodeOptions& options)
     : programs_(programs), options_(options) {}
 
@@ -171,7 +176,8 @@ namespace {
 /// a full batch of texts as long as the rows or, if that is less, the model's number of positions.
 std::vector<GivenText> texts_of(const Session& session, const DecodeOptions& options,
                                 const EvaluationSet& set) {
-  if (!set.texts.inputs.empty()) return TextCodec(session, options).given_lines(set.texts.inputs);
+  if (!set.texts.inputs.empty())
+    return decoded_texts(TextCodec(session, options).given_lines(set.texts.inputs));
   const auto inputs = std::ranges::find(set.source->features(), "inputs", &Feature::name);
   const bool known = session.model->decoder() && inputs != set.source->features().end();
   if (set.metrics_of(true).empty() || !known) return {};

@@ -16,6 +16,9 @@
 
 namespace mtf {
 
+/// Those that are not blank: the others are not decoded.
+std::vector<GivenText> decoded_texts(std::vector<GivenText> texts);
+
 class DecodingMemory {
  public:
   /// Both arguments must outlive the object.

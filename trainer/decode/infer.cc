@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json.h"
+#include "engine/base/print_message.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
@@ -21,8 +22,6 @@
 
 namespace mtf {
 namespace {
-
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 /// A line of the input and its result.
 struct Line {
@@ -91,26 +90,12 @@ class Infer {
     return lines;
   }
 
-  /// True for a blank line that the encoder would read without a prefix; its results are empty.
-  bool is_empty(const Line& line) const {
-    return codec_.has_encoder() && is_blank(line.text) && line.given.prefix.empty();
-  }
-
   void decode(std::vector<Line>& lines) {
     std::vector<GivenText> texts;
-    for (const Line& line : lines) {
-      if (!is_empty(line)) texts.push_back(line.given);
-    }
-    memory_.check(texts, "infer");
+    for (const Line& line : lines) texts.push_back(line.given);
+    memory_.check(decoded_texts(texts), "infer");
     std::vector<Written> written = *decoder_.decode(texts);
-    auto next = written.begin();
-    for (Line& line : lines) {
-      if (is_empty(line)) {
-        line.written.resize(static_cast<size_t>(options_.sampling() ? options_.hypotheses() : 1));
-      } else {
-        line.written = std::move(*next++);
-      }
-    }
+    for (size_t i = 0; i < lines.size(); ++i) lines[i].written = std::move(written[i]);
   }
 
   void write(const Line& line, TextOutput& output) {
@@ -144,10 +129,10 @@ class Infer {
   }
 
   void report(const std::string& weights, double seconds) const {
-    fmt::print(stderr, "{}: {}, {} in {}: {} lines/s, {} tokens/s\n", weights, counted(lines_, "line"),
-               counted(tokens_, "token"), duration_text(seconds),
-               with_thousands(static_cast<double>(lines_) / seconds),
-               with_thousands(static_cast<double>(tokens_) / seconds));
+    print_message("{}: {}, {} in {}: {} lines/s, {} tokens/s\n", weights, counted(lines_, "line"),
+                  counted(tokens_, "token"), duration_text(seconds),
+                  with_thousands(static_cast<double>(lines_) / seconds),
+                  with_thousands(static_cast<double>(tokens_) / seconds));
     warn_of_cuts(cut_);
   }
 

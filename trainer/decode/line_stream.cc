@@ -13,6 +13,7 @@
 #include "data/text/line_reader.h"
 #include "engine/base/error.h"
 #include "engine/base/file.h"
+#include "engine/base/print_message.h"
 
 namespace mtf {
 namespace {
@@ -45,7 +46,7 @@ bool is_accepted(std::string_view line, int64_t number, const std::string& path)
   check_utf8(line, input_name(path), "line", number, problems);
   if (!is_terminal(path)) problems.throw_if_any();
   for (const Problem& problem : problems.problems()) {
-    fmt::print(stderr, "{}; {}\n", problem.message, problem.hint);
+    print_message("{}; {}\n", problem.message, problem.hint);
     prompt_on_terminal(path);
   }
   return problems.empty();
@@ -64,7 +65,7 @@ bool is_stream(const std::string& path) {
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 void prompt_on_terminal(const std::string& path) {
-  if (is_terminal(path)) fmt::print(stderr, "> ");
+  if (is_terminal(path)) print_message("> ");
 }
 
 void check_lines(const std::string& path, const TextLimit& limit) {

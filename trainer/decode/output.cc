@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/process.h"
+
 namespace mtf {
 namespace {
 
@@ -101,6 +103,7 @@ void TextOutput::wait_for_reader() const {
 void TextOutput::check(bool good) const {
   if (good) return;
   const int error = errno;
+  if (error == EPIPE) end_by_broken_pipe();
   throw Error(
       ErrorKind::kSystem,
       fmt::format("cannot write {}: {}", path_ == "-" ? "to standard output" : path_, system_message(error)));

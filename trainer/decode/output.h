@@ -35,7 +35,8 @@ class TextOutput {
   ~TextOutput() = default;
   TextOutput(const TextOutput&) = delete;
 
-  /// Adds a line. Throws Error (kSystem) when writing fails, as do flush() and close().
+  /// Adds a line. Throws Error (kSystem) when writing fails, as do flush() and close(); the process ends as by SIGPIPE
+  /// when a pipe has lost its reader.
   void line(std::string_view text);
   void flush();
   /// Flushes, and publishes a file under its name.

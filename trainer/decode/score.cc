@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/counted.h"
 #include "engine/base/json.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -158,16 +160,20 @@ class ScoreRun {
         scorer_(session, weights, ensemble),
         goes_on_(has_inputs && !codec_.has_encoder()) {}
 
-  /// Scores all of `lines`. Process 0 has an `output`, the others null.
-  void run(PairedLines& lines, TextOutput* output) {
+  /// Scores all of `lines`. Process 0 has an `output`, the others null. Returns how many scores are not numbers.
+  int64_t run(PairedLines& lines, TextOutput* output) {
+    int64_t not_numbers = 0;
     for (LinePairs some = lines.take(kTogether); !some.empty(); some = lines.take(kTogether)) {
       std::vector<ScoredText> texts = read(some);
       scorer_.score(texts);
+      not_numbers +=
+          std::ranges::count_if(texts, [](const ScoredText& text) { return std::isnan(text.log_prob()); });
       if (!output) continue;
       for (const ScoredText& text : texts) output->line(result(text));
       output->flush();
     }
     if (output) warn_of_cuts(cut_);
+    return not_numbers;
   }
 
  private:
@@ -247,10 +253,16 @@ void score(Session& session, Diagnostics& diagnostics) {
   const DeviceNotes notes(session);
   GroupWeights weights(session, models);
   const auto load = [&](const WeightGroup& group) { weights.load(group); };
+  int64_t not_numbers = 0;
   const auto run = [&](const WeightGroup&, PairedLines* lines, TextOutput* output) {
-    ScoreRun(session, weights.variables(), models.ensemble(), has_inputs(files)).run(*lines, output);
+    not_numbers +=
+        ScoreRun(session, weights.variables(), models.ensemble(), has_inputs(files)).run(*lines, output);
   };
   for_each_group(session, chosen, files, options.output, load, run);
+  if (not_numbers > 0)
+    throw Error(ErrorKind::kDiverged,
+                fmt::format("the probabilities of {} are not numbers (NaN)", counted(not_numbers, "line")),
+                "weights of an earlier checkpoint");
 }
 
 }  // namespace mtf

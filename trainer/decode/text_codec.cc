@@ -6,9 +6,12 @@
 
 #include "data/text/lowercase.h"
 #include "engine/base/counted.h"
+#include "engine/base/print_message.h"
 
 namespace mtf {
 namespace {
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 const TextDecoder& decoder_of(const Session& session) {
   const TextDecoder* decoder = session.model ? session.model->decoder() : nullptr;
@@ -29,7 +32,7 @@ const TextDecoder& decoder_of(const Session& session) {
 
 void warn_of_cuts(int64_t lines) {
   if (lines == 0) return;
-  fmt::print(stderr, "warning: {} longer than the model has positions: cut\n", counted(lines, "line"));
+  print_message("warning: {} longer than the model has positions: cut\n", counted(lines, "line"));
 }
 
 TextCodec::TextCodec(const Session& session, const DecodeOptions& options)
@@ -62,6 +65,7 @@ GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint6
     const std::vector<int32_t> begins = encode(*vocabularies_.targets, prefix);
     given.prefix.insert(given.prefix.end(), begins.begin(), begins.end());
   }
+  given.is_blank = has_encoder() && is_blank(line) && given.prefix.empty();
   if (given.prefix.size() + 1 > most) {
     was_cut = true;
     const int64_t cut = std::ssize(given.prefix) - static_cast<int64_t>(most - 1);

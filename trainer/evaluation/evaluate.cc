@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
 
 #include "data/class_names.h"
 #include "engine/base/check.h"
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
+#include "engine/base/print_message.h"
 #include "engine/base/printable.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/checkpoint/restore.h"
@@ -66,7 +67,8 @@ class RunningMetric {
     const auto has = [&](const std::string& output) { return executor.program().output(output) != kNoValue; };
     is_mean_ = has("weight/" + name_);
     if (has("maximum/" + name_)) {
-      value_ = std::max(value_, executor.scalar("maximum/" + name_));
+      const double value = executor.scalar("maximum/" + name_);
+      if (value_ == value_ && !(value <= value_)) value_ = value;  // NaN, too, which stays
     } else {
       value_ += executor.scalar("sum/" + name_);
       if (is_mean_) weight_ += executor.scalar("weight/" + name_);
@@ -237,10 +239,11 @@ class CheckpointEvaluation {
   void measure(const ChosenWeights& weights) {
     const Config& config = session_.config;
     const auto results = evaluator_.run(weights.step);
+    for (const Evaluation& result : *results) note_numbers(weights, result);
     if (!session_.processes->is_first()) return;
     const std::string title = title_of(weights, config);
     for (const Evaluation& result : *results) {
-      fmt::print(stderr, "{}:{}\n", title, evaluation_line(result));
+      print_message("{}:{}\n", title, evaluation_line(result));
       fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
       if (!config.evaluate.output.empty())
         write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
@@ -248,11 +251,26 @@ class CheckpointEvaluation {
     check_standard_output();
   }
 
+  /// Throws Error (kDiverged) if a metric that the program computes was not a number.
+  void check_numbers() const {
+    if (!not_a_number_.empty())
+      throw Error(ErrorKind::kDiverged, not_a_number_, "weights of an earlier checkpoint");
+  }
+
  private:
+  void note_numbers(const ChosenWeights& weights, const Evaluation& result) {
+    for (const auto& [name, value] : result.metrics) {
+      if (is_computed(name) && std::isnan(value) && not_a_number_.empty())
+        not_a_number_ =
+            fmt::format("{}: `{}` of {} is not a number (NaN)", weights.description(), name, result.dataset);
+    }
+  }
+
   const Session& session_;
   Evaluator& evaluator_;
   const WeightConversions& conversions_;
   VariableStore& variables_;
+  std::string not_a_number_;  ///< says the first one
 };
 
 /// Reports a choice of checkpoints that cannot be followed.
@@ -310,6 +328,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
     evaluation.load(weights);
     evaluation.measure(weights);
   }
+  evaluation.check_numbers();
 }
 
 std::string evaluation_line(const Evaluation& evaluation) {

@@ -24,17 +24,17 @@ constexpr std::array<Range, 7> kIdeographs = {{{0x2e80, 0x2eff},
                                                {0xfe30, 0xfe4f}}};
 
 /// Asian and full-width punctuation.
-constexpr std::array<Range, 11> kPunctuation = {{{0x3001, 0x3002},
-                                                 {0x3008, 0x3011},
-                                                 {0x3014, 0x301f},
-                                                 {0x30fb, 0x30fb},
-                                                 {0xff01, 0xff02},
-                                                 {0xff08, 0xff09},
-                                                 {0xff0c, 0xff0c},
-                                                 {0xff0e, 0xff0e},
-                                                 {0xff1a, 0xff1b},
-                                                 {0xff1f, 0xff1f},
-                                                 {0xff61, 0xff65}}};
+constexpr std::array<Range, 11> kPunctuationMarks = {{{0x3001, 0x3002},
+                                                      {0x3008, 0x3011},
+                                                      {0x3014, 0x301f},
+                                                      {0x30fb, 0x30fb},
+                                                      {0xff01, 0xff02},
+                                                      {0xff08, 0xff09},
+                                                      {0xff0c, 0xff0c},
+                                                      {0xff0e, 0xff0e},
+                                                      {0xff1a, 0xff1b},
+                                                      {0xff1f, 0xff1f},
+                                                      {0xff61, 0xff65}}};
 
 bool is_in(std::span<const Range> ranges, char32_t character) {
   return std::ranges::any_of(ranges, [character](const Range& range) {
@@ -45,7 +45,7 @@ bool is_in(std::span<const Range> ranges, char32_t character) {
 std::string separate_asian(std::string_view text) {
   std::string result;
   for (const char32_t character : decode_utf8(text)) {
-    const bool alone = is_in(kIdeographs, character) || is_in(kPunctuation, character);
+    const bool alone = is_in(kIdeographs, character) || is_in(kPunctuationMarks, character);
     if (alone) result += ' ';
     append_utf8(character, result);
     if (alone) result += ' ';
@@ -56,7 +56,7 @@ std::string separate_asian(std::string_view text) {
 std::string without_asian_punctuation(std::string_view text) {
   std::string result;
   for (const char32_t character : decode_utf8(text)) {
-    if (!is_in(kPunctuation, character)) append_utf8(character, result);
+    if (!is_in(kPunctuationMarks, character)) append_utf8(character, result);
   }
   return result;
 }

@@ -15,7 +15,7 @@
 namespace mtf {
 
 LineExamples::LineExamples(const Session& session, LineKind kind)
-    : context_(prediction_context(session, session.config.mark("infer.input"))),
+    : context_(prediction_context(session, session.config.mark("data.train"))),
       kind_(kind),
       input_(input_name(session.config.infer.input.text)) {
   if (const SourceChoice* const train = training_source(session.config)) {

@@ -11,6 +11,7 @@
 
 #include "engine/base/counted.h"
 #include "engine/base/nearest.h"
+#include "engine/base/print_message.h"
 #include "engine/base/seconds_since.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/group_runs.h"
@@ -176,8 +177,8 @@ class Predict {
     }
     const double seconds = seconds_since(start);
     if (output)
-      fmt::print(stderr, "{}: {} in {}: {} a second\n", weights, counted(written_, "prediction"),
-                 duration_text(seconds), with_thousands(static_cast<double>(written_) / seconds));
+      print_message("{}: {} in {}: {} a second\n", weights, counted(written_, "prediction"),
+                    duration_text(seconds), with_thousands(static_cast<double>(written_) / seconds));
   }
 
  private:

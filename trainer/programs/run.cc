@@ -4,13 +4,13 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iterator>
 
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
+#include "engine/base/print_message.h"
 #include "engine/base/process.h"
 #include "engine/base/signals.h"
 #include "engine/comm/process/process_group.h"
@@ -95,8 +95,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradient
 the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
 )";
 
-/// Returns the help of a section. That of the section `model` is the help of its types.
+/// Returns the help of a section. That of the section `model` is the help of its types; layers have one of their own.
 std::string config_help(const std::string& section) {
+  for (const std::string_view lists : {".layers.", ".layer_defaults.", ".block."}) {
+    const size_t at = section.starts_with("model.") ? section.find(lists) : std::string::npos;
+    if (at != std::string::npos) return list_layers(section.substr(at + lists.size()));
+  }
   if (section == "model") return config::help<ModelChoice>();
   if (section.starts_with("model.")) return config::help<ModelChoice>(section.substr(6));
   return config::help<Config>(section);
@@ -125,7 +129,7 @@ std::shared_ptr<ProcessGroup> join_processes(const Config& config, Profile* prof
   options.flight_record = in_model_dir(config, flight_record_name(config.launch.rank));
   options.build = build_of_program(kVersion);
   options.prepare_thread = [] { make_cpu_backend()->prepare_thread(); };
-  options.log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  options.log = [](const std::string& line) { print_message("{}\n", line); };
   options.profile = profile;
   const std::string warning = insecure_warning(access, config.launch.host);
   if (!warning.empty() && config.launch.rank == 0) options.log(warning);
@@ -148,8 +152,12 @@ int run_mode(Config config, const std::shared_ptr<ProcessGroup>& processes,
   const std::optional<LayoutPlan> plan = choose_layout(session, diagnostics);
   if (plan && session.config.run.mode == RunMode::kExplain && hosting_of(session.config).process == 0) {
     const ExplainOptions& options = session.config.explain;
-    fmt::print(options.format == ExplainFormat::kText ? stdout : stderr, "{}",
-               to_string(*plan, session.config.layout_search.runners_up));
+    const std::string text = to_string(*plan, session.config.layout_search.runners_up);
+    if (options.format == ExplainFormat::kText) {
+      fmt::print("{}", text);
+    } else {
+      print_message("{}", text);
+    }
   }
   if (const int signal = plan && plan->is_stopped && session.config.run.mode != RunMode::kExplain
                              ? StopSignals::received()
@@ -244,6 +252,18 @@ static bool is_key(const std::string& word) {
                              [&](const config::KnownKey& key) { return key.path == word; });
 }
 
+/// True for key=value. A path may have a `=`, too, behind something else than a key.
+static bool is_argument(const std::string& word) {
+  const size_t equals = word.find('=');
+  std::error_code ignored;
+  if (equals == std::string::npos || !std::filesystem::exists(word, ignored))
+    return equals != std::string::npos;
+  const std::string section = word.substr(0, std::min(equals, word.find('.')));
+  return std::ranges::any_of(configuration_keys(), [&](const config::KnownKey& key) {
+    return key.path == section || key.path.starts_with(section + ".");
+  });
+}
+
 /// Refuses words beside an option that prints a list: it would not use them.
 static void check_list_alone(const CommandLine& command_line, const std::vector<std::string>& words) {
   const bool has_argument = !command_line.layer.empty() || !command_line.section.empty();
@@ -258,7 +278,22 @@ static void check_list_alone(const CommandLine& command_line, const std::vector<
               fmt::format("`{} {}` alone", kProgram, whole));
 }
 
-CommandLine parse_command_line(const std::vector<std::string>& words) {
+/// Returns the words with `--help-config=run` as two.
+static std::vector<std::string> with_arguments_apart(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  for (const std::string& word : words) {
+    const bool joined = word.starts_with("--help-config=") || word.starts_with("--list-layers=");
+    const size_t equals = joined ? word.find('=') : word.size();
+    result.push_back(word.substr(0, equals));
+    if (joined) result.push_back(word.substr(equals + 1));
+  }
+  return result;
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  const std::vector<std::string> options = {"--help", "--help-config", "--list-devices", "--list-layers",
+                                            "--version"};
+  const std::vector<std::string> words = with_arguments_apart(arguments);
   CommandLine result;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -279,14 +314,13 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
                   "a file or key=value; a variable of the shell may be empty");
     } else if (word.starts_with("-")) {
       const std::string key = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-      if (key.find('=') != std::string::npos) {
-        throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
-                    fmt::format("keys have no dashes in front: `{}`", key));
-      }
-      throw Error(
-          ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
-          did_you_mean(word, {"--help", "--help-config", "--list-devices", "--list-layers", "--version"}));
-    } else if (word.find('=') != std::string::npos) {
+      const size_t equals = word.find('=');
+      const bool is_option = std::ranges::find(options, word.substr(0, equals)) != options.end();
+      throw Error(ErrorKind::kUsage, fmt::format("unknown option `{}`", word),
+                  is_option                     ? fmt::format("write `{}` alone", word.substr(0, equals))
+                  : equals != std::string::npos ? fmt::format("keys have no dashes in front: `{}`", key)
+                                                : did_you_mean(word, options));
+    } else if (is_argument(word)) {
       result.arguments.push_back(word);
     } else if (!result.arguments.empty()) {
       throw Error(ErrorKind::kUsage, fmt::format("`{}` stands after `{}`", word, result.arguments.back()),

@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -15,14 +18,18 @@
 namespace mtf {
 namespace {
 
-/// Writes a file of events piece by piece.
+/// Writes a file of events piece by piece. It appears under its name only when it is complete.
 class EventWriter {
  public:
   explicit EventWriter(const std::string& path)
-      : file_(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644) {
+      : path_(path),
+        partial_(partial_path(path)),
+        file_(partial_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644) {
     error_ = file_.error();
     text_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
   }
+  ~EventWriter() { ::unlink(partial_.c_str()); }  // not there if finish() has renamed it
+  EventWriter(const EventWriter&) = delete;
 
   void add(const std::string& event) {
     text_ += is_first_ ? "\n" : ",\n";
@@ -33,6 +40,7 @@ class EventWriter {
   int finish() {
     text_ += "\n]}\n";
     flush();
+    if (error_ == 0 && ::rename(partial_.c_str(), path_.c_str()) != 0) error_ = errno;
     return error_;
   }
 
@@ -44,6 +52,7 @@ class EventWriter {
     text_.clear();
   }
 
+  const std::string path_, partial_;
   File file_;
   int error_ = 0;
   bool is_first_ = true;

@@ -23,7 +23,7 @@ struct TracedProcess {
 /// as the machines' clocks do.
 int64_t system_nanoseconds();
 
-/// Writes the file and returns 0 or the system's error number.
+/// Writes the file and returns 0, or the system's error number; then the file is as it was before.
 int write_chrome_trace(const std::string& path, const Profile& profile, const TracedProcess& process);
 
 }  // namespace mtf

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/print_message.h"
 #include "engine/base/seconds_since.h"
 
 namespace mtf {
@@ -46,13 +46,6 @@ bool stderr_is_terminal() {
 int terminal_width() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-/// Prints a text and ignores errors, unlike fmt::print, which throws when the disk is full or the terminal is
-/// gone.
-void show(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
-  std::fflush(stderr);
 }
 
 /// A part of the progress line. On a narrow terminal parts of the highest rank are omitted first.
@@ -144,12 +137,12 @@ void Progress::finish() { clear_bar(); }
 void Progress::say(const std::string& line) {
   if (options_.quiet) return;
   clear_bar();
-  show(line + '\n');
+  print_message("{}\n", line);
 }
 
 void Progress::clear_bar() {
   if (!bar_visible_) return;
-  show("\r\033[K");
+  print_message("\r\033[K");
   bar_visible_ = false;
 }
 
@@ -160,7 +153,7 @@ void Progress::draw(const ProgressState& state) {
 }
 
 void Progress::show_bar(const std::string& bar) {
-  show(fmt::format("\r{}\033[K", bar));
+  print_message("\r{}\033[K", bar);
   bar_visible_ = true;
 }
 

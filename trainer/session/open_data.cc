@@ -10,6 +10,7 @@
 #include "data/sources/held_out.h"
 #include "data/text/token_store.h"
 #include "data/vocabulary/train_vocabulary.h"
+#include "engine/base/print_message.h"
 #include "trainer/config/strategy.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/initial_weights.h"
@@ -169,12 +170,43 @@ void look_first(const std::function<void(Diagnostics& first)>& check, Diagnostic
   for (const Problem& problem : first.errors()) diagnostics.add(problem);
 }
 
+/// True if ids of inputs and targets mean different tokens. Two vocabularies that are to be trained differ: each has the texts
+/// of its side.
+bool has_two_vocabularies(const Config& config) {
+  if (!are_apart(*config.data.vocabulary)) return false;
+  const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
+  const Mark mark = config.mark("data.vocabulary");
+  return languages.inputs->is_trained() || languages.targets->is_trained() ||
+         read_vocabulary(languages.inputs, mark)->fingerprint() !=
+             read_vocabulary(languages.targets, mark)->fingerprint();
+}
+
+/// Reports two vocabularies of a model with one embedding. Weights that were trained with them remain usable.
+void check_shared_embedding(const Session& session, Diagnostics& diagnostics) {
+  const std::string_view option = session.model ? session.model->one_embedding() : "";
+  if (option.empty() || !has_two_vocabularies(session.config)) return;
+  const Config& config = session.config;
+  const Mark mark = config.mark("data.vocabulary");
+  const bool begins = has_training_step(config.run.mode) && config.checkpoint.init.path.text.empty();
+  if (begins && !has_checkpoints(config)) {
+    diagnostics.error(mark, "one embedding cannot serve two vocabularies, whose ids mean different tokens",
+                      fmt::format("one vocabulary for both, or `model.{}: false`", option));
+    return;
+  }
+  diagnostics.warning(
+      mark, fmt::format("the weights have one embedding for two vocabularies, whose ids mean different "
+                        "tokens; a new run with `model.{}: false` has two",
+                        option));
+}
+
 /// Trains vocabularies that are missing or of other texts, if the run has no errors, and opens the vocabularies.
 void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagnostics& diagnostics) {
   const Config& config = session.config;
   if (!config.data.vocabulary || diagnostics.has_errors()) return;
   const bool trains = config.run.mode == RunMode::kTrain || config.run.mode == RunMode::kBench;
   const bool starts_here = trains_here(config) && !has_checkpoints(config);
+  check_shared_embedding(session, diagnostics);
+  diagnostics.throw_if_errors();
   std::optional<TrainStep> step;
   if (trains && config.data.train) {
     collect_errors([&] { session.train_data = declared_source(config, *config.data.train); }, diagnostics);
@@ -201,7 +233,7 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
       diagnostics.throw_if_errors();
     }
     train_vocabularies(
-        vocabulary, directory, texts, [](const std::string& line) { fmt::print(stderr, "{}\n", line); },
+        vocabulary, directory, texts, [](const std::string& line) { print_message("{}\n", line); },
         config.mark("data.vocabulary"));
   }
   session.vocabularies =

@@ -11,6 +11,7 @@
 #include "engine/runtime/collective_scratch.h"
 #include "engine/spmd/partition/unit_places.h"
 #include "engine/spmd/partition/unused_rules.h"
+#include "layers/layer.h"
 #include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/config/strategy.h"
@@ -235,6 +236,20 @@ void warn_of_one_microbatch(const Session& session, Diagnostics& diagnostics) {
                   stages, 2 * stages));
 }
 
+/// Builds the step. Where data.train lacks a feature that the model needs, that is the place of the error.
+TrainStep step_of(const Session& session, const TrainStepOptions& options) {
+  const std::vector<Feature>& features = session.train_data->features();
+  try {
+    return build_train_step(*session.model, features, options);
+  } catch (const Error& error) {
+    const auto is_lacking = [&](const std::string& name) {
+      return std::ranges::find(features, name, &Feature::name) == features.end();
+    };
+    if (!std::ranges::any_of(session.model->features(), is_lacking)) throw;
+    throw with_mark(error, session.config.mark("data.train"));
+  }
+}
+
 }  // namespace
 
 std::optional<TrainStep> build_step(const Session& session, const TrainStepOptions& options,
@@ -243,7 +258,7 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
   std::optional<TrainStep> step;
   collect_errors(
       [&] {
-        step = build_train_step(*session.model, session.train_data->features(), options);
+        step = step_of(session, options);
         check_layouts(*step->graph, session.layouts, diagnostics);
         check_pipeline(*step->graph, session.layouts, diagnostics);
         warn_of_one_microbatch(session, diagnostics);

@@ -62,20 +62,24 @@ Manifest manifest_at(const std::string& checkpoint) {
 }
 
 std::unique_ptr<Model> model_of(const Manifest& manifest, const std::string& path) {
-  if (manifest.config.empty()) return nullptr;
+  const std::string config = manifest.config.empty() ? config_at(path) : manifest.config;
+  if (config.empty()) return nullptr;
   Diagnostics diagnostics;
-  return model_of(load_resolved(manifest.config, path, diagnostics), diagnostics);
+  return model_of(load_resolved(config, path, diagnostics, {"run.mode=infer"}), diagnostics);
 }
 
 std::string run_of(const std::string& checkpoint) {
   std::error_code ignored;
   const fs::path run =
       (fs::weakly_canonical(checkpoint, ignored) / "").parent_path().parent_path().parent_path();
-  return fs::exists(run / "config.yaml") ? run.string() : std::string();
+  return fs::exists(run / kConfigFile) ? run.string() : std::string();
 }
 
-std::string preparation_at(const std::string& checkpoint) {
-  const std::string name(kPreparationFile);
+namespace {
+
+/// Returns the content of the file `name` of the checkpoint's run or, of a safetensors file, the metadata of that name; empty
+/// if there is none.
+std::string text_beside(const std::string& checkpoint, const std::string& name) {
   if (fs::is_regular_file(checkpoint)) {
     const SafetensorsFile file(checkpoint);
     const auto found = file.metadata().find(name);
@@ -84,6 +88,14 @@ std::string preparation_at(const std::string& checkpoint) {
   const std::string run = run_of(checkpoint);
   return run.empty() ? std::string() : read_text((fs::path(run) / name).string());
 }
+
+}  // namespace
+
+std::string preparation_at(const std::string& checkpoint) {
+  return text_beside(checkpoint, std::string(kPreparationFile));
+}
+
+std::string config_at(const std::string& checkpoint) { return text_beside(checkpoint, kConfigFile); }
 
 namespace {
 

@@ -41,14 +41,21 @@ bool takes_weights_by_path(const Config& config);
 /// that is not known. Throws Error: kConfig when that of several weights differs, and as checkpoint_at() does.
 std::string preparation_of_weights(const Config& config);
 
+/// The file of a run's configuration, and its key in a safetensors file's metadata.
+inline constexpr const char* kConfigFile = "config.yaml";
+
 struct StoredModel {
   std::string path;  ///< a checkpoint's directory, or a safetensors file
   Manifest manifest;
   std::unique_ptr<Model> model;
 };
 
-/// Returns the model that `manifest`, of the checkpoint at `path`, says it was trained with; null where it says
-/// nothing of it. Throws Error when this version cannot make the model.
+/// Returns the configuration beside the checkpoint at `checkpoint`: config.yaml of its run or, of a safetensors file, what
+/// mtf-convert has kept of that; empty if there is none.
+std::string config_at(const std::string& checkpoint);
+
+/// Returns the model that `manifest`, of the checkpoint at `path`, says it was trained with, or else that of the configuration
+/// beside it (an import has no other); null where neither says it. Throws Error when this version cannot make the model.
 std::unique_ptr<Model> model_of(const Manifest& manifest, const std::string& path);
 
 /// Opens the weights at `checkpoint` (see checkpoint_at) and makes their model, which is the section `model` of the

@@ -93,7 +93,11 @@ enum Place : size_t { kIds = 0, kTypes = 3, kTargets, kPlaces, kLabel };
 std::vector<Feature> MaskedLmOptions::features(const BySide<int64_t>& row, int64_t size) const {
   std::vector<Feature> features = side_features(Side::kInputs, row.inputs, size);
   const Shape predictions{{"predictions", row.targets}};
-  features.push_back({"inputs_type", {{"length", row.inputs}}, DType::kInt32});
+  features.push_back({.name = "inputs_type",
+                      .shape = {{"length", row.inputs}},
+                      .dtype = DType::kInt32,
+                      .vocabulary = 2,
+                      .one_text = !has_pairs()});
   features.push_back({"targets", predictions, DType::kInt32, size});
   features.push_back({"targets_place", predictions, DType::kInt32});
   if (has_pairs()) features.push_back({"next_sentence", {}, DType::kInt32});

@@ -52,7 +52,7 @@ std::vector<std::string> parse_label_names(const HuggingFaceJson& json) {
   return are_usual ? std::vector<std::string>() : names;
 }
 
-/// Throws Error for heads that have the tensors of a classifier, and that no model here has.
+/// Throws Error for heads that no model here has, and that their tensors alone do not tell from others.
 void check_task(const HuggingFaceJson& json) {
   const nlohmann::json architectures =
       json.has("architectures") ? json.at("architectures") : nlohmann::json::array();
@@ -62,6 +62,9 @@ void check_task(const HuggingFaceJson& json) {
   if (is_one("BertForMultipleChoice"))
     json.fail("a BertForMultipleChoice cannot be converted: no model here chooses among several texts",
               "a BertForSequenceClassification");
+  if (is_one("BertForNextSentencePrediction"))
+    json.fail("a BertForNextSentencePrediction cannot be converted: a model here predicts hidden tokens, too",
+              "a BertForPreTraining, or a BertForSequenceClassification of pairs");
   const bool classifies = architectures.empty() || is_one("BertForSequenceClassification");
   if (const std::string problem = json.text("problem_type", "");
       classifies && problem == "multi_label_classification")

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "data/labelled/squad.h"
 #include "engine/base/printable.h"
 #include "layers/embeddings/vocab.h"
 #include "layers/layer_stack.h"
@@ -259,6 +260,11 @@ std::vector<std::string> target_columns(const BertConfig& bert) {
   return columns;
 }
 
+constexpr int64_t kUsualLength = 128;
+
+/// The value of data.sequence_length.
+int64_t length_of(const BertConfig& bert) { return std::min(kUsualLength, bert.max_positions); }
+
 std::string data_of(const BertConfig& bert) {
   const std::string classes = bert.label_names.empty() ? "" : ", classes: " + quoted_list(bert.label_names);
   switch (bert.head) {
@@ -277,7 +283,11 @@ std::string data_of(const BertConfig& bert) {
     case BertHead::kSpans:
       break;
   }
-  return "{type: squad, path: train.json}";
+  // Questions leave half of a row to the texts.
+  const int64_t question = length_of(bert) / 2;
+  return fmt::format("{{type: squad, path: train.json{}}}", question < SquadOptions().max_question
+                                                                ? fmt::format(", max_question: {}", question)
+                                                                : "");
 }
 
 std::string_view type_of(BertHead head) {
@@ -333,7 +343,6 @@ std::string init_of(const BertConfig& bert, const std::string& path) {
 BertConfig bert_of(const Config& config) { return BertReader(config).read(); }
 
 std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around) {
-  constexpr int64_t usual_length = 128;
   const std::string initializer =
       fmt::format("{{type: truncated_normal, stddev: {}}}", bert.initializer_range);
   return fmt::format(
@@ -374,15 +383,14 @@ checkpoint: {{init: {init}}}
       fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
       fmt::arg("usage", usage_comment(around, "data.train.path=FILE")), fmt::arg("dropout", bert.dropout),
       fmt::arg("attention_dropout", bert.attention_dropout), fmt::arg("data", data_of(bert)),
-      fmt::arg("vocabulary", around.vocabulary),
-      fmt::arg("length", std::min(usual_length, bert.max_positions)), fmt::arg("type", type_of(bert.head)),
-      fmt::arg("hidden", bert.hidden), fmt::arg("rows", bert.vocab_size),
-      fmt::arg("initializer", initializer), fmt::arg("types", bert.token_types),
-      fmt::arg("positions", bert.max_positions), fmt::arg("range", bert.initializer_range),
-      fmt::arg("layers", bert.num_layers), fmt::arg("head", head_yaml(bert, initializer)),
-      fmt::arg("epsilon", bert.epsilon), fmt::arg("heads", bert.num_heads),
-      fmt::arg("head_size", bert.hidden / bert.num_heads), fmt::arg("intermediate", bert.intermediate),
-      fmt::arg("activation", activation_text({bert.activation})),
+      fmt::arg("vocabulary", around.vocabulary), fmt::arg("length", length_of(bert)),
+      fmt::arg("type", type_of(bert.head)), fmt::arg("hidden", bert.hidden),
+      fmt::arg("rows", bert.vocab_size), fmt::arg("initializer", initializer),
+      fmt::arg("types", bert.token_types), fmt::arg("positions", bert.max_positions),
+      fmt::arg("range", bert.initializer_range), fmt::arg("layers", bert.num_layers),
+      fmt::arg("head", head_yaml(bert, initializer)), fmt::arg("epsilon", bert.epsilon),
+      fmt::arg("heads", bert.num_heads), fmt::arg("head_size", bert.hidden / bert.num_heads),
+      fmt::arg("intermediate", bert.intermediate), fmt::arg("activation", activation_text({bert.activation})),
       fmt::arg("init", init_of(bert, around.target.path)));
 }
 

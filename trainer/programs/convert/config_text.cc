@@ -6,7 +6,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <utility>
 
+#include "data/source.h"
 #include "engine/base/file.h"
 #include "trainer/session/session.h"
 
@@ -67,8 +70,13 @@ Config ConfigText::load() const {
 std::vector<Variable> ConfigText::variables() const {
   try {
     Diagnostics diagnostics;
-    const Session session =
+    Session session =
         open_session({path_}, {"run.mode=explain", "distill=null", "precision.infer=same"}, diagnostics);
+    if (session.train_data) {  // the texts may be others than the model's, such as pairs
+      std::vector<Feature> features = session.train_data->features();
+      for (Feature& feature : features) feature.one_text = true;
+      session.train_data = std::make_shared<DeclaredSource>(std::move(features));
+    }
     const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
     diagnostics.throw_if_errors();
     std::vector<Variable> variables;

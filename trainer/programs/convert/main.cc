@@ -10,6 +10,7 @@
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
 #include "engine/base/parse_number.h"
+#include "engine/base/print_message.h"
 #include "engine/base/process.h"
 #include "trainer/programs/convert/convert.h"
 
@@ -114,7 +115,7 @@ int convert_main(const std::vector<std::string>& words) {
       check_standard_output();
       return 0;
     }
-    for (const std::string& line : convert(*options)) std::fputs((line + "\n").c_str(), stderr);
+    for (const std::string& line : convert(*options)) print_message("{}\n", line);
     return 0;
   } catch (const std::exception& error) {
     return report_failure(error, "mtf-convert");

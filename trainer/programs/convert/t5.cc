@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "data/vocabulary/extra_ids.h"
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
@@ -22,7 +23,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kKind = "T5";
 constexpr const char* kEmbedding = "shared.weight";
 constexpr const char* kSoftmax = "lm_head.weight";
-constexpr const char* kVocabulary = "spiece.model";
+constexpr const char *kVocabulary = "spiece.model", *kTokenizer = "tokenizer_config.json",
+                     *kByteTokenizer = "ByT5Tokenizer", *kAddedTokens = "added_tokens_decoder";
+/// What Hugging Face's tokeniser of bytes has where its file does not say.
+constexpr int64_t kUsualByteExtraIds = 125;
 
 /// Other names of the embedding, and a tensor that no layer reads.
 constexpr std::array<std::string_view, 2> kEmbeddingAliases = {"encoder.embed_tokens.weight",
@@ -66,40 +70,95 @@ void settle_softmax(const HuggingFaceFiles& files, const std::string& from, T5Co
   t5.tied = !apart && (t5.tied || t5.scaled_logits);
 }
 
+/// Returns what tokenizer_config.json says; nothing where there is none.
+HuggingFaceJson tokenizer_of(const std::string& from) {
+  const std::string file = from + "/" + kTokenizer;
+  return {fs::exists(file) ? read_text_file(file) : "{}", file};
+}
+
+/// Returns the number of sentinels <extra_id_N> that the tokeniser adds, `usual` where it does not say.
+int64_t extra_ids_of(const HuggingFaceJson& tokenizer, int64_t usual) {
+  constexpr const char* key = "extra_ids";
+  return tokenizer.has(key) && tokenizer.at(key) == 0 ? 0 : tokenizer.size(key, usual);
+}
+
+/// Returns the sentinels of a run in the order of their ids: the last one is <extra_id_0>.
+std::vector<std::string> sentinels(int64_t extra_ids) {
+  std::vector<std::string> pieces;
+  for (int64_t number = extra_ids - 1; number >= 0; --number) pieces.push_back(extra_piece(number));
+  return pieces;
+}
+
+/// Returns the tokens that the tokeniser adds from `id` on, in the order of their ids.
+std::vector<std::string> added_tokens(const HuggingFaceJson& tokenizer, int64_t id) {
+  std::vector<std::string> tokens;
+  if (!tokenizer.has(kAddedTokens)) return tokens;
+  const nlohmann::json& added = tokenizer.at(kAddedTokens);
+  for (auto token = added.find(fmt::to_string(id)); token != added.end();
+       token = added.find(fmt::to_string(++id))) {
+    const auto content = token->find("content");
+    tokens.push_back(content != token->end() && content->is_string() ? content->get<std::string>() : "");
+  }
+  return tokens;
+}
+
+/// Returns the number of sentinels of a ByT5. By itself its tokeniser numbers them upwards, which a run cannot.
+int64_t byte_sentinels(const HuggingFaceJson& tokenizer, const std::string& from,
+                       std::vector<std::string>& notes) {
+  const int64_t bytes = vocabulary_size(BytesOptions{});
+  const std::vector<std::string> added = added_tokens(tokenizer, bytes);
+  if (!added.empty() && added == sentinels(std::ssize(added))) return std::ssize(added);
+  if (!added.empty() || extra_ids_of(tokenizer, kUsualByteExtraIds) > 0)
+    notes.push_back(
+        fmt::format("{} numbers <extra_id_0>, <extra_id_1>, ... upwards from {}, and a vocabulary downwards: "
+                    "texts have no <extra_id_N>",
+                    from, bytes));
+  return 0;
+}
+
+/// Returns the number of sentinels behind `pieces` others.
+int64_t piece_sentinels(const HuggingFaceJson& tokenizer, const std::string& from, int64_t pieces,
+                        int64_t rows, std::vector<std::string>& notes) {
+  const int64_t extra_ids = extra_ids_of(tokenizer, kUsualExtraIds);
+  if (pieces + extra_ids <= rows) return extra_ids;
+  notes.push_back(fmt::format(
+      "{}: the embedding has no rows for {} <extra_id_N> behind {} pieces: texts have none but pieces", from,
+      extra_ids, pieces));
+  return 0;
+}
+
 /// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
 std::string vocabulary_of(const std::string& from, const ImportTarget& target, int64_t rows,
                           HuggingFaceImport& import) {
-  const auto check = [&](int64_t pieces, const std::string& file) {
-    if (pieces <= rows) return;
+  const auto check = [&](int64_t ids, const std::string& vocabulary) {
+    if (ids <= rows) return;
     throw Error(ErrorKind::kCheckpoint,
-                fmt::format("{} has {} pieces, and the embedding only {} rows", file, pieces, rows));
+                fmt::format("{} has {} pieces, and the embedding only {} rows", vocabulary, ids, rows));
   };
-  const auto sentencepiece = [&](int64_t pieces) {
-    const config::Node path =
-        config::Node::scalar(vocabulary_path(from, kVocabulary, target, import), {}, true);
-    return fmt::format("{{type: sentencepiece, path: {}, size: {}}}", config::to_flow_yaml(path), pieces);
-  };
-  if (const std::string file = from + "/" + kVocabulary; fs::exists(file)) {
+  const HuggingFaceJson tokenizer = tokenizer_of(from);
+  const std::string file = from + "/" + kVocabulary;
+  if (!fs::exists(file) && tokenizer.text("tokenizer_class", "") == kByteTokenizer) {
+    const int64_t extra_ids = byte_sentinels(tokenizer, from, import.notes);
+    check(vocabulary_size(BytesOptions{}) + extra_ids, "the vocabulary of bytes");
+    return extra_ids == 0 ? "bytes" : fmt::format("{{type: bytes, extra_ids: {}}}", extra_ids);
+  }
+  int64_t pieces = rows, extra_ids = 0;
+  if (fs::exists(file)) {
     SentencePieceOptions options;
     options.path.text = file;
-    const int64_t pieces = read_vocabulary(options)->size();
+    pieces = read_vocabulary(options)->size();
     check(pieces, file);
-    return sentencepiece(pieces);
+    extra_ids = piece_sentinels(tokenizer, from, pieces, rows, import.notes);
   }
-  if (const std::string file = from + "/tokenizer_config.json";
-      fs::exists(file) && read_text_file(file).find("ByT5Tokenizer") != std::string::npos) {
-    check(vocabulary_size(BytesOptions{}), "the vocabulary of bytes");
-    return "bytes";
-  }
-  return sentencepiece(rows);
+  const config::Node path =
+      config::Node::scalar(vocabulary_path(from, kVocabulary, target, import), {}, true);
+  return fmt::format("{{type: sentencepiece, path: {}, size: {}{}}}", config::to_flow_yaml(path), pieces,
+                     extra_ids == 0 ? "" : fmt::format(", extra_ids: {}", extra_ids));
 }
 
-/// The largest number of tokens that Hugging Face's T5 tokeniser appends to the pieces.
-constexpr int64_t kMostExtraIds = 100;
-
 /// Writes the files of the vocabulary if Hugging Face has a tokeniser of its kind; otherwise adds a note.
-void export_vocabulary(const Config& config, const std::string& run, int64_t rows,
-                       const std::string& directory, std::vector<std::string>& notes) {
+void export_vocabulary(const Config& config, const std::string& run, const std::string& directory,
+                       std::vector<std::string>& notes) {
   const auto left_out = [&](const std::string& why) {
     notes.push_back(fmt::format("without files of the vocabulary: {}", why));
   };
@@ -107,22 +166,24 @@ void export_vocabulary(const Config& config, const std::string& run, int64_t row
   if (are_apart(*config.data.vocabulary)) return left_out("a T5 has one for inputs and targets");
   LanguageVocabulary language = by_side(*config.data.vocabulary).targets;
   nlohmann::ordered_json tokenizer;
-  if (language.get_if<BytesOptions>()) {
-    tokenizer = {{"tokenizer_class", "ByT5Tokenizer"},
-                 {"extra_ids", std::max<int64_t>(0, rows - vocabulary_size(language))}};
+  if (const auto* bytes = language.get_if<BytesOptions>()) {
+    tokenizer = {{"tokenizer_class", kByteTokenizer}, {"extra_ids", 0}};
+    int64_t id = vocabulary_size(BytesOptions{});
+    for (const std::string& sentinel : sentinels(bytes->extra_ids))
+      tokenizer[kAddedTokens][fmt::to_string(id++)] = {{"content", sentinel},  {"lstrip", false},
+                                                       {"normalized", false},  {"rstrip", false},
+                                                       {"single_word", false}, {"special", true}};
   } else if (auto* pieces = language.get_if<SentencePieceOptions>()) {
     if (pieces->is_trained())
       pieces->path.text = trained_vocabulary_path(*config.data.vocabulary, Side::kTargets, run);
     if (!fs::exists(pieces->path.text)) return left_out(fmt::format("there is no {}", pieces->path.text));
     write_text_file(directory + "/" + kVocabulary, read_text_file(pieces->path.text));
-    pieces->size.reset();
-    tokenizer = {{"tokenizer_class", "T5Tokenizer"},
-                 {"extra_ids", std::clamp<int64_t>(rows - vocabulary_size(language), 0, kMostExtraIds)}};
+    tokenizer = {{"tokenizer_class", "T5Tokenizer"}, {"extra_ids", pieces->extra_ids}};
   } else {
     return left_out("it is neither SentencePiece's nor bytes");
   }
   tokenizer.update({{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}});
-  write_text_file(directory + "/tokenizer_config.json", tokenizer.dump(2) + "\n");
+  write_text_file(directory + "/" + kTokenizer, tokenizer.dump(2) + "\n");
 }
 
 }  // namespace
@@ -188,7 +249,7 @@ std::vector<std::string> export_t5(const ModelWeights& model, const std::string&
   const nlohmann::ordered_json generation = {
       {"decoder_start_token_id", kPadId}, {"eos_token_id", kEosId}, {"pad_token_id", kPadId}};
   write_text_file(directory + "/generation_config.json", generation.dump(2) + "\n");
-  export_vocabulary(config, model.directory, t5.vocab_size, directory, notes);
+  export_vocabulary(config, model.directory, directory, notes);
   return notes;
 }
 

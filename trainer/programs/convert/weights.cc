@@ -22,9 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keys of a safetensors file's metadata. There is a further entry for each file of the checkpoint except
-/// that of the weights: it lists the names of its variables, one per line.
-constexpr const char* kConfigKey = "config.yaml";
+/// The metadata of a safetensors file have an entry for each file of the checkpoint except that of the weights:
+/// it lists the names of its variables, one per line.
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr std::string_view kStateFileSuffix = ".safetensors";
 
@@ -156,7 +155,8 @@ ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSe
                      .preparation = preparation_at(reader.path()),
                      .manifest = reader.manifest(),
                      .weights = {}};
-  if (!model.directory.empty()) model.config = read_text_file(model.directory + "/config.yaml");
+  if (!model.directory.empty())
+    model.config = read_text_file(fmt::format("{}/{}", model.directory, kConfigFile));
   model.manifest.files.clear();
   model.manifest.variables.clear();
   if (!part.all) keep_weights_only(model.manifest);
@@ -177,12 +177,8 @@ ModelWeights read_weights_file(const std::string& path, const std::string& confi
                      .preparation = preparation_at(path),
                      .manifest = manifest_of(file),
                      .weights = {}};
-  const auto found = file.metadata().find(kConfigKey);
-  if (!config.empty()) {
-    model.config = resolved_yaml(load_model_config(config));
-  } else if (found != file.metadata().end()) {
-    model.config = found->second;
-  } else {
+  model.config = config.empty() ? config_at(path) : resolved_yaml(load_model_config(config));
+  if (model.config.empty()) {
     throw Error(ErrorKind::kUsage, path + " does not say of which model it is",
                 "`--config FILE.yaml`, the configuration of the model; of a model in Hugging Face form the "
                 "directory");
@@ -192,7 +188,7 @@ ModelWeights read_weights_file(const std::string& path, const std::string& confi
 }
 
 void write_model_directory(const ModelWeights& model, const std::string& directory) {
-  write_text_file(directory + "/config.yaml", model.config);
+  write_text_file(fmt::format("{}/{}", directory, kConfigFile), model.config);
   if (!model.preparation.empty())
     write_text_file(fmt::format("{}/{}", directory, kPreparationFile), model.preparation);
   if (!model.directory.empty()) {
@@ -215,7 +211,7 @@ void write_model_directory(const ModelWeights& model, const std::string& directo
 
 void write_weights_file(const ModelWeights& model, const std::string& path) {
   std::map<std::string, std::string> metadata{{Manifest::kFile, to_json(model.manifest)}};
-  if (!model.config.empty()) metadata[kConfigKey] = model.config;
+  if (!model.config.empty()) metadata[kConfigFile] = model.config;
   if (!model.preparation.empty()) metadata[std::string(kPreparationFile)] = model.preparation;
   std::vector<StoredTensor> tensors;
   for (const ModelWeight& weight : model.weights) {

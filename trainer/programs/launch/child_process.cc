@@ -41,7 +41,6 @@ void become(const ChildOptions& options, pid_t parent, char* const* arguments, c
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // the parent died before prctl()
   place_descriptors(options);
-  ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/exception.h"
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/comm/security/access.h"
@@ -68,7 +69,6 @@ class SignalStream {
     struct sigaction hang_up {};
     ::sigaction(SIGHUP, nullptr, &hang_up);
     if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // not under nohup
-    ::signal(SIGPIPE, SIG_IGN);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     descriptor_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!descriptor_.is_open()) fail_system("signals cannot be received");
@@ -381,6 +381,8 @@ int launch(const LaunchCommand& command) {
   for (int restart = 0;; ++restart) {
     const Outcome outcome = Attempt(surroundings, restart).run();
     surroundings.drain();
+    if (const int error = surroundings.output.error(); outcome.exit_code == 0 && error != 0)
+      throw lost_output(error);
     if (outcome.exit_code == 0 || !outcome.may_come_again || restart == command.restarts)
       return outcome.exit_code;
     surroundings.say(fmt::format("{} again (restart {} of {})",

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 
 #include "engine/base/error.h"
 #include "engine/base/exception.h"
@@ -141,6 +144,17 @@ class LaunchParser {
   LaunchWords result_;
 };
 
+/// Lets the programs beside this one be found where PATH has none of their names.
+void extend_path() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return;
+  const char* before = std::getenv("PATH");
+  const std::string path =
+      fmt::format("{}:{}", before ? before : "/usr/bin:/bin", program.parent_path().string());
+  ::setenv("PATH", path.c_str(), 1);
+}
+
 }  // namespace
 
 LaunchWords parse_launch_words(const std::vector<std::string>& words) { return LaunchParser(words).run(); }
@@ -149,7 +163,10 @@ int launch_main(const std::vector<std::string>& words) {
   prepare_process();
   try {
     const LaunchWords parsed = parse_launch_words(words);
-    if (!parsed.help && !parsed.version) return launch(parsed.launch);
+    if (!parsed.help && !parsed.version) {
+      extend_path();
+      return launch(parsed.launch);
+    }
     if (parsed.help) {
       fmt::print("{}", kLaunchHelp);
     } else {

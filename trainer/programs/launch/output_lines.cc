@@ -37,6 +37,7 @@ void OutputSink::flush() {
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
+      error_ = errno;
       return close();
     }
   }

@@ -21,6 +21,8 @@ class OutputSink {
   bool is_terminal() const { return is_terminal_; }
   /// True if the reader is gone.
   bool closed() const { return closed_; }
+  /// The system's error number if text could not be written, otherwise 0.
+  int error() const { return error_; }
   /// True if text is buffered. The caller should add no more than necessary, and call flush() when the
   /// descriptor is writable.
   bool waits() const { return !waiting_.empty(); }
@@ -37,6 +39,7 @@ class OutputSink {
   int descriptor_;
   bool is_terminal_;
   bool closed_ = false;
+  int error_ = 0;
   std::string waiting_;
 };
 

@@ -11,6 +11,7 @@
 #include "data/paths.h"
 #include "engine/base/counted.h"
 #include "engine/base/file.h"
+#include "engine/base/print_message.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/html/page.h"
 #include "trainer/programs/compare/config_differences.h"
@@ -52,13 +53,15 @@ struct RunFiles {
   std::string last_message;
 };
 
-std::string in(const std::string& run, const std::string& name) { return (fs::path(run) / name).string(); }
+std::string in_run(const std::string& run, const std::string& name) {
+  return (fs::path(run) / name).string();
+}
 
 void check_run(const std::string& run) {
   std::error_code ignored;
   if (!fs::is_directory(run, ignored))
     throw Error(ErrorKind::kUsage, fmt::format("`{}` is no directory of a run", run));
-  if (!fs::is_regular_file(in(run, "config.yaml"), ignored))
+  if (!fs::is_regular_file(in_run(run, "config.yaml"), ignored))
     throw Error(ErrorKind::kUsage, fmt::format("`{}` holds no run: it has no config.yaml", run),
                 "give the `run.model_dir` of a run");
 }
@@ -84,10 +87,10 @@ RunFiles read_run(const std::string& path) {
   RunFiles run;
   run.path = path;
   FlatObject line;
-  for_each_line(in(path, "metrics.jsonl"), kLongestMetricsLine, [&](std::string_view text) {
+  for_each_line(in_run(path, "metrics.jsonl"), kLongestMetricsLine, [&](std::string_view text) {
     if (parse_flat(text, line) && std::isfinite(line.number("step", NAN))) run.training.add(line.numbers);
   });
-  for_each_line(in(path, "evaluate.jsonl"), kLongestMetricsLine, [&](std::string_view text) {
+  for_each_line(in_run(path, "evaluate.jsonl"), kLongestMetricsLine, [&](std::string_view text) {
     if (!parse_flat(text, line) || !std::isfinite(line.number("step", NAN))) return;
     const double seconds = line.number("seconds", 0);
     if (std::isfinite(seconds)) run.evaluation_seconds += seconds;
@@ -96,12 +99,12 @@ RunFiles read_run(const std::string& path) {
       note_best(*dataset, line);
     }
   });
-  for_each_line(in(path, "log.txt"), kLongestMetricsLine, [&](std::string_view text) {
+  for_each_line(in_run(path, "log.txt"), kLongestMetricsLine, [&](std::string_view text) {
     if (!text.empty()) run.last_message = text.substr(0, kLongestValue);
   });
   std::error_code ignored;
-  const bool several = fs::exists(in(path, "profile.rank-0.json"), ignored);
-  run.time_use = time_use_of(in(path, several ? "profile.rank-0.json" : "profile.json"));
+  const bool several = fs::exists(in_run(path, "profile.rank-0.json"), ignored);
+  run.time_use = time_use_of(in_run(path, several ? "profile.rank-0.json" : "profile.json"));
   return run;
 }
 
@@ -188,7 +191,7 @@ Json differences_json(const std::vector<std::string>& runs, const std::vector<st
   std::vector<std::vector<ConfigDifference>> differences(runs.size());
   for (size_t i = 1; i < runs.size(); ++i) {
     try {
-      differences[i] = compare_configs(in(runs[0], "config.yaml"), in(runs[i], "config.yaml"));
+      differences[i] = compare_configs(in_run(runs[0], "config.yaml"), in_run(runs[i], "config.yaml"));
     } catch (const Error& error) {
       notes.push_back(fmt::format("the configurations of {} and {} cannot be compared: {}", names[0],
                                   names[i], error.what()));
@@ -338,11 +341,11 @@ Json report_document(const std::vector<std::string>& runs, const ReportOptions& 
 
 void write_report(const std::vector<std::string>& runs, const ReportOptions& options) {
   const std::string page = report_page(report_document(runs, options));
-  const std::string path = options.output.empty() ? in(runs[0], "report.html") : options.output.text;
+  const std::string path = options.output.empty() ? in_run(runs[0], "report.html") : options.output.text;
   if (const int error = write_file(path, std::as_bytes(std::span(page))))
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
-  fmt::print(stderr, "{}: {} of {}\n", path, bytes_text(static_cast<double>(page.size())),
-             counted(static_cast<int64_t>(runs.size()), "run"));
+  print_message("{}: {} of {}\n", path, bytes_text(static_cast<double>(page.size())),
+                counted(static_cast<int64_t>(runs.size()), "run"));
 }
 
 }  // namespace mtf
