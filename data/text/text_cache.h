@@ -32,8 +32,7 @@ inline constexpr std::string_view kTokenisedTexts = "tokenised texts";
 /// the message.
 void make_cache_directory(const std::string& directory, std::string_view what = kTokenisedTexts);
 
-/// Tokens of one side that take more bytes are not compared with the checksum when a store is opened: that would
-/// delay the start of a run.
+/// Arrays of more bytes are not compared with the checksum when a store is opened: that would delay the start of a run.
 inline constexpr size_t kMostCompared = size_t{256} << 20;
 
 /// Returns the XXH3-128 hash of the metadata and of all tensors, but of those beyond kMostCompared bytes only the size.

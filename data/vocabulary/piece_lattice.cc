@@ -108,7 +108,7 @@ Segmentation PieceLattice::segment(std::string_view word) const {
 void PieceLattice::append(std::string_view word, float& sum, std::vector<Part>& parts) const {
   struct Best {
     float sum = 0;
-    size_t begin = std::string_view::npos;  ///< of the last piece
+    size_t begin = std::string_view::npos;  ///< where the last piece begins
     int32_t id = kUnknown;
   };
   std::vector<Best> best(word.size() + 1);

@@ -253,7 +253,7 @@ class Printer {
 /// A key, and the types of a sum type that have it.
 struct Found {
   Field field;
-  std::string title = {};               ///< of the first type, such as "type: adam"
+  std::string title = {};               ///< the first type, such as "type: adam"
   std::vector<std::string> types = {};  ///< each once; empty for a key of no sum type
 };
 

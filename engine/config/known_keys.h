@@ -22,8 +22,8 @@ struct KnownKey {
 /// A function that returns the keys; it is called only when a hint needs them.
 using Language = const std::vector<KnownKey>& (*)();
 
-/// Returns a hint for the unknown key at `path` ("train.stepz"): the nearest key of the same map (`here`), or
-/// of the whole language if that one is nearer; otherwise it lists the keys of the map. `has_type`: its value is a map with a
+/// Returns a hint for the unknown key at `path` ("train.stepz"): the nearest key of the same map (`here`), or if that is
+/// nearer, one of the whole language; otherwise it lists the keys of the map. `has_type`: its value is a map with a
 /// `type`, as that of a name that the user chooses.
 std::string hint_for_unknown_key(std::string_view path, const std::vector<std::string>& here,
                                  const std::vector<KnownKey>& language, bool has_type = false);

@@ -19,9 +19,9 @@ struct ProductSizes {
 };
 
 struct CalibrationSizes {
-  DType dtype = DType::kFloat32;  ///< of the products to which rates are fitted, and of attention
+  DType dtype = DType::kFloat32;  ///< the type of attention and of the products to which rates are fitted
   std::vector<double> rows, columns, summed;
-  double other_summed = 256;  ///< of products with transposed factors
+  double other_summed = 256;  ///< extent that products with transposed factors sum over
   double largest_padding = 64;
   /// The largest products run at the peak: what is added to smaller ones then explains no higher one.
   bool peak_is_reached = false;

@@ -47,6 +47,13 @@ Fit fit_share(const std::vector<MeasuredAttention>& attentions, double peak, con
 
 }  // namespace
 
+double fastest_rate(const std::vector<MeasuredProduct>& products) {
+  double rate = 0;
+  for (const MeasuredProduct& p : products)
+    rate = std::max(rate, 2 * p.rows * p.columns * p.summed / p.seconds);
+  return rate;
+}
+
 FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::optional<double> peak,
                             double largest) {
   constexpr double kFinest = 0.25;
@@ -71,10 +78,7 @@ FittedProducts fit_products(const std::vector<MeasuredProduct>& products, std::o
     if (!is_better) step /= 2;
   }
   const double fitted = std::exp(-best.log_factor);
-  result.flops = peak.value_or(fitted);
-  for (const MeasuredProduct& p : products) {
-    if (!peak) result.flops = std::max(result.flops, 2 * p.rows * p.columns * p.summed / p.seconds);
-  }
+  result.flops = peak ? *peak : std::max(fitted, fastest_rate(products));
   result.rates.share = fitted / result.flops;
   return result;
 }

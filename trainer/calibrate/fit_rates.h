@@ -13,6 +13,9 @@ struct MeasuredProduct {
   double seconds = 0;
 };
 
+/// FLOPs in a second of the fastest product.
+double fastest_rate(const std::vector<MeasuredProduct>& products);
+
 struct FittedProducts {
   double flops = 0;  ///< the peak: that which is known, or the rate of the fastest product
   ProductRates rates;

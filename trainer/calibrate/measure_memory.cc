@@ -157,7 +157,7 @@ class MemoryMeasurement {
     std::vector<std::unique_ptr<MeasuredKernel>> kernels;
     for (int i = 0; i < cores; ++i)
       kernels.push_back(std::make_unique<MeasuredKernel>(sum.operation(), measurement_.backend, 0));
-    double most = device_.rates.elementwise->memory;  // of one core
+    double most = device_.rates.elementwise->memory;  // what one core gets
     for (int round = 0; round < 5; ++round) {
       const auto begin = Clock::now();
       pool.run(cores, [&](int64_t task, int) { kernels[static_cast<size_t>(task)]->run(); });

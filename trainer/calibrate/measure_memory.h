@@ -6,8 +6,8 @@
 
 namespace mtf {
 
-/// Sets the rates of these operations, the bandwidths of cache and memory, and on a GPU that of the link to its machine. The name
-/// of the device, its cores and the size of its cache are known.
+/// Sets the rates of these operations, the bandwidths of cache and memory, and on a GPU that of the link to its machine.
+/// The device's name, cores and size of cache are known.
 void measure_memory(const Measurement& measurement, DeviceOptions& device);
 
 }  // namespace mtf

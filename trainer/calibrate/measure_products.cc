@@ -12,17 +12,6 @@
 #include "trainer/calibrate/rounded.h"
 
 namespace mtf {
-namespace {
-
-/// FLOPs in a second of the fastest product.
-double fastest(const std::vector<MeasuredProduct>& products) {
-  double rate = 0;
-  for (const MeasuredProduct& p : products)
-    rate = std::max(rate, 2 * p.rows * p.columns * p.summed / p.seconds);
-  return rate;
-}
-
-}  // namespace
 
 TimedProduct timed_product(const Measurement& measurement, const ProductSizes& sizes, DType dtype,
                            Transposed transposed, MatmulPrecision precision,
@@ -59,8 +48,9 @@ void measure_products(const Measurement& measurement, DeviceOptions& device) {
   add(sizes.summed.back(), other, sizes.rows.back(), {.a = true});
   std::vector<MeasuredProduct> measured = timed_in_turns(products, measurement.rounds);
   for (MeasuredProduct& p : measured) p.seconds = measurement.without_overhead(p.seconds);
-  const FittedProducts fitted = fit_products(
-      measured, sizes.peak_is_reached ? fastest(measured) : std::optional<double>(), sizes.largest_padding);
+  const FittedProducts fitted =
+      fit_products(measured, sizes.peak_is_reached ? fastest_rate(measured) : std::optional<double>(),
+                   sizes.largest_padding);
   device.products = fitted.rates;
   device.products.share = std::min(1.0, rounded(device.products.share));
   const auto rate_of = [&](DType dtype, MatmulPrecision precision) {

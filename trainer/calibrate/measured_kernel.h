@@ -49,7 +49,7 @@ class MeasuredKernel {
   std::vector<Operands> sets_;
   size_t next_ = 0;  ///< the set of the next execution
   std::unique_ptr<Kernel> kernel_;
-  std::unique_ptr<Recording> recording_;  ///< of executions on all sets; null on the host
+  std::unique_ptr<Recording> recording_;  ///< executions on all sets; null on the host
   std::unique_ptr<DeviceMemory> scratch_, step_;
   double bytes_ = 0;
   Work work_;

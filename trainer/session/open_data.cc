@@ -170,8 +170,8 @@ void look_first(const std::function<void(Diagnostics& first)>& check, Diagnostic
   for (const Problem& problem : first.errors()) diagnostics.add(problem);
 }
 
-/// True if ids of inputs and targets mean different tokens. Two vocabularies that are to be trained differ: each has the texts
-/// of its side.
+/// True if ids of inputs and targets mean different tokens. Two vocabularies that are to be trained differ: each side has
+/// texts of its own.
 bool has_two_vocabularies(const Config& config) {
   if (!are_apart(*config.data.vocabulary)) return false;
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);

@@ -20,7 +20,7 @@ import profile_shares
 import safetensors_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}  # of sizes in the log
+UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}  # as the log writes sizes
 OURS, SIDES = "mtf-train", ("mtf-train", "eager", "compiled")
 
 
