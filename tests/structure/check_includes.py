@@ -1,5 +1,5 @@
-"""Fails on an include against the order of folders in floors.txt, on headers that include each other, and on headers that
-a source file includes but does not use.
+"""Fails on an include against the order of folders in floors.txt, on headers that include each other, on headers that
+a source file includes but does not use, and on precompiled headers of the project.
 
 check_includes.py SOURCE_DIR: a source file may include headers of its own folder and of folders that stand
 above it in the list. Two modules (a header and its source file) of different folders can therefore not need
@@ -106,6 +106,17 @@ def unused_headers(root):
                 yield path, header
 
 
+def precompiled_headers(root):
+    """(file, header) where a header of the project is precompiled: a compiler cache takes two of them that differ in a comment
+    for one, and `#pragma once` then does not hold."""
+    with open(os.path.join(root, "CMakeLists.txt"), encoding="utf-8") as file:
+        own = ("CMakeLists.txt", file.read())
+    for path, text in (own, *tree.texts(root, (*TOPS, "tests"), ("CMakeLists.txt",))):
+        for headers in re.findall(r"target_precompile_headers\(([^()]*)\)", text):
+            for header in re.findall(r"\S*(?:PROJECT_SOURCE_DIR|\w\.h\b)\S*", re.sub(r"<[^<>]*>", "", headers)):
+                yield path, header
+
+
 def main(root):
     order = floors(os.path.join(os.path.dirname(os.path.abspath(__file__)), "floors.txt"))
     graph = includes(root)
@@ -126,6 +137,7 @@ def main(root):
     if cycle := header_cycle(graph):
         wrong.append("headers include each other: " + " -> ".join(cycle))
     wrong += [f"{path}: does not use {header}" for path, header in unused_headers(root)]
+    wrong += [f"{path}: precompiles {header}, a header of the project" for path, header in precompiled_headers(root)]
     print("\n".join(wrong + [f"{len(graph)} files, {len(wrong)} mistakes"]))
     return 1 if wrong else 0
 
