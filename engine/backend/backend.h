@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/backend/block_copy.h"
 #include "engine/backend/device_info.h"
 #include "engine/backend/device_memory_state.h"
 #include "engine/backend/joint_positions.h"
@@ -116,6 +118,8 @@ class Backend {
   virtual void read(std::byte* to, const std::byte* from, int64_t bytes) = 0;
   /// Copies memory of the device, after what was enqueued.
   virtual void copy(std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  /// Copies memory of the device in any order, after what was enqueued: no copy may read or write what another one writes.
+  virtual void copy_blocks(std::span<const BlockCopy> copies) = 0;
   /// A transfer of `bytes` bytes to `to`. Null for the host, whose memory can be filled directly.
   virtual std::unique_ptr<BlockTransfer> make_block_transfer(std::byte* to, int64_t bytes) = 0;
   /// A transfer of `sources` to the host. On the host itself, HostCopy::begin() copies.

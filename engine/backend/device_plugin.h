@@ -35,7 +35,7 @@ struct DevicePlugin {
 };
 
 /// Must be incremented with every change of an interface between the programs and the shared object.
-inline constexpr uint32_t kDevicePluginAbi = 6;
+inline constexpr uint32_t kDevicePluginAbi = 7;
 /// The only function that the shared object exports: const DevicePlugin* (*)().
 inline constexpr const char* kDevicePluginEntry = "mtf_device_plugin";
 

@@ -37,6 +37,7 @@ class PlannedDevice final : public Backend {
   void write(std::byte*, const std::byte*, int64_t) override { absent("write()"); }
   void read(std::byte*, const std::byte*, int64_t) override { absent("read()"); }
   void copy(std::byte*, const std::byte*, int64_t) override { absent("copy()"); }
+  void copy_blocks(std::span<const BlockCopy>) override { absent("copy_blocks()"); }
   std::unique_ptr<BlockTransfer> make_block_transfer(std::byte*, int64_t) override {
     absent("make_block_transfer()");
   }

@@ -20,6 +20,7 @@ class CountingBackend final : public Backend {
   void write(std::byte*, const std::byte*, int64_t) override {}
   void read(std::byte*, const std::byte*, int64_t) override {}
   void copy(std::byte*, const std::byte*, int64_t) override {}
+  void copy_blocks(std::span<const BlockCopy>) override {}
   std::unique_ptr<BlockTransfer> make_block_transfer(std::byte*, int64_t) override { return nullptr; }
   std::unique_ptr<HostCopy> make_host_copy(CopySources, CopyOrder) override { return nullptr; }
   Submission submission() const override { return mode; }

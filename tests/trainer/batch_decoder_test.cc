@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 #include <random>
-#include <set>
 
 #include "data/vocabulary/vocabulary.h"
 #include "engine/base/error.h"
@@ -206,53 +205,6 @@ TEST(DecodePlanner, ShortCachesDoubleAndNoneIsLongerThanTheModelsTexts) {
   std::vector<size_t> fitting;
   for (const size_t longest : {0, 512, 513, 1024, 100000}) fitting.push_back(planner.fitting(longest));
   EXPECT_EQ(fitting, (std::vector<size_t>{64, 64, 63, 32, 1}));
-}
-
-TEST(FittedRows, StayInTheirPlacesWhereTheyCan) {
-  const auto to = [](const std::vector<int64_t>& rows, int64_t before, int64_t after, int64_t parts) {
-    std::vector<int64_t> places;
-    for (const MovedRow& row : fitted_rows(rows, before, after, parts)) places.push_back(row.to);
-    return places;
-  };
-  using Places = std::vector<int64_t>;
-  EXPECT_EQ(to({0, 2, 3, 7}, 8, 4, 1), (Places{0, 2, 3, 1}));
-  EXPECT_EQ(to({0, 2, 5, 7}, 8, 8, 1), (Places{0, 2, 5, 7}));
-  // Two parts of 4 rows become two of 2: rows 2 and 3 leave the full part.
-  EXPECT_EQ(to({0, 1, 2, 5}, 8, 4, 2), (Places{0, 1, 2, 3}));
-  EXPECT_EQ(to({3, 4, 7}, 8, 4, 2), (Places{0, 2, 3}));
-  std::mt19937 random(3);
-  for (int i = 0; i < 300; ++i) {
-    const auto parts = static_cast<int64_t>(1 + random() % 3),
-               before = parts * static_cast<int64_t>(1 + random() % 8);
-    const auto after = parts * static_cast<int64_t>(1 + random() % static_cast<uint32_t>(before / parts));
-    std::vector<int64_t> rows;
-    for (int64_t row = 0; row < before && std::ssize(rows) < after; ++row) {
-      if (random() % 3 != 0) rows.push_back(row);
-    }
-    const std::vector<MovedRow> moved = fitted_rows(rows, before, after, parts);
-    std::set<int64_t> places;
-    for (size_t k = 0; k < moved.size(); ++k) {
-      EXPECT_EQ(moved[k].from, rows[k]);
-      EXPECT_TRUE(moved[k].to >= 0 && moved[k].to < after && places.insert(moved[k].to).second);
-    }
-  }
-}
-
-TEST(AddedRows, GoToFreePlacesOfTheirPartIfTheyCan) {
-  const auto moved = [](int64_t count, const std::vector<int64_t>& taken, int64_t before, int64_t after,
-                        int64_t parts) {
-    std::vector<std::pair<int64_t, int64_t>> rows;
-    for (const MovedRow& row : added_rows(count, taken, before, after, parts))
-      rows.emplace_back(row.from, row.to);
-    return rows;
-  };
-  using Rows = std::vector<std::pair<int64_t, int64_t>>;
-  EXPECT_EQ(moved(2, {0, 2}, 4, 4, 1), (Rows{{0, 1}, {1, 3}}));
-  EXPECT_EQ(moved(2, {0, 2}, 2, 4, 2), (Rows{{0, 1}, {1, 3}}));
-  // The first part is full, or has fewer places than rows.
-  EXPECT_EQ(moved(4, {0, 1}, 4, 4, 2), (Rows{{2, 2}, {3, 3}}));
-  EXPECT_EQ(moved(4, {0, 1}, 4, 6, 2), (Rows{{0, 2}, {2, 3}, {3, 4}}));
-  EXPECT_EQ(moved(2, {0, 1}, 4, 6, 2), (Rows{{0, 2}, {2, 3}}));
 }
 
 TEST(DecodingMemory, CountsTheSearchesAndAdvisesASmallerBeam) {

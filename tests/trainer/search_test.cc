@@ -3,9 +3,15 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <random>
+#include <set>
 
 #include "data/vocabulary/vocabulary.h"
 
@@ -180,11 +186,14 @@ TEST(BeamSearch, TakesMemoryInProportionToTheBeam) {
   EXPECT_EQ(BeamSearch::step_bytes(2000, 260), 2 * BeamSearch::step_bytes(1000, 260));
 }
 
+/// All tokens, in their order.
+Candidates all_of(const std::vector<float>& log_probs) { return {std::ssize(log_probs), log_probs, {}}; }
+
 std::map<int32_t, int> counts(const std::vector<float>& log_probs, const SampleOptions& options, int draws) {
   const PhiloxKey key = random_key("sampling", 1);
   std::map<int32_t, int> counts;
-  for (int i = 0; i < draws; ++i)
-    ++counts[draw_token(log_probs, options, key, 3, static_cast<uint64_t>(i)).token];
+  for (size_t i = 0; i < static_cast<size_t>(draws); ++i)
+    ++counts[draw_token(all_of(log_probs), options, key, 3, i * log_probs.size()).token];
   return counts;
 }
 
@@ -208,13 +217,71 @@ TEST(DrawToken, KeepsTheLikeliestTokensOnly) {
 
 TEST(DrawToken, GivesTheLogProbabilityOfTheModel) {
   const std::vector<float> log_probs = {std::log(0.25f), std::log(0.75f)};
-  EXPECT_EQ(draw_token(log_probs, {.temperature = 0}, {}, 0, 0).log_prob, log_probs[1]);
-  EXPECT_EQ(draw_token(log_probs, {.temperature = 1e-310}, {}, 0, 0).token, 1);  // quotients are infinite
+  EXPECT_EQ(draw_token(all_of(log_probs), {.temperature = 0}, {}, 0, 0).log_prob, log_probs[1]);
+  EXPECT_EQ(draw_token(all_of(log_probs), {.temperature = 1e-310}, {}, 0, 0).token,
+            1);  // quotients are infinite
   const PhiloxKey key = random_key("sampling", 1);
   for (uint64_t i = 0; i < 20; ++i) {
-    const Draw draw = draw_token(log_probs, {.temperature = 3}, key, 0, i);
+    const Draw draw = draw_token(all_of(log_probs), {.temperature = 3}, key, 0, 2 * i);
     EXPECT_EQ(draw.log_prob, log_probs[static_cast<size_t>(draw.token)]);
   }
+}
+
+/// The token with the largest sum of log_prob / temperature and noise, among the likeliest ones: by its definition.
+int32_t drawn_by_definition(const std::vector<float>& log_probs, const SampleOptions& options, PhiloxKey key,
+                            uint64_t first) {
+  std::vector<int32_t> order(log_probs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](int32_t i) { return log_probs[static_cast<size_t>(i)]; });
+  if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
+  const auto scaled = [&](int32_t i) { return log_probs[static_cast<size_t>(i)] / options.temperature; };
+  double all = 0, so_far = 0, largest = -std::numeric_limits<double>::infinity();
+  for (const int32_t i : order) all += std::exp(scaled(i) - scaled(order[0]));
+  int32_t drawn = -1;
+  for (size_t rank = 0; rank < order.size() && (rank == 0 || so_far < options.top_p * all); ++rank) {
+    const int32_t i = order[rank];
+    so_far += std::exp(scaled(i) - scaled(order[0]));
+    const uint32_t bits = random_bits(key, RandomStream::kSampling, 5, static_cast<int64_t>(first) + i);
+    const double value = scaled(i) - std::log(-std::log(uniform_from_bits(bits)));
+    if (value > largest) drawn = i;
+    largest = std::max(largest, value);
+  }
+  return drawn;
+}
+
+/// Most tokens are not looked at closely; the ones that matter are.
+TEST(DrawToken, IsTheTokenWithTheLargestNoisyLogProbability) {
+  std::mt19937 random(1);
+  const PhiloxKey key = random_key("sampling", 2);
+  std::set<int32_t> tokens;
+  for (uint64_t i = 0; i < 600; ++i) {
+    std::vector<float> log_probs(1 + random() % 700);
+    const float spread = std::array{0.01f, 3.0f, 12.0f, 40.0f}[random() % 4];
+    for (float& value : log_probs)
+      value = random() % 50 == 0 ? -std::numeric_limits<float>::infinity()
+                                 : -spread * static_cast<float>(random() % 10'000) / 10'000;
+    log_probs[random() % log_probs.size()] = 0;
+    const SampleOptions options{.temperature = std::array{0.3, 1.0, 2.5}[random() % 3],
+                                .top_k = random() % 2 == 0 ? 0 : static_cast<int64_t>(1 + random() % 90),
+                                .top_p = std::array{1.0, 0.97, 0.5}[random() % 3]};
+    const Draw draw = draw_token(all_of(log_probs), options, key, 5, 777 * i);
+    ASSERT_EQ(draw.token, drawn_by_definition(log_probs, options, key, 777 * i)) << "draw " << i;
+    EXPECT_EQ(draw.log_prob, log_probs[static_cast<size_t>(draw.token)]);
+    tokens.insert(draw.token);
+    if (options.top_k == 0) continue;
+    // The likeliest tokens alone, as a program gives them.
+    std::vector<int32_t> best(log_probs.size());
+    std::iota(best.begin(), best.end(), 0);
+    std::ranges::stable_sort(best, std::ranges::greater{},
+                             [&](int32_t t) { return log_probs[static_cast<size_t>(t)]; });
+    best.resize(std::min(best.size(), static_cast<size_t>(options.top_k)));
+    std::vector<float> of_best;
+    for (const int32_t t : best) of_best.push_back(log_probs[static_cast<size_t>(t)]);
+    EXPECT_EQ(draw_token({std::ssize(best), of_best, best}, options, key, 5, 777 * i).token, draw.token)
+        << "draw " << i;
+  }
+  EXPECT_GT(tokens.size(), 100u);
 }
 
 }  // namespace

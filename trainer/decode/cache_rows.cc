@@ -1,20 +1,20 @@
 #include "trainer/decode/cache_rows.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "engine/backend/block_copy.h"
 #include "engine/base/memory_extent.h"
 #include "models/text_decoder.h"
 
 namespace mtf {
 namespace {
 
-/// A slice of a cache in host memory.
+/// A slice of a cache.
 struct CacheSlice {
   std::vector<int64_t> begin;  ///< global index of the first element along each axis
   Shape shape;
@@ -79,21 +79,23 @@ struct RowBlocks {
     copied = std::min(from_bytes, to_bytes);
     if (memory && from.contains(kBeam)) copied = std::min(copied, filled * entry);
   }
+  int64_t from_row() const { return blocks * from_bytes; }
+  int64_t to_row() const { return blocks * to_bytes; }
+  /// The copy of one row.
+  BlockCopy copy(const std::byte* from, std::byte* to) const {
+    return {.from = from,
+            .to = to,
+            .runs = blocks,
+            .length = copied,
+            .from_row = from_row(),
+            .to_row = to_row(),
+            .from_run = from_bytes,
+            .to_run = to_bytes};
+  }
   int64_t blocks = 1;
   int64_t from_bytes = 0, to_bytes = 0;  ///< from one block to the next
   int64_t copied = 0;                    ///< at the begin of each
 };
-
-struct RowCopy {
-  const std::byte* from;
-  std::byte* to;
-};
-
-void copy_blocks(int64_t blocks, int64_t bytes, const std::byte* from, int64_t from_stride, std::byte* to,
-                 int64_t to_stride) {
-  for (int64_t i = 0; i < blocks; ++i)
-    std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<size_t>(bytes));
-}
 
 /// Returns this process's slices of a cache, where they are.
 std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string& name) {
@@ -103,25 +105,11 @@ std::vector<CacheSlice> slices_of(const VariableStore& store, const std::string&
   return slices;
 }
 
-/// Lets slices that are in a device's memory refer to copies in `memory`.
-void copy_to_host(const VariableStore& store, const std::string& name, std::vector<CacheSlice>& slices,
-                  std::vector<std::vector<std::byte>>& memory) {
-  const std::vector<VariableStore::StoredSlice> stored = store.slices(name);
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (stored[i].backend->is_host()) continue;
-    stored[i].on_host(memory.emplace_back());
-    slices[i].data = memory.back().data();
-  }
-}
-
 /// The memory from the first slice of a cache to its last.
 MemoryExtent extent_of(const VariableStore& store, const std::string& name) {
   MemoryExtent extent;
-  for (const VariableStore::StoredSlice& slice : store.slices(name)) {
-    const std::byte *begin = slice.data, *end = begin + slice.bytes;
-    extent.begin = extent.begin == nullptr ? begin : std::min(extent.begin, begin, std::less<>());
-    extent.end = std::max(extent.end, end, std::less<>());
-  }
+  for (const VariableStore::StoredSlice& slice : store.slices(name))
+    extent.add({slice.data, slice.data + slice.bytes});
   return extent;
 }
 
@@ -132,59 +120,63 @@ class CacheMoves {
              int64_t filled, const VariableStore& from, VariableStore& to)
       : to_(to), name_(variable.variable.name) {
     const Shape &old = from.variable(name_).shape, &shape = to.variable(name_).shape;
-    const DType dtype = variable.variable.dtype;
+    const size_t element = size_of(variable.variable.dtype);
     gathers_ = !rows_stay(old, shape, variable.layout, mesh, rows);
     if (gathers_) {
       gathered_ = from.get(name_);
       result_ = to.get(name_);
       const std::vector<int64_t> zero(static_cast<size_t>(shape.rank()));
-      blocks_ = RowBlocks(old, shape, filled, size_of(dtype));
-      add({{zero, old, gathered_.bytes.data()}}, {{zero, shape, result_.bytes.data()}}, rows);
+      add({{zero, old, gathered_.bytes.data()}}, {{zero, shape, result_.bytes.data()}}, rows,
+          RowBlocks(old, shape, filled, element));
       return;
     }
-    std::vector<CacheSlice> sources = slices_of(from, name_), results = slices_of(to, name_);
+    const std::vector<CacheSlice> sources = slices_of(from, name_), results = slices_of(to, name_);
     if (sources.empty()) return;  // the positions of another process have the cache
-    blocks_ = RowBlocks(sources[0].shape, results[0].shape, filled, size_of(dtype));
-    add(sources, results, rows);
-    if (copies_.empty()) return;
-    copy_to_host(from, name_, sources, from_device_);
-    copy_to_host(to, name_, results, to_device_);
-    if (from_device_.empty()) return;
-    copies_.clear();
-    add(sources, results, rows);
+    backend_ = to.slices(name_)[0].backend;
+    add(sources, results, rows, RowBlocks(sources[0].shape, results[0].shape, filled, element));
   }
 
   /// Copies the rows to memory of their own, unless they are there.
   void save() {
-    if (copies_.empty() || gathers_ || !from_device_.empty()) return;
-    const int64_t bytes = blocks_.blocks * blocks_.copied;
-    saved_.resize(copies_.size() * static_cast<size_t>(bytes));
-    std::byte* next = saved_.data();
-    for (RowCopy& row : copies_) {
-      copy_blocks(blocks_.blocks, blocks_.copied, row.from, blocks_.from_bytes, next, blocks_.copied);
-      row.from = std::exchange(next, next + bytes);
+    if (copies_.empty() || gathers_) return;
+    int64_t bytes = 0;
+    for (const BlockCopy& copy : copies_) bytes += copy.rows * copy.runs * copy.length;
+    saved_ = backend_->allocate(bytes);
+    std::byte* next = saved_->data();
+    std::vector<BlockCopy> saves = copies_;
+    for (size_t i = 0; i < saves.size(); ++i) {
+      BlockCopy &save = saves[i], &copy = copies_[i];
+      save.to = next;
+      save.to_run = save.length;
+      save.to_row = save.runs * save.length;
+      copy.from = std::exchange(next, next + save.rows * save.to_row);
+      copy.from_run = save.to_run;
+      copy.from_row = save.to_row;
     }
-    blocks_.from_bytes = blocks_.copied;
+    backend_->copy_blocks(saves);
   }
   /// True if rows that are read lie between the first and the last one that is written.
   bool overlap() const {
-    if (copies_.empty()) return false;
-    const auto [from_low, from_high] = std::ranges::minmax(copies_, std::less<>(), &RowCopy::from);
-    const auto [to_low, to_high] = std::ranges::minmax(copies_, std::less<>(), &RowCopy::to);
-    const MemoryExtent read{from_low.from, from_high.from + blocks_.blocks * blocks_.from_bytes};
-    return read.overlaps({to_low.to, to_high.to + blocks_.blocks * blocks_.to_bytes});
+    MemoryExtent read, written;
+    for (const BlockCopy& copy : copies_) {
+      read.add({copy.from, copy.from + copy.rows * copy.from_row});
+      written.add({copy.to, copy.to + copy.rows * copy.to_row});
+    }
+    return read.overlaps(written);
   }
   void write() {
-    for (const RowCopy& row : copies_)
-      copy_blocks(blocks_.blocks, blocks_.copied, row.from, blocks_.from_bytes, row.to, blocks_.to_bytes);
-    for (size_t i = 0; i < to_device_.size(); ++i)
-      to_.slices(name_)[i].fill([&](std::byte* values) { std::ranges::copy(to_device_[i], values); });
-    if (gathers_) to_.set(name_, result_);
+    if (gathers_) {
+      copy_blocks_on_host(copies_);
+      to_.set(name_, result_);
+    } else if (!copies_.empty()) {
+      backend_->copy_blocks(copies_);
+      if (saved_ != nullptr) backend_->wait();  // before the memory is released
+    }
   }
 
  private:
   void add(const std::vector<CacheSlice>& sources, const std::vector<CacheSlice>& results,
-           std::span<const MovedRow> rows) {
+           std::span<const MovedRow> rows, const RowBlocks& blocks) {
     std::vector<std::vector<int64_t>> begins;
     for (const CacheSlice& slice : sources) begins.push_back(slice.begin);
     for (const CacheSlice& slice : results) {
@@ -193,20 +185,30 @@ class CacheMoves {
         if (place < 0 || place >= slice.shape[0].size) continue;
         const CacheSlice& source =
             sources[static_cast<size_t>(find_slice(begins, sources[0].shape[0].size, row.from, slice.begin))];
-        const RowCopy copy{source.data + (row.from - source.begin[0]) * blocks_.blocks * blocks_.from_bytes,
-                           slice.data + place * blocks_.blocks * blocks_.to_bytes};
-        if (copy.from != copy.to || blocks_.from_bytes != blocks_.to_bytes) copies_.push_back(copy);
+        add(blocks.copy(source.data + (row.from - source.begin[0]) * blocks.from_row(),
+                        slice.data + place * blocks.to_row()));
       }
     }
+  }
+  /// Adds the copy of a row, unless it is there: to the last copy, if it follows that in both memories.
+  void add(const BlockCopy& row) {
+    if (row.from == row.to && row.from_run == row.to_run) return;
+    if (!copies_.empty()) {
+      BlockCopy& last = copies_.back();
+      if (row.from == last.from + last.rows * last.from_row && row.to == last.to + last.rows * last.to_row) {
+        ++last.rows;
+        return;
+      }
+    }
+    copies_.push_back(row);
   }
 
   VariableStore& to_;
   std::string name_;
-  RowBlocks blocks_;
-  std::vector<RowCopy> copies_;
-  std::vector<std::byte> saved_;
-  std::vector<std::vector<std::byte>> from_device_, to_device_;  ///< copies of slices in a device's memory
-  bool gathers_ = false;                                         ///< rows move between processes
+  Backend* backend_ = nullptr;
+  std::vector<BlockCopy> copies_;
+  std::unique_ptr<DeviceMemory> saved_;
+  bool gathers_ = false;  ///< rows move between processes
   HostTensor gathered_, result_;
 };
 

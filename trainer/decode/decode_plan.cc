@@ -15,6 +15,9 @@ constexpr int64_t kFirstSteps = 8;
 /// The length of the shortest caches, and up to which lengths are powers of two.
 constexpr int64_t kLeastMemory = 32, kShortMemory = 128;
 
+/// The most candidates of which one is drawn: from more, it is faster to look at all tokens.
+constexpr int64_t kMostDrawn = 1024;
+
 }  // namespace
 
 DecodePlanner::DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options)
@@ -54,8 +57,13 @@ DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
   sizes.inputs = environment_.decoder.has_encoder() ? length_bucket(inputs, longest()) : 0;
   sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest());
   sizes.memory = std::max(sizes.prefix, memory(tokens));
-  plan.answer = options_.sampling() ? DecodeAnswer::kLogProbs : DecodeAnswer::kCandidates;
-  plan.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary_) : 1;
+  if (const SampleMethod* method = options_.sampling()) {
+    const bool is_few = method->top_k > 0 && method->top_k <= std::min(kMostDrawn, vocabulary_);
+    plan.answer = is_few ? DecodeAnswer::kCandidates : DecodeAnswer::kLogProbs;
+    plan.candidates = is_few ? method->top_k : 1;
+  } else {
+    plan.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary_) : 1;
+  }
   plan.reorders = options_.is_beam() && options_.beam_size > 1;
   return plan;
 }

@@ -42,12 +42,14 @@ class DecodePlanner {
   /// Returns the length of caches, in tokens, that can hold `tokens` tokens. Short caches double in
   /// length, since each new length costs a program and a copy of what is filled; attention reads no more than that.
   int64_t memory(int64_t tokens) const;
+  /// The size of the target vocabulary.
+  int64_t vocabulary() const { return vocabulary_; }
   std::optional<int64_t> longest() const { return environment_.decoder.longest_text(); }
 
  private:
   const DecodeEnvironment& environment_;
   const DecodeOptions& options_;
-  int64_t vocabulary_;  ///< size of the target vocabulary
+  int64_t vocabulary_;
 };
 
 }  // namespace mtf

@@ -199,40 +199,38 @@ class Decoder::Batch {
 
   /// Passes the program's outputs to the searches. `hypotheses` is the number of hypotheses per text in them.
   void advance(const Executor& program, int64_t hypotheses, std::span<Row> rows) {
-    if (plan_.answer == DecodeAnswer::kLogProbs) return draw(program.fetch("log_probs"), hypotheses, rows);
-    const HostTensor log_probs = program.fetch("log_probs"), tokens = program.fetch("tokens");
-    const int64_t each = plan_.candidates;
+    const HostTensor log_probs = program.fetch("log_probs");
+    std::optional<HostTensor> tokens;
+    if (plan_.answer == DecodeAnswer::kCandidates) tokens = program.fetch("tokens");
+    const int64_t each = log_probs.shape[log_probs.shape.rank() - 1].size;
     for (Row& row : rows) {
-      const auto first = static_cast<size_t>(row.place * hypotheses * each),
-                 count = static_cast<size_t>(hypotheses * each);
-      const Candidates candidates{
-          each, {log_probs.data<float>() + first, count}, {tokens.data<int32_t>() + first, count}};
-      check_finite(candidates.log_probs[0]);
+      const auto candidates = [&](int64_t hypothesis, int64_t count) {
+        const auto first = static_cast<size_t>((row.place * hypotheses + hypothesis) * each),
+                   size = static_cast<size_t>(count * each);
+        Candidates some{each, {log_probs.data<float>() + first, size}, {}};
+        if (tokens) some.tokens = {tokens->data<int32_t>() + first, size};
+        return some;
+      };
+      check_finite(candidates(0, 1).log_probs[0]);
       if (auto* beam = std::get_if<BeamSearch>(&row.search)) {
-        beam->advance(candidates);
-      } else {
-        const Draw likeliest{candidates.tokens[0], candidates.log_probs[0]};
-        std::get<SampleSearch>(row.search).advance({&likeliest, 1});
+        beam->advance(candidates(0, hypotheses));
+        continue;
       }
+      std::vector<Draw> draws;
+      for (int64_t sample = 0; sample < options_.hypotheses(); ++sample)
+        draws.push_back(draw(row, sample, candidates(std::min(sample, hypotheses - 1), 1)));
+      std::get<SampleSearch>(row.search).advance(draws);
     }
   }
 
-  void draw(const HostTensor& log_probs, int64_t hypotheses, std::span<Row> rows) {
-    const SampleMethod& method = *options_.sampling();
-    const auto vocabulary = static_cast<size_t>(log_probs.shape[log_probs.shape.rank() - 1].size);
-    std::vector<Draw> draws(static_cast<size_t>(method.samples));
-    for (Row& row : rows) {
-      for (int64_t sample = 0; sample < method.samples; ++sample) {
-        const int64_t hypothesis = row.place * hypotheses + std::min(sample, hypotheses - 1);
-        const uint64_t number = row.given->number * static_cast<uint64_t>(method.samples);
-        draws[static_cast<size_t>(sample)] =
-            draw_token({log_probs.data<float>() + static_cast<size_t>(hypothesis) * vocabulary, vocabulary},
-                       {method.temperature, method.top_k, method.top_p}, decoder_.key_,
-                       static_cast<uint64_t>(row.position), number + static_cast<uint64_t>(sample));
-      }
-      check_finite(draws[0].log_prob);
-      std::get<SampleSearch>(row.search).advance(draws);
-    }
+  Draw draw(const Row& row, int64_t sample, const Candidates& candidates) const {
+    const SampleMethod* method = options_.sampling();
+    if (method == nullptr) return {candidates.tokens[0], candidates.log_probs[0]};
+    const auto number =
+        row.given->number * static_cast<uint64_t>(method->samples) + static_cast<uint64_t>(sample);
+    return draw_token(candidates, {method->temperature, method->top_k, method->top_p}, decoder_.key_,
+                      static_cast<uint64_t>(row.position),
+                      number * static_cast<uint64_t>(decoder_.planner_.vocabulary()));
   }
 
   void collect_done() {

@@ -30,8 +30,8 @@ int64_t fetched_bytes(const Program& program) {
   return bytes;
 }
 
-/// Returns twice the size of the largest cache: if rows move between processes, or caches are in a GPU, whole caches are copied
-/// from one stage to the next.
+/// Returns twice the size of the largest cache: if rows move between processes, whole caches are copied from one stage to the
+/// next.
 int64_t copied_bytes(const Program& program) {
   int64_t most = 0;
   for (const ProgramVariable& v : program.variables) {
@@ -124,8 +124,9 @@ DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
                     copied_bytes(step.program) + fetched_bytes(step.program) + search_bytes(last, options_),
                 tensors = temporaries + shares.threads * scratch + caches + inputs;
   if (session.backend->is_host()) return {shares.decoders * (tensors + own + moved), 0};
-  // Stages are on the GPU but for their instructions; rows of caches move through the host, where the searches are.
-  return {moved + own, tensors};
+  // Stages are on the GPU but for their instructions. At most half of the texts remain when a batch becomes smaller; their rows
+  // may be copied beside the caches.
+  return {moved + own, tensors + step.cache_bytes / 2};
 }
 
 RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {

@@ -24,29 +24,82 @@ bool better(const Candidate& a, const Candidate& b) {
 
 bool ranks_before(const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }
 
-/// Returns the tokens that may be drawn, with top_k or top_p sorted by decreasing probability.
-std::vector<int32_t> allowed_tokens(std::span<const float> log_probs, const SampleOptions& options) {
-  std::vector<int32_t> tokens(log_probs.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  const bool all = options.top_k <= 0 || options.top_k >= static_cast<int64_t>(tokens.size());
-  if (all && options.top_p >= 1) return tokens;
+/// Returns the indices of the candidates that may be drawn if not all may, in any order.
+std::vector<int32_t> allowed(std::span<const float> log_probs, const SampleOptions& options) {
+  std::vector<int32_t> indices(log_probs.size());
+  std::iota(indices.begin(), indices.end(), 0);
   const auto likelier = [&](int32_t a, int32_t b) {
     return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b;
   };
-  std::sort(tokens.begin(), tokens.end(), likelier);
-  if (!all) tokens.resize(static_cast<size_t>(options.top_k));
-  if (options.top_p >= 1) return tokens;
-  const float top = log_probs[tokens[0]];
-  const auto weight = [&](int32_t token) {
-    return reproducible::exp((log_probs[token] - top) / options.temperature);
-  };
-  double sum = 0, so_far = 0;
-  for (int32_t token : tokens) sum += weight(token);
-  size_t kept = 0;
-  while (kept < tokens.size() && so_far < options.top_p * sum) so_far += weight(tokens[kept++]);
-  tokens.resize(std::max<size_t>(kept, 1));
-  return tokens;
+  if (options.top_k > 0 && options.top_k < std::ssize(indices)) {
+    const auto end = indices.begin() + options.top_k;
+    std::nth_element(indices.begin(), end, indices.end(), likelier);
+    indices.erase(end, indices.end());
+  }
+  if (options.top_p >= 1) return indices;
+  const float top = *std::ranges::max_element(log_probs);
+  std::vector<double> weights(log_probs.size());
+  double sum = 0, kept = 0;
+  for (const int32_t index : indices)
+    sum += weights[index] = reproducible::exp((log_probs[index] - top) / options.temperature);
+  // The likeliest end somewhere between `begin`, before which all are kept, and `end`.
+  auto begin = indices.begin(), end = indices.end();
+  while (end - begin > 1) {
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end, likelier);
+    double half = 0;
+    for (auto index = begin; index != middle; ++index) half += weights[*index];
+    if (kept + half < options.top_p * sum) {
+      kept += half;
+      begin = middle;
+    } else {
+      end = middle;
+    }
+  }
+  if (kept < options.top_p * sum || begin == indices.begin()) begin = end;
+  indices.erase(begin, indices.end());
+  return indices;
 }
+
+/// Finds the token with the largest log_prob / temperature + Gumbel noise, which is a draw from the softmax.
+class GumbelRace {
+ public:
+  GumbelRace(double temperature, PhiloxKey key, uint64_t position, uint64_t first)
+      : temperature_(temperature), key_(key), position_(position), first_(first) {}
+
+  void enter(int32_t token, float log_prob) {
+    // The noise that the token needs, in units a little smaller than log 2. The noise -log(-log(u)) is less than -log(1 - u),
+    // where 1 - u is a whole number of 2^-24 less 2^-25.
+    constexpr double kUnits = 1.4426;
+    constexpr int kBits = 24;
+    const double needed = kUnits * (largest_ - log_prob / temperature_);
+    if (!(needed <= kBits)) return;
+    const uint64_t element = first_ + static_cast<uint64_t>(token);
+    if (element / 4 != block_) {
+      block_ = element / 4;
+      words_ = philox(philox_counter(RandomStream::kSampling, position_, block_), key_);
+    }
+    const uint32_t bits = words_.words[element % 4];
+    constexpr uint32_t kOne = 1U << kBits;
+    if (needed > 0 && kOne - (bits >> 8) > kOne >> static_cast<int>(needed)) return;
+    const double value =
+        log_prob / temperature_ - reproducible::log(-reproducible::log(uniform_from_bits(bits)));
+    if (value > largest_) {
+      largest_ = value;
+      winner_ = {token, log_prob};
+    }
+  }
+  const Draw& winner() const { return winner_; }
+
+ private:
+  double temperature_;
+  PhiloxKey key_;
+  uint64_t position_, first_;
+  uint64_t block_ = ~uint64_t{0};  ///< number of the four random words below
+  PhiloxBlock words_;
+  double largest_ = -std::numeric_limits<double>::infinity();
+  Draw winner_;
+};
 
 }  // namespace
 
@@ -239,30 +292,24 @@ void SampleSearch::advance(std::span<const Draw> draws) {
   }
 }
 
-Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
-                uint64_t position, uint64_t element) {
+Draw draw_token(const Candidates& candidates, const SampleOptions& options, PhiloxKey key, uint64_t position,
+                uint64_t first) {
+  const std::span<const float> log_probs = candidates.log_probs;
+  const auto token = [&](size_t index) {
+    return candidates.tokens.empty() ? static_cast<int32_t>(index) : candidates.tokens[index];
+  };
+  const auto likeliest = static_cast<size_t>(std::ranges::max_element(log_probs) - log_probs.begin());
   constexpr double kCold = 1e-300;  // division by a smaller temperature would overflow
-  if (options.temperature < kCold) {
-    const auto likeliest = std::max_element(log_probs.begin(), log_probs.end());
-    return {static_cast<int32_t>(likeliest - log_probs.begin()), *likeliest};
+  if (options.temperature < kCold) return {token(likeliest), log_probs[likeliest]};
+  GumbelRace race(options.temperature, key, position, first);
+  race.enter(token(likeliest), log_probs[likeliest]);  // so that most others need much noise
+  if (options.top_p >= 1 && (options.top_k <= 0 || options.top_k >= std::ssize(log_probs))) {
+    for (size_t i = 0; i < log_probs.size(); ++i) race.enter(token(i), log_probs[i]);
+  } else {
+    for (const int32_t i : allowed(log_probs, options))
+      race.enter(token(static_cast<size_t>(i)), log_probs[i]);
   }
-  // Gumbel-max trick: the token with the largest log_prob / temperature + Gumbel noise is a draw from the
-  // softmax.
-  int32_t drawn = 0;
-  double largest = -std::numeric_limits<double>::infinity();
-  for (int32_t token : allowed_tokens(log_probs, options)) {
-    const uint64_t index = element * log_probs.size() + static_cast<uint64_t>(token);
-    const uint32_t bits = random_bits(key, RandomStream::kSampling, static_cast<int64_t>(position),
-                                      static_cast<int64_t>(index));
-    const double uniform = (bits >> 8) * 0x1p-24 + 0x1p-25;
-    const double value =
-        log_probs[token] / options.temperature - reproducible::log(-reproducible::log(uniform));
-    if (value > largest) {
-      largest = value;
-      drawn = token;
-    }
-  }
-  return {drawn, log_probs[drawn]};
+  return race.winner();
 }
 
 }  // namespace mtf

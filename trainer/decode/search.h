@@ -24,11 +24,11 @@ struct Hypothesis {
   double score = 0;              ///< log_prob / length penalty, by which hypotheses are ranked
 };
 
-/// The most likely next tokens of each hypothesis.
+/// The most likely next tokens of each hypothesis, best first, or all tokens.
 struct Candidates {
   int64_t each = 0;                  ///< number of candidates per hypothesis
-  std::span<const float> log_probs;  ///< [hypotheses, each], best first; -infinity: no candidate
-  std::span<const int32_t> tokens;   ///< [hypotheses, each]
+  std::span<const float> log_probs;  ///< [hypotheses, each]; -infinity: no candidate
+  std::span<const int32_t> tokens;   ///< [hypotheses, each]; empty: 0 ... each - 1
 };
 
 /// Returns ((5 + length) / 6)^alpha. Wu et al., Google's Neural Machine Translation System, 2016, eq. 14.
@@ -53,7 +53,7 @@ class BeamSearch {
   static int64_t bytes(int64_t beam, int64_t tokens);
   static int64_t step_bytes(int64_t beam, int64_t each);
 
-  /// Takes 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller.
+  /// Takes the best 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller.
   void advance(const Candidates& candidates);
   bool done() const { return done_; }
   /// The next token of each hypothesis, at most `beam`, and the previous hypothesis that it continues. One of those that continue
@@ -138,10 +138,10 @@ struct SampleOptions {
   double top_p = 1;        ///< draws from the smallest set of most likely tokens with this total probability
 };
 
-/// Draws a token from softmax(log_probs / temperature), restricted to the tokens that `options` allow; tokens
-/// of log-probability -infinity are never drawn. The result's log_prob is that of log_probs, without
-/// temperature. The draw is determined by `key`, `position` and `element`, which differs between texts.
-Draw draw_token(std::span<const float> log_probs, const SampleOptions& options, PhiloxKey key,
-                uint64_t position, uint64_t element);
+/// Draws a token for one hypothesis from softmax(log_probs / temperature), restricted to the candidates that `options` allow;
+/// those of log-probability -infinity are never drawn. The result's log_prob is that of the candidate, without temperature. The
+/// draw of a token t is determined by `key`, `position` and `first` + t.
+Draw draw_token(const Candidates& candidates, const SampleOptions& options, PhiloxKey key, uint64_t position,
+                uint64_t first);
 
 }  // namespace mtf

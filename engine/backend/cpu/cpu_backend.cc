@@ -190,6 +190,7 @@ class CpuBackend final : public Backend {
   void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
+  void copy_blocks(std::span<const BlockCopy> copies) override { copy_blocks_on_host(copies); }
   std::unique_ptr<BlockTransfer> make_block_transfer(std::byte*, int64_t) override { return nullptr; }
   std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder) override {
     return std::make_unique<MemoryCopy>(std::move(sources));

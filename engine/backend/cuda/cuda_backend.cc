@@ -8,6 +8,7 @@
 
 #include "engine/backend/cuda/device/device_kernel.h"
 #include "engine/backend/cuda/device/fusion_kernels.h"
+#include "engine/backend/cuda/movement/copy_blocks.h"
 #include "engine/backend/cuda/movement/moves.h"
 #include "engine/base/error.h"
 
@@ -79,6 +80,10 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Move& move) { return prepare_
 
 std::unique_ptr<PreparedCollective> CudaBackend::prepare(const Collective& collective) {
   return prepare_device_collective(collective, *device_);
+}
+
+void CudaBackend::copy_blocks(std::span<const BlockCopy> copies) {
+  cuda::copy_blocks(Launcher(*device_, nullptr), copies);
 }
 
 std::unique_ptr<BlockTransfer> CudaBackend::make_block_transfer(std::byte* to, int64_t bytes) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class CudaBackend final : public Backend {
   void copy(std::byte* to, const std::byte* from, int64_t bytes) override {
     device_->copy(device_->compute(), to, from, bytes);
   }
+  void copy_blocks(std::span<const BlockCopy> copies) override;
   std::unique_ptr<BlockTransfer> make_block_transfer(std::byte* to, int64_t bytes) override;
   std::unique_ptr<HostCopy> make_host_copy(CopySources sources, CopyOrder order) override;
   std::unique_ptr<MemoryTransfer> make_memory_transfer(std::vector<MemoryTransfer::Part> parts,

@@ -5,19 +5,10 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/backend/block_copy.h"
 #include "engine/backend/cuda/device/device_kernel.h"
 
 namespace mtf::cuda {
-
-/// Copies rows * runs runs of `length` bytes: run r of row i goes from from + i * from_row + r * from_run to
-/// to + i * to_row + r * to_run.
-struct BlockCopy {
-  const std::byte* from = nullptr;  ///< null: zeros
-  std::byte* to = nullptr;
-  int64_t rows = 1, runs = 1, length = 0;
-  int64_t from_row = 0, to_row = 0;
-  int64_t from_run = 0, to_run = 0;
-};
 
 inline int64_t bytes_of(const LocalTensor& tensor) { return bytes_of(tensor.local, tensor.dtype); }
 /// The bytes between adjacent entries of an axis.
