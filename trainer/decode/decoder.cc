@@ -203,23 +203,34 @@ class Decoder::Batch {
     std::optional<HostTensor> tokens;
     if (plan_.answer == DecodeAnswer::kCandidates) tokens = program.fetch("tokens");
     const int64_t each = log_probs.shape[log_probs.shape.rank() - 1].size;
-    for (Row& row : rows) {
-      const auto candidates = [&](int64_t hypothesis, int64_t count) {
-        const auto first = static_cast<size_t>((row.place * hypotheses + hypothesis) * each),
-                   size = static_cast<size_t>(count * each);
-        Candidates some{each, {log_probs.data<float>() + first, size}, {}};
-        if (tokens) some.tokens = {tokens->data<int32_t>() + first, size};
-        return some;
-      };
-      check_finite(candidates(0, 1).log_probs[0]);
-      if (auto* beam = std::get_if<BeamSearch>(&row.search)) {
-        beam->advance(candidates(0, hypotheses));
-        continue;
-      }
-      std::vector<Draw> draws;
-      for (int64_t sample = 0; sample < options_.hypotheses(); ++sample)
-        draws.push_back(draw(row, sample, candidates(std::min(sample, hypotheses - 1), 1)));
-      std::get<SampleSearch>(row.search).advance(draws);
+    const auto candidates = [&](const Row& row, int64_t hypothesis, int64_t count) {
+      const auto first = static_cast<size_t>((row.place * hypotheses + hypothesis) * each),
+                 size = static_cast<size_t>(count * each);
+      Candidates some{each, {log_probs.data<float>() + first, size}, {}};
+      if (tokens) some.tokens = {tokens->data<int32_t>() + first, size};
+      return some;
+    };
+    for (const Row& row : rows) check_finite(candidates(row, 0, 1).log_probs[0]);
+    if (options_.is_beam()) {
+      for (Row& row : rows) std::get<BeamSearch>(row.search).advance(candidates(row, 0, hypotheses));
+      return;
+    }
+    const int64_t samples = options_.hypotheses();
+    std::vector<Draw> draws(rows.size() * static_cast<size_t>(samples));
+    auto draw_one = [&](int64_t i, int) {
+      const Row& row = rows[static_cast<size_t>(i / samples)];
+      const int64_t sample = i % samples;
+      draws[static_cast<size_t>(i)] = draw(row, sample, candidates(row, std::min(sample, hypotheses - 1), 1));
+    };
+    if (plan_.answer == DecodeAnswer::kLogProbs) {
+      decoder_.drawers().run(std::ssize(draws), draw_one);
+    } else {
+      for (int64_t i = 0; i < std::ssize(draws); ++i) draw_one(i, 0);
+    }
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto first = i * static_cast<size_t>(samples);
+      std::get<SampleSearch>(rows[i].search)
+          .advance(std::span(draws).subspan(first, static_cast<size_t>(samples)));
     }
   }
 
@@ -300,6 +311,13 @@ Decoder::Decoder(DecodePrograms& programs, VariableStore& weights, const DecodeO
 std::optional<std::vector<Written>> Decoder::decode(std::span<const GivenText> texts, size_t batch_size,
                                                     const std::function<bool()>& stop) {
   return Batch(*this, texts, batch_size).run(stop);
+}
+
+ThreadPool& Decoder::drawers() {
+  if (memory_.backend.is_host()) return memory_.workspace.pool;
+  if (drawers_ == nullptr)
+    drawers_ = std::make_unique<ThreadPool>(thread_count(programs_.environment().session.config), [] {});
+  return *drawers_;
 }
 
 DecodeStage& Decoder::stage(const DecodePlan& plan, const DecodeStage* before) {

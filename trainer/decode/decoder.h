@@ -49,6 +49,8 @@ class Decoder {
   static StageKey key_of(const DecodePlan& plan, StageUse use, const CachePlace& place) {
     return {plan.key(), use == StageUse::kEnters ? static_cast<int>(place.half) : -1};
   }
+  /// The threads that draw from all tokens.
+  ThreadPool& drawers();
   /// Returns the stage of these sizes for a batch that is at the stage `before`, null for a new batch.
   DecodeStage& stage(const DecodePlan& plan, const DecodeStage* before);
   /// Returns the stage by which texts enter a batch that is, and stays, at the stage `running`.
@@ -64,6 +66,7 @@ class Decoder {
   VariableStore& weights_;
   DecodePlanner planner_;
   DecodeMemory memory_;
+  std::unique_ptr<ThreadPool> drawers_;  ///< on a GPU, whose work needs one thread
   PhiloxKey key_;
   std::map<StageKey, std::unique_ptr<DecodeStage>> stages_;
   std::vector<StageKey> recent_;  ///< keys of stages_, the most recently used last
