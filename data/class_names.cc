@@ -24,58 +24,60 @@ ClassNames::ClassNames(std::vector<std::string> names, const std::string& place)
   }
 }
 
-std::optional<int32_t> ClassNames::find(const std::string& name) const {
-  const auto found = numbers_.find(name);
-  return found == numbers_.end() ? std::nullopt : std::optional(found->second);
-}
-
 int32_t ClassNames::number(const std::string& name, const std::string& place) const {
-  if (const std::optional<int32_t> found = find(name)) return *found;
+  if (names_.empty()) {
+    if (const std::optional<int32_t> number = class_number(name)) return *number;
+    throw Error(ErrorKind::kData, fmt::format("{}: `{}` is no whole number", place, printable(name)),
+                "the number of a class, as in the training data");
+  }
+  if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
   throw Error(ErrorKind::kData, fmt::format("{}: there is no class `{}`", place, printable(name)),
-              did_you_mean(name, names_));
+              did_you_mean(name, names_) +
+                  "; `classes` of data.train (of its first source, if it has several) names all classes, of "
+                  "images classes.txt");
 }
 
-ClassLabels::ClassLabels(std::vector<std::string> given, std::optional<std::vector<std::string>> known)
-    : given_(std::move(given)), known_(std::move(known)) {}
+ClassLabels::ClassLabels(std::vector<std::string> given, KnownClasses known)
+    : names_(known && !known->empty() ? std::move(*known) : std::move(given), "the classes"),
+      are_known_(known.has_value()) {}
 
 void ClassLabels::add(const std::string& label, const std::function<std::string()>& place) {
   const auto [found, is_new] = indices_.try_emplace(label, static_cast<int32_t>(words_.size()));
   if (is_new) {
     firsts_.push_back(place());
-    check(label, firsts_.back());
+    if (are_known_ || !names_.empty()) {
+      names_.number(label, firsts_.back());
+    } else if (!class_number(label)) {
+      are_numbers_ = false;
+    }
     words_.push_back(label);
   }
   labels_.push_back(found->second);
 }
 
-void ClassLabels::check(const std::string& label, const std::string& place) {
-  const auto fail = [&](const std::string& what, const std::string& hint) {
-    throw Error(ErrorKind::kData, fmt::format("{}: {}", place, what), hint);
-  };
-  const std::vector<std::string>& classes = known_ && !known_->empty() ? *known_ : given_;
-  if (!classes.empty() && std::ranges::find(classes, label) == classes.end())
-    fail(fmt::format("there is no class `{}`", printable(label)), did_you_mean(label, classes));
-  if (class_number(label)) return;
-  if (known_ && classes.empty())
-    fail(fmt::format("`{}` is no whole number", printable(label)),
-         "the number of a class, as in the training data");
-  are_numbers_ = false;
+void ClassLabels::check_words() const {
+  const auto is_class = [](const std::string& word) { return class_number(word).has_value(); };
+  const auto is_number = [](const std::string& word) { return parse_number<double>(word).has_value(); };
+  if (std::ranges::none_of(words_, is_class) || !std::ranges::all_of(words_, is_number)) return;
+  const auto odd = std::ranges::find_if_not(words_, is_class);
+  throw Error(ErrorKind::kData,
+              fmt::format("{}: `{}` is not the number of a class, but other labels are",
+                          firsts_[static_cast<size_t>(odd - words_.begin())], *odd),
+              "whole numbers from 0, or words");
 }
 
 std::vector<std::string> ClassLabels::classes() const {
-  if (known_ && !known_->empty()) return *known_;
-  if (known_ || !given_.empty() || are_numbers_) return given_;
+  if (are_known_ || !names_.empty() || are_numbers_) return names_.names();
+  check_words();
   std::vector<std::string> sorted = words_;
   std::ranges::sort(sorted);
   return sorted;
 }
 
 std::vector<int32_t> ClassLabels::numbers_of_words() const {
-  const std::vector<std::string> names = classes();
+  const ClassNames names(classes(), "the classes");
   std::vector<int32_t> numbers;
-  for (const std::string& word : words_)
-    numbers.push_back(names.empty() ? *class_number(word)
-                                    : static_cast<int32_t>(std::ranges::find(names, word) - names.begin()));
+  for (size_t i = 0; i < words_.size(); ++i) numbers.push_back(names.number(words_[i], firsts_[i]));
   return numbers;
 }
 
@@ -132,6 +134,10 @@ std::vector<std::string> prepared_classes(const std::string& preparation) {
       .value_or(std::vector<std::string>());
 }
 
+KnownClasses known_classes(const std::optional<std::string>& preparation) {
+  return preparation ? KnownClasses(prepared_classes(*preparation)) : std::nullopt;
+}
+
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key) {
   return prepared_value<bool>(preparation, key);
 }
@@ -141,21 +147,37 @@ std::vector<std::string> names_of_classes(const Source& source, const std::strin
   return names.empty() ? source.class_names() : names;
 }
 
+namespace {
+
+/// The names of classes to compare with those of `other`. Numbers are names where the others are the same ones.
+std::vector<std::string> names_beside(const NamedClasses& classes, const NamedClasses& other) {
+  if (!classes.names.empty()) return classes.names;
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < other.names.size(); ++i) numbers.push_back(std::to_string(i));
+  return std::ranges::is_permutation(numbers, other.names) ? numbers : std::vector<std::string>();
+}
+
+}  // namespace
+
 std::string class_difference(const NamedClasses& here, const NamedClasses& there) {
-  if (here.names.empty() || there.names.empty()) return {};
-  const auto [own, other] = std::ranges::mismatch(here.names, there.names);
-  if (own == here.names.end() && other == there.names.end()) return {};
+  const std::vector<std::string> own_names = names_beside(here, there),
+                                 other_names = names_beside(there, here);
+  if (own_names.empty() || other_names.empty()) return {};
+  const auto [own, other] = std::ranges::mismatch(own_names, other_names);
+  if (own == own_names.end() && other == other_names.end()) return {};
   const auto name_in = [](const std::vector<std::string>& names, auto name) {
     return name == names.end() ? std::string("missing") : fmt::format("`{}`", printable(*name));
   };
-  return fmt::format("class {} of {} is {}, and of {} it is {}", own - here.names.begin(), here.of,
-                     name_in(here.names, own), there.of, name_in(there.names, other));
+  return fmt::format("class {} of {} is {}, and of {} it is {}", own - own_names.begin(), here.of,
+                     name_in(own_names, own), there.of, name_in(other_names, other));
 }
 
 bool number_differently(const NamedClasses& here, const NamedClasses& there) {
-  for (auto own = here.names.begin(); own != here.names.end(); ++own) {
-    const auto other = std::ranges::find(there.names, *own);
-    if (other != there.names.end() && other - there.names.begin() != own - here.names.begin()) return true;
+  const std::vector<std::string> own_names = names_beside(here, there),
+                                 other_names = names_beside(there, here);
+  for (auto own = own_names.begin(); own != own_names.end(); ++own) {
+    const auto other = std::ranges::find(other_names, *own);
+    if (other != other_names.end() && other - other_names.begin() != own - own_names.begin()) return true;
   }
   return false;
 }

@@ -15,17 +15,22 @@
 
 namespace mtf {
 
+/// The classes of the training data: their names, none where they are numbers. Nothing: they are not known, as while the
+/// training data themselves are read.
+using KnownClasses = std::optional<std::vector<std::string>>;
+
+/// The names of classes; none where these are numbers.
 class ClassNames {
  public:
   ClassNames() = default;
   /// Class i is names[i]. Throws Error (kData), which begins with `place`, when a name occurs twice or is empty.
   ClassNames(std::vector<std::string> names, const std::string& place);
 
+  /// Returns the number of a class. Throws Error (kData), which begins with `place` and says which names there are, or that
+  /// `name` is no number where the classes are numbers.
+  int32_t number(const std::string& name, const std::string& place) const;
   const std::vector<std::string>& names() const { return names_; }
   bool empty() const { return names_.empty(); }
-  std::optional<int32_t> find(const std::string& name) const;
-  /// Returns the number of a class. Throws Error (kData), which begins with `place` and says which names there are.
-  int32_t number(const std::string& name, const std::string& place) const;
 
  private:
   std::vector<std::string> names_;
@@ -38,30 +43,29 @@ using ClassPlaces = std::map<int64_t, std::string>;
 /// The labels of examples, words or numbers, which become the numbers of classes when all are read.
 class ClassLabels {
  public:
-  /// `given`: the names of the classes as the options have them; may be empty. `known`: the classes of the training data,
-  /// empty where these are numbers; nothing: these are the training data.
-  explicit ClassLabels(std::vector<std::string> given = {},
-                       std::optional<std::vector<std::string>> known = std::nullopt);
+  /// `given`: the names of the classes as the options have them; may be empty.
+  explicit ClassLabels(std::vector<std::string> given = {}, KnownClasses known = std::nullopt);
 
   /// Adds the label of the next example. Throws Error (kData), which begins with `place`, when the label is no class, or no
   /// number where the classes are numbers. `place` is called for labels that are new.
   void add(const std::string& label, const std::function<std::string()>& place);
 
-  /// The names of the classes in their order: those known or given, or the words sorted; empty where all are numbers.
+  /// The names of the classes in their order: those known or given, or the words sorted; empty where all are numbers. Throws
+  /// Error (kData) for words that all are numbers, but not all of them of classes, as 0, 1 and -1.
   std::vector<std::string> classes() const;
   /// The class of each label.
   std::vector<int32_t> numbers() const;
   ClassPlaces places() const;
   /// True if the classes are words of these examples, neither known nor given.
-  bool are_found() const { return !known_ && given_.empty() && !are_numbers_; }
+  bool are_found() const { return names_.empty() && !classes().empty(); }
 
  private:
-  void check(const std::string& label, const std::string& place);
+  void check_words() const;
   /// The class of each of the different labels.
   std::vector<int32_t> numbers_of_words() const;
 
-  std::vector<std::string> given_;
-  std::optional<std::vector<std::string>> known_;
+  ClassNames names_;  ///< those known or given
+  bool are_known_;
   std::vector<std::string> words_;                    ///< different labels in the order in which they came
   std::vector<std::string> firsts_;                   ///< where the first example with each of them stands
   std::unordered_map<std::string, int32_t> indices_;  ///< in words_
@@ -79,6 +83,8 @@ std::optional<int32_t> class_number(std::string_view text);
 /// `preparation` of training data (Source::preparation()): the names of the classes; empty if it has none. Throws Error
 /// (kData) when the text is damaged.
 std::vector<std::string> prepared_classes(const std::string& preparation);
+/// The classes of the training data by their preparation; nothing where that is not known.
+KnownClasses known_classes(const std::optional<std::string>& preparation);
 /// The value, true or false, that it has under `key`; nothing if it has none.
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key);
 /// The names of the classes of a model that was trained on data with this preparation or, where it has none, those of the
@@ -88,10 +94,11 @@ std::vector<std::string> names_of_classes(const Source& source, const std::strin
 /// Names of classes, and of what they are, for messages.
 struct NamedClasses {
   std::string of;
-  std::vector<std::string> names;  ///< empty: classes are numbers
+  /// Empty: the classes are numbers, which count as names where the other names are 0, 1, .. in any order.
+  std::vector<std::string> names;
 };
 /// Returns "class 0 of data.train is `b`, and of runs/a it is `a`" for the first class with different names; empty where there
-/// is none, or either has no names.
+/// is none, or only one has names.
 std::string class_difference(const NamedClasses& here, const NamedClasses& there);
 /// True if a name that both have is that of different classes.
 bool number_differently(const NamedClasses& here, const NamedClasses& there);

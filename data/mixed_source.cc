@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/base/check.h"
+#include "engine/base/hash.h"
 
 namespace mtf {
 namespace {
@@ -99,6 +100,12 @@ int64_t MixedSource::stream_epoch(int64_t row) const {
 uint64_t MixedSource::example_hash(int64_t example) const {
   const auto after = std::ranges::upper_bound(first_, example);
   return sources_[after - 1 - first_.begin()]->example_hash(example - *(after - 1));
+}
+
+std::string MixedSource::fingerprint() const {
+  std::string text;
+  for (const std::unique_ptr<Source>& source : sources_) text += source->fingerprint() + "\n";
+  return hash128_hex(text);
 }
 
 int64_t MixedSource::bytes_in_memory() const {

@@ -53,6 +53,7 @@ class MixedSource final : public Source {
   std::vector<std::string> class_names() const override { return sources_[0]->class_names(); }
   std::string preparation() const override { return sources_[0]->preparation(); }
   uint64_t example_hash(int64_t example) const override;
+  std::string fingerprint() const override;
   void check_labels(int64_t classes) const override;
   void check_aligned(const Mark& mark) const override;
 

@@ -1,5 +1,6 @@
 #include "data/source.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -46,6 +47,34 @@ uint64_t Source::example_hash(int64_t example) const {
   for (const std::vector<std::byte>& value : values)
     hash = hash64({reinterpret_cast<const char*>(value.data()), value.size()}, hash);
   return hash;
+}
+
+std::string Source::fingerprint() const {
+  constexpr int64_t kMostBytes = int64_t{64} << 20, kAtOnce = int64_t{1} << 20;
+  std::vector<FeatureSlice> slices;
+  int64_t bytes = 0;
+  for (size_t f = 0; f < features().size(); ++f)
+    bytes +=
+        slices.emplace_back(FeatureSlice{.output = nullptr, .in_bytes = has_bytes(f)}).bytes(features()[f]);
+  const int64_t all = examples(), fitting = kMostBytes / bytes;
+  const int64_t count = std::min(all, fitting >= all ? all : std::clamp<int64_t>(fitting, 16, 1024));
+  const int64_t at_once = std::clamp<int64_t>(kAtOnce / bytes, 1, count);
+  std::vector<std::vector<std::byte>> values;
+  for (size_t f = 0; f < slices.size(); ++f) {
+    values.emplace_back(static_cast<size_t>(at_once * slices[f].bytes(features()[f])));
+    slices[f].output = values[f].data();
+  }
+  Hash128 hash;
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    rows.push_back(i * all / count);
+    if (std::ssize(rows) < at_once && i + 1 < count) continue;
+    read(rows, slices);
+    for (size_t f = 0; f < slices.size(); ++f)
+      hash.add(std::span(values[f]).first(rows.size() * static_cast<size_t>(slices[f].bytes(features()[f]))));
+    rows.clear();
+  }
+  return hash.hex();
 }
 
 void Source::check_labels(int64_t) const {}

@@ -122,6 +122,10 @@ class Source {
   /// that an example stays where it is when others are added. By default the hash of all its features.
   virtual uint64_t example_hash(int64_t example) const;
 
+  /// A text that differs where the examples or their order do: the processes of a run compare it. By default a hash of the
+  /// features of all examples if these take up to 64 MiB, or else of up to 1024 of them, which are evenly spaced.
+  virtual std::string fingerprint() const;
+
   /// What the data of an evaluation must take over from the training data, as JSON: the names of classes, means and
   /// deviations. Empty: nothing.
   virtual std::string preparation() const { return {}; }

@@ -54,6 +54,10 @@ void SourceSubset::read(std::span<const int64_t> rows, std::span<const FeatureSl
   source_->read(indices, slices);
 }
 
+std::string SourceSubset::fingerprint() const {
+  return hash128_hex(source_->fingerprint() + hash128_hex(std::as_bytes(std::span(examples_))));
+}
+
 SplitSource split_source(std::unique_ptr<Source> source, const SplitRule& rule, const Mark& mark) {
   if (rule.empty()) return {std::move(source), {}};
   const std::shared_ptr<const Source> whole = std::move(source);

@@ -47,6 +47,8 @@ class SourceSubset final : public Source {
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   uint64_t example_hash(int64_t example) const override { return source_->example_hash(examples_[example]); }
+  /// Of the whole source, and which examples of it these are.
+  std::string fingerprint() const override;
   std::string preparation() const override { return source_->preparation(); }
   /// The memory of the whole source: subsets share it, so only the one that counts it says so.
   int64_t bytes_in_memory() const override { return counts_memory_ ? source_->bytes_in_memory() : 0; }

@@ -73,6 +73,7 @@ class AugmentedSource final : public Source {
   int64_t bytes_in_memory() const override { return source_->bytes_in_memory(); }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   uint64_t example_hash(int64_t example) const override { return source_->example_hash(example); }
+  std::string fingerprint() const override { return source_->fingerprint(); }
   std::string example_name(int64_t example) const override { return source_->example_name(example); }
   std::string preparation() const override { return source_->preparation(); }
   void check_labels(int64_t classes) const override { source_->check_labels(classes); }

@@ -18,17 +18,18 @@ namespace {
 /// Weights are whole numbers of 2^-22, so that sums of products with bytes fit into 32 bits.
 constexpr int kPrecisionBits = 32 - 8 - 2;
 
-/// A range of indices, in general not from one whole number to another.
+/// A range of indices, in general not from one whole number to another. Pillow has it in float32.
 struct Range {
-  double begin, end;
+  float begin, end;
 };
 
 using Filter = NeighbourFilter<int32_t>;
 
 Filter triangle(int64_t size, const Range& from, int64_t result_size) {
-  return triangle_filter<int32_t>(size, from.begin, from.end, result_size, [](double weight) {
-    return static_cast<int32_t>(0.5 + weight * (1 << kPrecisionBits));
-  });
+  const float length = from.end - from.begin;  // rounded to float32, as by Pillow
+  return triangle_filter<int32_t>(
+      size, from.begin, double{from.begin} + length, result_size,
+      [](double weight) { return static_cast<int32_t>(0.5 + weight * (1 << kPrecisionBits)); });
 }
 
 MTF_INLINE uint8_t rounded(int32_t sum) {
@@ -108,7 +109,7 @@ Image filter_rows(const Image& image, const Filter& filter, int64_t first_row) {
 /// Scales a part of the image.
 Image scaled(const Image& image, const Range& of_rows, const Range& of_cols, int64_t rows, int64_t cols) {
   const auto is_whole = [](const Range& range, int64_t size, int64_t result) {
-    return range.begin == 0 && range.end == static_cast<double>(size) && size == result;
+    return range.begin == 0 && range.end == static_cast<float>(size) && size == result;
   };
   const bool same_rows = is_whole(of_rows, image.rows, rows), same_cols = is_whole(of_cols, image.cols, cols);
   if (same_rows && same_cols) return image;
@@ -120,18 +121,22 @@ Image scaled(const Image& image, const Range& of_rows, const Range& of_cols, int
   return same_rows ? narrow : filter_rows(narrow, vertical, first);
 }
 
-Range whole(int64_t size) { return {0, static_cast<double>(size)}; }
+Range whole(int64_t size) { return {0, static_cast<float>(size)}; }
+
+/// The middle of `size` entries.
+Range middle(double size, double length) {
+  const double cut = (size - length) / 2;
+  return {static_cast<float>(cut), static_cast<float>(size - cut)};
+}
 
 Image cropped(const Image& image, int64_t rows, int64_t cols) {
   Range of_rows = whole(image.rows), of_cols = whole(image.cols);
-  const double height = of_rows.end, width = of_cols.end;
+  const auto height = static_cast<double>(image.rows), width = static_cast<double>(image.cols);
   const double aspect = static_cast<double>(cols) / static_cast<double>(rows);
   if (image.cols * rows > image.rows * cols) {
-    const double cut = (width - height * aspect) / 2;
-    of_cols = {cut, width - cut};
+    of_cols = middle(width, height * aspect);
   } else if (image.cols * rows < image.rows * cols) {
-    const double cut = (height - width / aspect) / 2;
-    of_rows = {cut, height - cut};
+    of_rows = middle(height, width / aspect);
   }
   return scaled(image, of_rows, of_cols, rows, cols);
 }

@@ -64,9 +64,7 @@ struct Corpus {
 };
 
 Corpus read_corpus(const ConllOptions& options, const SourceContext& context) {
-  std::optional<std::vector<std::string>> known;
-  if (!context.preparation.empty()) known = prepared_classes(context.preparation);
-  ClassLabels labels(options.classes, std::move(known));
+  ClassLabels labels(options.classes, known_classes(context.preparation));
   ConllReader reader(options, context.text.limit, context.labelled);
   Corpus corpus;
   std::vector<std::string> words;

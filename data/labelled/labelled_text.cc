@@ -46,7 +46,7 @@ class LabelledTextFile {
  private:
   /// A text, which may be empty.
   std::string text_of(size_t column) const {
-    std::string text = reader_->values()[column].value_or("");
+    std::string text = reader_->value(column).value_or("");
     reader_->check_text(column, text);
     return text;
   }
@@ -214,9 +214,7 @@ std::unique_ptr<Source> LabelledTextOptions::open(const SourceContext& context) 
     throw Error(ErrorKind::kConfig, context.mark, "texts without `labels` and `targets`",
                 "`labels` names the column of a class, `targets` columns of numbers that are predicted");
   const std::vector<std::string> files = files_of(path);
-  std::optional<std::vector<std::string>> known;
-  if (!context.preparation.empty()) known = prepared_classes(context.preparation);
-  Examples examples{{}, {}, ClassLabels(classes, std::move(known)), {}};
+  Examples examples{{}, {}, ClassLabels(classes, known_classes(context.preparation)), {}};
   for (const std::string& file : files)
     LabelledTextFile(file, *this, context.mark, context.labelled).read(examples);
   if (examples.texts.empty())

@@ -21,6 +21,8 @@ class IdentitySource final : public Source {
   int64_t examples() const override { return examples_; }
   const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
+  /// Options and seed, which are compared, say everything.
+  std::string fingerprint() const override { return "made of random numbers"; }
 
  private:
   int64_t examples_;

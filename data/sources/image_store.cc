@@ -13,6 +13,7 @@
 #include "data/text/text_cache.h"
 #include "engine/base/counted.h"
 #include "engine/base/hash.h"
+#include "engine/base/signals.h"
 
 namespace mtf {
 namespace {
@@ -24,22 +25,32 @@ constexpr int64_t kImagesOfThread = 16;  ///< decoded between two writes
 
 int64_t nanoseconds_of(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-/// The bytes that the file system of a directory has free; nothing if it is not known. The directory, or its parents,
-/// need not exist yet.
-std::optional<int64_t> free_bytes(fs::path directory) {
+/// The bytes that the file system of a store has free, with those that its unfinished files take; nothing if it is not known.
+/// The directory, or its parents, need not exist yet.
+std::optional<int64_t> free_bytes(const std::string& path) {
+  fs::path directory = directory_of(path);
   std::error_code ignored;
   while (!fs::exists(directory, ignored) && directory.has_relative_path())
     directory = directory.parent_path();
   struct statvfs status {};
   if (::statvfs(directory.c_str(), &status) != 0) return std::nullopt;
-  return static_cast<int64_t>(status.f_bavail * status.f_frsize);
+  auto bytes = static_cast<int64_t>(status.f_bavail * status.f_frsize);
+  for (const std::string& left : partial_files(path)) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(left, error);
+    if (!error) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
 }
 
-/// A file that gets its name when it is complete.
+/// A file that gets its name when it is complete, and is removed if an error or a signal comes before.
 class UnfinishedFile {
  public:
   explicit UnfinishedFile(const std::string& path)
-      : path_(path), temporary_(partial_path(path)), file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC, 0644) {
+      : path_(path),
+        temporary_(partial_path(path)),
+        guard_(temporary_),
+        file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC, 0666) {
     if (!file_.open()) cannot_keep(file_.error());
   }
   ~UnfinishedFile() {
@@ -68,6 +79,7 @@ class UnfinishedFile {
   }
 
   std::string path_, temporary_;
+  RemovedBySignal guard_;
   File file_;
   bool published_ = false;
 };
@@ -107,7 +119,7 @@ ImageStore::ImageStore(const std::string& path) : file_(path) {
 std::string image_store_key(const std::vector<std::string>& paths, const ImageFormat& format) {
   Hash128 hash;
   const auto add = [&](const std::string& text) { hash.add(std::as_bytes(std::span(text))); };
-  add(fmt::format("images 1\n{} {} {} {}\n", format.rows, format.cols, format.channels,
+  add(fmt::format("images 2\n{} {} {} {}\n", format.rows, format.cols, format.channels,
                   static_cast<int>(format.resize)));
   for (const std::string& path : paths) {
     struct stat status {};
@@ -130,7 +142,7 @@ std::optional<ImageStore> open_image_store(const std::vector<std::string>& paths
   const int64_t bytes = std::ssize(paths) * format.bytes();
   std::error_code ignored;
   const bool is_there = fs::exists(path, ignored);
-  const std::optional<int64_t> room = is_there ? std::nullopt : free_bytes(directory);
+  const std::optional<int64_t> room = is_there ? std::nullopt : free_bytes(path);
   if (bytes > most_bytes || (room && bytes > *room / 2)) {
     if (context.note) {
       const std::string why =

@@ -11,7 +11,6 @@
 #include <limits>
 #include <optional>
 
-#include "data/class_names.h"
 #include "data/delimited.h"
 #include "data/elements.h"
 #include "data/paths.h"
@@ -19,6 +18,7 @@
 #include "data/text/line_reader.h"
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/printable.h"
 
@@ -186,7 +186,7 @@ LabelledImage image_of(const Record& record, const std::string& list, int32_t la
 
 }  // namespace
 
-ImageList images_in_folder(const std::string& folder, const std::vector<std::string>& known) {
+ImageList images_in_folder(const std::string& folder, const KnownClasses& known) {
   const std::vector<fs::path> folders = folders_in(folder);
   if (folders.empty())
     throw Error(ErrorKind::kData, fmt::format("{} has no subfolders", folder),
@@ -194,12 +194,13 @@ ImageList images_in_folder(const std::string& folder, const std::vector<std::str
   for (const fs::path& each : folders)
     check_class_name(each.filename().string(), folder, "rename the subfolder to a name in UTF-8");
   const std::string classes_file = (fs::path(folder) / kClassesFile).string();
-  std::vector<std::string> names = known.empty() ? lines_of_classes(classes_file) : known;
-  const bool are_found = names.empty();
+  const bool are_known = known && !known->empty();
+  std::vector<std::string> names = are_known ? *known : lines_of_classes(classes_file);
+  const bool are_found = !known && names.empty();
   if (are_found) {
     for (const fs::path& each : folders) names.push_back(each.filename().string());
   }
-  const ClassNames classes(names, known.empty() ? classes_file : "the training data");
+  const ClassNames classes(names, are_known ? "the training data" : classes_file);
   ImageList list{.images = {}, .class_names = names, .names_are_found = are_found};
   for (const fs::path& each : folders) {
     const int32_t label = classes.number(each.filename().string(), each.string());
@@ -213,24 +214,13 @@ ImageList images_in_folder(const std::string& folder, const std::vector<std::str
   return list;
 }
 
-ImageList images_in_list(const std::string& list, const std::vector<std::string>& known) {
+ImageList images_in_list(const std::string& list, const KnownClasses& known) {
   const std::vector<Record> records = records_in(list, true);
-  const bool are_numbers = known.empty() && std::ranges::all_of(records, [](const Record& r) {
-                             return class_number(r.label).has_value();
-                           });
-  std::vector<std::string> names = known;
-  if (!are_numbers && known.empty()) {
-    for (const Record& record : records) names.push_back(record.label);
-    std::ranges::sort(names);
-    names.erase(std::ranges::unique(names).begin(), names.end());
-  }
-  const ClassNames classes(names, list);
-  ImageList result{.images = {}, .class_names = names, .names_are_found = known.empty() && !are_numbers};
-  for (const Record& record : records) {
-    const int32_t label =
-        are_numbers ? *class_number(record.label) : classes.number(record.label, record.place);
-    result.images.push_back(image_of(record, list, label));
-  }
+  ClassLabels labels({}, known);
+  for (const Record& record : records) labels.add(record.label, [&] { return record.place; });
+  ImageList result{.images = {}, .class_names = labels.classes(), .names_are_found = labels.are_found()};
+  const std::vector<int32_t> numbers = labels.numbers();
+  for (size_t i = 0; i < records.size(); ++i) result.images.push_back(image_of(records[i], list, numbers[i]));
   return result;
 }
 
@@ -305,6 +295,19 @@ uint64_t ImageSource::example_hash(int64_t example) const {
   return hash64(list_.images[static_cast<size_t>(example)].name);
 }
 
+std::string ImageSource::fingerprint() const {
+  constexpr int64_t kMostFiles = 64;
+  Hash128 hash;
+  for (const LabelledImage& image : list_.images) {
+    const std::string line = fmt::format("{}\n{}\n", image.name, image.label);
+    hash.add(std::as_bytes(std::span(line)));
+  }
+  const int64_t files = std::min(examples(), kMostFiles);
+  for (int64_t i = 0; i < files; ++i)
+    hash.add(MappedFile(list_.images[static_cast<size_t>(i * examples() / files)].path).bytes());
+  return hash.hex();
+}
+
 std::string ImageSource::example_name(int64_t example) const {
   return list_.images[static_cast<size_t>(example)].name;
 }
@@ -348,8 +351,8 @@ struct ImagesOptions final : SourceOptions {
   }
 
   std::unique_ptr<Source> open(const SourceContext& context) const override {
-    const std::vector<std::string> known = prepared_classes(context.preparation);
-    ImageList list = context.labelled ? list_of(known) : images_without_labels(path);
+    ImageList list =
+        context.labelled ? list_of(known_classes(context.preparation)) : images_without_labels(path);
     if (!context.prepares && list.names_are_found)
       throw_unprepared(context.mark, "the names of the classes",
                        "a folder with their names in the lines of classes.txt");
@@ -372,7 +375,7 @@ struct ImagesOptions final : SourceOptions {
   }
 
  private:
-  ImageList list_of(const std::vector<std::string>& known) const {
+  ImageList list_of(const KnownClasses& known) const {
     std::error_code ignored;
     if (fs::is_directory(path.text, ignored)) return images_in_folder(path.text, known);
     if (const std::optional<Problem> problem = unreadable(path)) throw Error(std::vector<Problem>{*problem});

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/class_names.h"
 #include "data/images/decode.h"
 #include "data/sources/array_source.h"
 #include "data/sources/image_store.h"
@@ -31,14 +32,15 @@ struct ImageList {
 };
 
 /// Finds the images of a folder, sorted by name. The classes are its subfolders, sorted by name, or what the lines of its
-/// file classes.txt say; `known` (may be empty) are the classes of the training data, which come first. Throws Error
-/// (kData): no subfolder, a class without images, a subfolder that is no class.
-ImageList images_in_folder(const std::string& folder, const std::vector<std::string>& known);
+/// file classes.txt say; the names of `known`, the classes of the training data, come first. Where these are numbers, so are
+/// the names of the subfolders, unless there is a classes.txt. Throws Error (kData): no subfolder, a class without images, a
+/// subfolder that is no class.
+ImageList images_in_folder(const std::string& folder, const KnownClasses& known);
 
 /// Reads a list: a CSV or TSV file whose records begin with the path of an image, relative to the list, and its label, a
 /// number or the name of a class. A first line of the words `path` and `label` tells which columns these are. Classes are
 /// sorted by name, unless `known` names them. Throws Error (kData) with file and line.
-ImageList images_in_list(const std::string& list, const std::vector<std::string>& known);
+ImageList images_in_list(const std::string& list, const KnownClasses& known);
 
 /// Finds images whose classes are to be predicted: the images of a folder and of the folders below it, sorted by path, those
 /// of a list as above, which needs no labels, or a single image. Throws Error (kData).
@@ -61,6 +63,8 @@ class ImageSource final : public Source {
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   std::vector<std::string> class_names() const override { return list_.class_names; }
   uint64_t example_hash(int64_t example) const override;
+  /// A hash of the names and labels of all images, and of the files of up to 64 of them, which are evenly spaced.
+  std::string fingerprint() const override;
   std::string example_name(int64_t example) const override;
   std::string preparation() const override;
   void check_labels(int64_t classes) const override;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/class_names.h"
 #include "data/mixed_source.h"
 #include "data/text/text_reader.h"
 #include "data/text/text_source.h"
@@ -249,7 +250,7 @@ SplitSource open_split_sources(const TrainSourceOptions& options, const SourceCo
     try {
       sources.push_back((*mixture.sources[i])->open(context_of_source));
       // Names of classes, means and deviations are those of the first source.
-      if (i == 0 && context.preparation.empty()) context_of_source.preparation = sources[0]->preparation();
+      if (i == 0 && !context.preparation) context_of_source.preparation = sources[0]->preparation();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kConfig) throw;
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
@@ -262,6 +263,13 @@ SplitSource open_split_sources(const TrainSourceOptions& options, const SourceCo
                 fmt::format("the sources of `data.train` have different features: {} and {}",
                             text_of(sources[0]->features()), text_of(source->features())),
                 "sources with the same features of the same sizes");
+  }
+  for (size_t i = 1; i < sources.size(); ++i) {
+    const NamedClasses own{fmt::format("`data.train.{}`", mixture.names[i]), sources[i]->class_names()},
+        first{fmt::format("`data.train.{}`", mixture.names[0]), sources[0]->class_names()};
+    if (number_differently(own, first))
+      throw Error(ErrorKind::kConfig, context.mark, class_difference(own, first),
+                  "one order of the classes in all sources");
   }
   if (sources.size() == 1) return split_source(std::move(sources.front()), context.split, context.mark);
   std::vector<std::unique_ptr<Source>> train;

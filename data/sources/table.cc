@@ -28,22 +28,15 @@ namespace {
 using Names = std::vector<std::string>;
 
 /// Returns the value of a column in the current record.
-const std::string& value_of(const TableReader& reader, size_t column) {
-  const std::optional<std::string>& value = reader.values()[column];
+std::string value_of(const TableReader& reader, size_t column) {
+  const std::optional<std::string> value = reader.value(column);
   if (!value)
     reader.fail(column, "a value is missing", "a value in each line; leave the line or the column out");
   return *value;
 }
 
-/// Returns the value of a column of words.
-const std::string& word_of(const TableReader& reader, size_t column) {
-  const std::string& word = value_of(reader, column);
-  reader.check_text(column, word);
-  return word;
-}
-
-float number_of(const TableReader& reader, size_t column, const std::string& hint) {
-  const std::string& text = value_of(reader, column);
+/// Returns the number that `text`, the value of a column, means.
+float number_of(const TableReader& reader, size_t column, const std::string& text, const std::string& hint) {
   const std::optional<float> number = table_number(text);
   if (!number) reader.fail(column, fmt::format("`{}` is no number", printable(text)), hint);
   if (std::isinf(*number))
@@ -120,8 +113,9 @@ class TableRows {
       columns_.labels = {};
       columns_.targets.clear();
     }
-    if (!context.preparation.empty()) known_ = Preparation::parse(context.preparation);
-    labels_ = ClassLabels(columns.classes, known_ ? std::optional(known_->classes) : std::nullopt);
+    if (const std::string prepared = context.preparation.value_or(""); !prepared.empty())
+      known_ = Preparation::parse(prepared);
+    labels_ = ClassLabels(columns.classes, known_classes(context.preparation));
   }
 
   void read(const std::string& path) {
@@ -211,27 +205,40 @@ class TableRows {
   }
 
   void add(const TableReader& reader, const Places& places) {
+    check_keys(reader);
     std::string content;
-    const auto note = [&](size_t column) { content += value_of(reader, column) + '\x1f'; };
-    for (const size_t column : places.numbers) {
-      note(column);
-      numbers_.push_back(number_of(reader, column, "a number; `categorical` has the columns of words"));
-    }
+    const auto noted = [&](size_t column) {
+      std::string value = value_of(reader, column);
+      content += value + '\x1f';
+      return value;
+    };
+    const auto noted_word = [&](size_t column) {
+      std::string word = noted(column);
+      reader.check_text(column, word);
+      return word;
+    };
+    for (const size_t column : places.numbers)
+      numbers_.push_back(
+          number_of(reader, column, noted(column), "a number; `categorical` has the columns of words"));
     for (size_t i = 0; i < places.words.size(); ++i) {
-      note(places.words[i]);
-      const std::string& word = word_of(reader, places.words[i]);
+      const std::string word = noted_word(places.words[i]);
       if (known_) check_known(reader, places.words[i], of_words_[i], word);
       word_numbers_.push_back(words_[i].add(word));
     }
-    for (const size_t column : places.targets) {
-      note(column);
-      targets_.push_back(number_of(reader, column, "a number; the column of a class is `labels`"));
-    }
-    if (places.labels) {
-      note(*places.labels);
-      labels_.add(word_of(reader, *places.labels), [&] { return reader.place_of(*places.labels); });
-    }
+    for (const size_t column : places.targets)
+      targets_.push_back(
+          number_of(reader, column, noted(column), "a number; the column of a class is `labels`"));
+    if (places.labels)
+      labels_.add(noted_word(*places.labels), [&] { return reader.place_of(*places.labels); });
     hashes_.push_back(hash64(content));
+  }
+
+  /// Throws Error for a key that the first object lacks, if `inputs` does not say which are used.
+  void check_keys(const TableReader& reader) const {
+    if (!columns_.inputs.empty() || known_) return;
+    if (const std::optional<std::string> key = reader.other_key())
+      throw Error(ErrorKind::kData, fmt::format("{}: a key `{}`", reader.place(), printable(*key)),
+                  "the keys of the first object, or `inputs`, which names those that are used");
   }
 
   void check_known(const TableReader& reader, size_t column, const std::string& name,
@@ -438,7 +445,7 @@ std::unique_ptr<Source> TableRows::finish() {
 
 /// Throws Error (kConfig) if a trained model needs what the table alone does not tell.
 void check_is_prepared(const TableColumns& columns, const TableContext& context) {
-  if (context.prepares || !context.preparation.empty()) return;
+  if (context.prepares || context.preparation) return;
   if (columns.normalize) throw_unprepared(context.mark, "the means and deviations");
   if (!columns.categorical.empty()) throw_unprepared(context.mark, "the words");
   if (columns.inputs.empty())

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,10 @@ struct TableColumns {
 
 /// What a table is opened with beside its columns.
 struct TableContext {
-  Mark mark = {};           ///< for columns that are not named
-  std::string preparation;  ///< what the training data decided; empty: this is the training data
-  bool labelled = true;     ///< false: `labels` and `targets` are not looked for
-  bool prepares = true;     ///< SourceContext::prepares
+  Mark mark = {};                          ///< for columns that are not named
+  std::optional<std::string> preparation;  ///< SourceContext::preparation
+  bool labelled = true;                    ///< false: `labels` and `targets` are not looked for
+  bool prepares = true;                    ///< SourceContext::prepares
   /// True for examples whose numbers count for means and deviations.
   std::function<bool(uint64_t hash)> counts;
 };

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "data/delimited.h"
@@ -63,7 +62,6 @@ class DelimitedTable final : public TableReader {
     for (size_t i = 0; i < first.size(); ++i)
       columns_.push_back(format.header ? std::string(without_blanks(first[i])) : fmt::to_string(i + 1));
     check_columns(columns_, reader_.place());
-    values_.resize(columns_.size());
     is_first_ = !format.header;
   }
 
@@ -75,67 +73,68 @@ class DelimitedTable final : public TableReader {
       throw Error(
           ErrorKind::kData, fmt::format("{}: {}", place(), counted(std::ssize(fields), "value")),
           fmt::format("{}, as the first line {}", columns_.size(), format_.header ? "names columns" : "has"));
-    for (size_t i = 0; i < fields.size(); ++i) values_[i] = value_of(fields[i]);
     return true;
   }
-  const std::vector<std::optional<std::string>>& values() const override { return values_; }
-  std::string place() const override { return reader_.place(); }
-
- private:
-  std::optional<std::string> value_of(const std::string& field) const {
+  std::optional<std::string> value(size_t column) const override {
+    const std::string& field = reader_.fields()[column];
     if (format_.verbatim) return field;
     const std::string_view value = without_blanks(field);
     return is_missing(value) ? std::nullopt : std::optional<std::string>(value);
   }
+  std::string place() const override { return reader_.place(); }
 
+ private:
   DelimitedReader reader_;
   TableFormat format_;
   std::vector<std::string> columns_;
-  std::vector<std::optional<std::string>> values_;
   bool is_first_ = false;  ///< the record that was read is the first one, which next() gives
 };
 
 class JsonTable final : public TableReader {
  public:
   explicit JsonTable(const std::string& path) : TableReader(path), lines_(path, problems_) {
-    const std::optional<nlohmann::json> first = object();
-    if (!first)
+    if (!read())
       throw Error(ErrorKind::kData, fmt::format("{}: the file is empty", path), "an object in each line");
-    if (first->empty())
+    if (record_.empty())
       throw Error(ErrorKind::kData, fmt::format("{}: an object without keys", place()),
                   "its keys are the columns: {\"column\": value, ..}");
-    for (const auto& [key, value] : first->items()) columns_.push_back(key);
+    for (const auto& [key, value] : record_.items()) columns_.push_back(key);
     check_columns(columns_, place());
-    for (size_t i = 0; i < columns_.size(); ++i) index_[columns_[i]] = i;
-    take(*first);
     is_first_ = true;
   }
 
   const std::vector<std::string>& columns() const override { return columns_; }
-  bool next() override {
-    if (is_first_) {
-      is_first_ = false;
-      return true;
-    }
-    const std::optional<nlohmann::json> next = object();
-    if (next) take(*next);
-    return next.has_value();
+  bool next() override { return std::exchange(is_first_, false) || read(); }
+  std::optional<std::string> value(size_t column) const override {
+    const auto found = record_.find(columns_[column]);
+    if (found == record_.end()) fail(column, "a value is missing", "a value in each line");
+    if (found->is_null()) return std::nullopt;
+    if (found->is_structured())
+      fail(column, "a list or an object",
+           "a number, a text, true or false; only keys that are not used may have others");
+    if (found->is_boolean()) return found->get<bool>() ? "1" : "0";
+    return found->is_string() ? found->get<std::string>() : found->dump();
   }
-  const std::vector<std::optional<std::string>>& values() const override { return values_; }
+  std::optional<std::string> other_key() const override {
+    for (const auto& [key, value] : record_.items()) {
+      if (!std::ranges::binary_search(columns_, key)) return key;
+    }
+    return std::nullopt;
+  }
   std::string place() const override { return fmt::format("{}:{}", lines_.path(), lines_.line()); }
 
  private:
-  /// The object of the next line that is not blank.
-  std::optional<nlohmann::json> object() {
+  /// Reads the object of the next line that is not blank; false at the end.
+  bool read() {
     while (const std::optional<std::string_view> line = lines_.next()) {
       problems_.throw_if_any();
       if (without_blanks(*line).empty()) continue;
       try {
-        nlohmann::json json = parse_json(*line, [this](const std::string& key) {
+        record_ = parse_json(*line, [this](const std::string& key) {
           throw Error(ErrorKind::kData, fmt::format("{}: two values of `{}`", place(), printable(key)),
                       "each key once");
         });
-        if (json.is_object()) return json;
+        if (record_.is_object()) return true;
         throw Error(ErrorKind::kData, fmt::format("{}: no object", place()), "{\"column\": value, ..}");
       } catch (const nlohmann::json::exception& error) {
         throw Error(ErrorKind::kData, fmt::format("{}: {}", place(), message_of(error)),
@@ -143,32 +142,14 @@ class JsonTable final : public TableReader {
       }
     }
     problems_.throw_if_any();
-    return std::nullopt;
-  }
-
-  void take(const nlohmann::json& object) {
-    values_.assign(columns_.size(), std::nullopt);
-    for (const auto& [key, value] : object.items()) {
-      const auto column = index_.find(key);
-      if (column == index_.end())
-        throw Error(ErrorKind::kData, fmt::format("{}: a key `{}`", place(), printable(key)),
-                    "the keys of the first object");
-      if (value.is_null()) continue;
-      if (value.is_structured())
-        throw Error(ErrorKind::kData, fmt::format("{}: `{}` is a list or an object", place(), printable(key)),
-                    "a number, a text, true or false");
-      values_[column->second] = value.is_string()    ? value.get<std::string>()
-                                : value.is_boolean() ? std::string(value.get<bool>() ? "1" : "0")
-                                                     : value.dump();
-    }
+    return false;
   }
 
   TextProblems problems_;
   LineReader lines_;
-  std::vector<std::string> columns_;
-  std::unordered_map<std::string, size_t> index_;
-  std::vector<std::optional<std::string>> values_;
-  bool is_first_ = false;
+  std::vector<std::string> columns_;  ///< sorted, as the keys of an object are
+  nlohmann::json record_;
+  bool is_first_ = false;  ///< the record that was read is the first one, which next() gives
 };
 
 bool is_json_lines(std::string_view path) {

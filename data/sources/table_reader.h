@@ -2,7 +2,7 @@
 //
 //   const std::unique_ptr<TableReader> reader = open_table_reader("iris.csv");
 //   const size_t species = reader->find("species", mark);
-//   while (reader->next()) use(reader->place(), reader->values()[species]);
+//   while (reader->next()) use(reader->place(), reader->value(species));
 #pragma once
 
 #include <memory>
@@ -22,12 +22,15 @@ class TableReader {
   explicit TableReader(std::string path) : path_(std::move(path)) {}
   virtual ~TableReader() = default;
 
-  /// The names of the columns, each of them once.
+  /// The names of the columns, each of them once: in JSON Lines the keys of the first object.
   virtual const std::vector<std::string>& columns() const = 0;
   /// Reads the next record; false at the end. Throws Error (kData) with file and line.
   virtual bool next() = 0;
-  /// The values of the record by column; nothing where a value is missing.
-  virtual const std::vector<std::optional<std::string>>& values() const = 0;
+  /// Returns the value of the record in a column; nothing for null, and in CSV and TSV files for what stands for a missing
+  /// value. Throws Error (kData) for a list or an object in JSON Lines, and for a key that the record lacks.
+  virtual std::optional<std::string> value(size_t column) const = 0;
+  /// A key of the record that is no column, which only JSON Lines may have; nothing if there is none.
+  virtual std::optional<std::string> other_key() const { return std::nullopt; }
   /// "PATH:LINE" of the record.
   virtual std::string place() const = 0;
 

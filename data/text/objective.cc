@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "data/mixed_source.h"
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
@@ -30,6 +32,10 @@ void ObjectiveSource::read(std::span<const int64_t> rows, std::span<const Featur
 void ObjectiveSource::read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
                                     std::span<const FeatureSlice> slices) const {
   read_rows(examples.first(examples.size() - 1), epochs, slices);
+}
+
+std::string ObjectiveSource::fingerprint() const {
+  return std::filesystem::path(pieces_.path()).stem().string();
 }
 
 void ObjectiveSource::read_rows(std::span<const int64_t> rows, std::span<const int64_t> epochs,

@@ -62,6 +62,8 @@ class ObjectiveSource final : public Source {
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   void read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
                      std::span<const FeatureSlice> slices) const override;
+  /// The name of the stored pieces, a hash of all that determines them.
+  std::string fingerprint() const override;
 
  private:
   void read_rows(std::span<const int64_t> rows, std::span<const int64_t> epochs,

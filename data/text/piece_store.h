@@ -49,6 +49,7 @@ class PieceStore {
   /// damaged, or unless each piece lies within the tokens.
   PieceStore(const std::string& path, std::shared_ptr<const TokenStore> tokens, Side side);
 
+  const std::string& path() const { return file_.path(); }
   int64_t rows() const { return static_cast<int64_t>(first_.size()) - 1; }
   int64_t pieces() const { return static_cast<int64_t>(runs_.size()) - 1; }
   /// The first piece of row r. The pieces of the last row end before first(rows()).

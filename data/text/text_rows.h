@@ -26,6 +26,7 @@ class RowStore {
   /// tokens, and each row within `row`.
   RowStore(const std::string& path, const TokenStore& tokens, const BySide<int64_t>& row);
 
+  const std::string& path() const { return file_.path(); }
   int64_t rows() const { return static_cast<int64_t>(first_.size()) - 1; }
   /// The index of the first piece of row r. The pieces of the last row end before first(rows()).
   int64_t first(int64_t r) const { return first_[r]; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -52,8 +53,9 @@ struct SourceContext {
   /// False where the examples are given to a trained model, to predict what they lack: the files need no labels and
   /// targets, and a source leaves their features out.
   bool labelled = true;
-  /// Source::preparation() of the training data; empty while there is none, as when a run begins.
-  std::string preparation = {};
+  /// Source::preparation() of the training data, which is empty where they have nothing to tell. Nothing: it is not known,
+  /// as when a run begins.
+  std::optional<std::string> preparation = {};
   /// False where the weights were trained before: without a preparation, what these examples have is not that of the
   /// training data, and a source that needs it refuses them (throw_unprepared()).
   bool prepares = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 
 #include "data/text/objective.h"
@@ -117,6 +118,8 @@ void TextSource::read(std::span<const int64_t> rows, std::span<const FeatureSlic
     }
   }
 }
+
+std::string TextSource::fingerprint() const { return std::filesystem::path(rows_.path()).stem().string(); }
 
 void TextSource::check_aligned(const Mark& mark) const {
   if (sides_.size() < 2) return;

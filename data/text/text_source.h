@@ -31,6 +31,8 @@ class TextSource final : public Source {
   int64_t examples() const override { return rows_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
+  /// The name of the stored rows, a hash of all that determines them.
+  std::string fingerprint() const override;
   void check_aligned(const Mark& mark) const override;
 
   const TextReport& report() const { return report_; }

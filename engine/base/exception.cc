@@ -44,7 +44,7 @@ Error as_error(const std::exception& error, std::string_view program) {
     return {ErrorKind::kSystem,
             fmt::format("{}: the system refuses {}: {}", program,
                         no_more ? "another thread" : "what it was asked for", refused->code().message()),
-            no_more ? "fewer threads (`run.threads`), or a higher limit (`ulimit -u`)" : ""};
+            no_more ? "fewer threads (`run.threads`), or higher limits (`ulimit -u`, `ulimit -v`)" : ""};
   }
   return {ErrorKind::kSystem,
           fmt::format("{}: a mistake in the program: {}", program, without_name(error.what())),

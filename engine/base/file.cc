@@ -59,6 +59,19 @@ std::string_view without_partial(std::string_view path) {
   return path.substr(0, end - kPartial.size());
 }
 
+std::vector<std::string> partial_files(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string name = fs::path(path).filename().string();
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory_of(path), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string found = entry->path().filename().string();
+    if (found != name && without_partial(found) == name) files.push_back(entry->path().string());
+  }
+  return files;
+}
+
 int write_file(const std::string& path, std::span<const std::byte> bytes) {
   return write_file(path, std::span(&bytes, 1));
 }
@@ -66,7 +79,7 @@ int write_file(const std::string& path, std::span<const std::byte> bytes) {
 int write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
   const std::string temporary = partial_path(path);
   const auto write = [&] {
-    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
     if (!file.open()) return file.error();
     for (const std::span<const std::byte> part : parts) {
       if (const int error = file.write(part)) return error;

@@ -50,6 +50,8 @@ int write_file(const std::string& path, std::span<const std::byte> bytes);
 std::string partial_path(const std::string& path);
 /// Returns PATH for PATH.partial-PID, and any other path unchanged.
 std::string_view without_partial(std::string_view path);
+/// Returns the files PATH.partial-PID that are there, of any process, unordered.
+std::vector<std::string> partial_files(const std::string& path);
 
 /// Returns the directory of `path`: "." if it names none.
 std::string directory_of(const std::string& path);

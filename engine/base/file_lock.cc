@@ -20,19 +20,36 @@ bool has_name(const File& file, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
+namespace {
+
+/// Opens the lock file. One that another user has left may be only readable, which suffices for a lock.
+std::unique_ptr<File> open_lock(const std::string& path) {
+  auto file = std::make_unique<File>(path, O_RDWR | O_CREAT, 0666);
+  if (file->error() != EACCES) return file;
+  auto readable = std::make_unique<File>(path, O_RDONLY);
+  return readable->open() ? std::move(readable) : std::move(file);
+}
+
+/// The file that cannot be written if the lock file cannot be opened: the lock, if it is there, or what it guards.
+std::string unwritable(const std::string& lock) {
+  constexpr std::string_view kSuffix = ".lock";
+  struct stat status {};
+  const bool guards = lock.ends_with(kSuffix) && ::stat(lock.c_str(), &status) != 0;
+  return guards ? lock.substr(0, lock.size() - kSuffix.size()) : lock;
+}
+
+}  // namespace
+
 FileLock::FileLock(std::string path, const std::function<void()>& waiting) : path_(std::move(path)) {
   bool waited = false;
   do {
-    file_ = std::make_unique<File>(path_, O_RDWR | O_CREAT, 0644);
-    if (!file_->open()) {
-      constexpr std::string_view kSuffix = ".lock";
-      const std::string guarded =
-          path_.ends_with(kSuffix) ? path_.substr(0, path_.size() - kSuffix.size()) : path_;
-      throw Error(ErrorKind::kSystem,
-                  fmt::format("{}: cannot be written: {}", guarded, system_message(file_->error())));
-    }
+    file_ = open_lock(path_);
+    if (!file_->open())
+      throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", unwritable(path_),
+                                                  system_message(file_->error())));
     if (::flock(file_->get(), LOCK_EX | LOCK_NB) == 0) continue;
-    if (errno != EWOULDBLOCK) return;  // the file system has no locks
+    excludes_others_ = errno == EWOULDBLOCK;
+    if (!excludes_others_) return;  // the file system has no locks
     if (waiting && !waited) waiting();
     waited = true;
     while (::flock(file_->get(), LOCK_EX) != 0 && errno == EINTR) continue;

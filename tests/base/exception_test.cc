@@ -41,7 +41,7 @@ TEST(AsError, SaysWhatHappened) {
             "a/b: Permission denied");
   EXPECT_EQ(text(std::system_error(EAGAIN, std::generic_category(), "raw")),
             "program: the system refuses another thread: Resource temporarily unavailable; fewer threads "
-            "(`run.threads`), or a higher limit (`ulimit -u`)");
+            "(`run.threads`), or higher limits (`ulimit -u`, `ulimit -v`)");
   EXPECT_EQ(text(std::runtime_error("[json.exception.type_error.302] type must be string")),
             "program: a mistake in the program: type must be string; please report it with the command");
   EXPECT_EQ(as_error(std::bad_alloc(), "program").exit_code(), 1);

@@ -1,8 +1,15 @@
 #include "engine/base/file.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/base/file_lock.h"
 #include "tests/checkpoint/testing.h"
+#include "tests/support/failure.h"
 
 namespace mtf {
 namespace {
@@ -70,6 +77,39 @@ TEST_F(FileTest, ThePathOfAPartialFileTellsThatOfTheCompleteOne) {
   EXPECT_EQ(without_partial(partial_path("a/rows.safetensors")), "a/rows.safetensors");
   for (const char* path : {"", "7", "rows.safetensors", "rows.partial-", "rows.partial-x", "rows.partial-7x"})
     EXPECT_EQ(without_partial(path), path);
+}
+
+TEST_F(FileTest, TheUmaskAloneSaysWhoMayReadAndWriteAFile) {
+  const mode_t before = ::umask(0);
+  EXPECT_EQ(write_file(directory() + "/file", std::as_bytes(std::span("text"))), 0);
+  ::umask(before);
+  EXPECT_EQ(fs::status(directory() + "/file").permissions(), fs::perms(0666));
+}
+
+TEST_F(FileTest, ALockThatAnotherUserHasLeftIsTakenIfItIsReadable) {
+  const std::string path = "store.lock";
+  const auto take = [&](mode_t mode) {
+    fs::permissions(directory(), fs::perms(0755));
+    fs::current_path(directory());  // other users may not reach it by its path
+    write_contents(path, "");
+    fs::permissions(path, fs::perms(mode));
+    if (::geteuid() == 0 && ::seteuid(65534) != 0) std::abort();  // root may write any file
+    const std::string text = failure([&] { const FileLock lock(path, {}); });
+    std::fprintf(stderr, "%s", text.c_str());
+    std::exit(0);
+  };
+  EXPECT_EXIT(take(0444), ::testing::ExitedWithCode(0), "no error");
+  EXPECT_EXIT(take(0200), ::testing::ExitedWithCode(0), "store.lock: cannot be written: Permission denied");
+}
+
+TEST_F(FileTest, PartialFilesAreThoseOfOnePathOfAnyProcess) {
+  const std::string path = directory() + "/store";
+  for (const char* name :
+       {"store", "store.partial-1", "store.partial-22", "store.partial-x", "other.partial-1"})
+    write_contents(directory() + "/" + name, "half");
+  EXPECT_THAT(partial_files(path),
+              ::testing::UnorderedElementsAre(path + ".partial-1", path + ".partial-22"));
+  EXPECT_TRUE(partial_files(directory() + "/none/store").empty());
 }
 
 }  // namespace

@@ -212,8 +212,8 @@ TEST(ProcessGroup, AFieldThatDiffersIsNamedWithBothValues) {
   for (const Ending& ending : endings) {
     EXPECT_EQ(ending.text,
               this_process(2) + " differs from " + this_process(0) +
-                  " in mesh: rows=4 instead of rows=2 cols=2; the same program and configuration in all "
-                  "processes");
+                  " in mesh: rows=4 instead of rows=2 cols=2; the same program, configuration and files in "
+                  "all processes");
     EXPECT_EQ(ending.exit_code, 2);
   }
 }
@@ -262,7 +262,7 @@ TEST(Handshake, AMachineWithALoopbackNameIsReachedWhereItsStoreIs) {
               ElementsAre("10.0.0.1", "10.0.0.2"));
 }
 
-TEST(ProcessGroup, AWrongConfigurationInOneProcessEndsTheOthersWithItsWords) {
+TEST(ProcessGroup, AWrongConfigurationInOneProcessEndsTheOthersWithItsNameAndWords) {
   const Mark mark{.file = "run.yaml", .line = 3, .column = 7, .text = "steps: many"};
   const Error wrong(ErrorKind::kConfig, mark, "`train.steps` is no number", "such as 100");
   for (const int culprit : {0, 1}) {
@@ -271,9 +271,10 @@ TEST(ProcessGroup, AWrongConfigurationInOneProcessEndsTheOthersWithItsWords) {
       group.agree({});
       group.leave();
     }));
-    for (const Ending& ending : endings) {
-      EXPECT_EQ(ending.text, wrong.what());
-      EXPECT_EQ(ending.exit_code, 2);
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string before = rank == culprit ? "" : this_process(culprit) + ": ";
+      EXPECT_EQ(endings[rank].text, before + wrong.what());
+      EXPECT_EQ(endings[rank].exit_code, 2);
     }
   }
 }
@@ -293,7 +294,7 @@ TEST(ProcessGroup, AProcessThatDoesNotTakePartTellsTheOthers) {
     for (std::thread& other : others) other.join();
     for (int rank = 0; rank < 3; ++rank) {
       if (rank == culprit) continue;
-      EXPECT_EQ(endings[rank].text, wrong.what());
+      EXPECT_EQ(endings[rank].text, "rank " + std::to_string(culprit) + ": " + wrong.what());
       EXPECT_EQ(endings[rank].exit_code, 2);
     }
   }

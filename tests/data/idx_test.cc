@@ -171,6 +171,13 @@ TEST(NamedClasses, AreComparedByNumberAndName) {
   EXPECT_TRUE(number_differently(pets, turned));
   for (const NamedClasses& other : {pets, wild, more, numbers})
     EXPECT_FALSE(number_differently(pets, other)) << other.of;
+  // Numbers are the names beside those that are 0, 1, .. in an order of words.
+  const NamedClasses digits{"digits", {"0", "1", "10", "2", "3", "4", "5", "6", "7", "8", "9"}},
+      ratings{"ratings", {"1", "2", "3"}};
+  EXPECT_EQ(class_difference(numbers, digits), "class 2 of numbers is `2`, and of digits it is `10`");
+  EXPECT_TRUE(number_differently(digits, numbers));
+  EXPECT_FALSE(number_differently(ratings, numbers));
+  EXPECT_EQ(class_difference(ratings, numbers), "");
 }
 
 TEST_F(Idx, EachPixelMayHaveItsLabel) {

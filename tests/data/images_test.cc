@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 
 #include "data/images/decode.h"
 #include "data/source_options.h"
@@ -145,6 +147,10 @@ TEST(Resize, IsThatOfPillow) {
   EXPECT_THAT(resized(pattern(7, 9, 1), 3, 4, ResizeRule::kStretch).pixels,
               ElementsAre(104, 119, 121, 155, 133, 131, 135, 146, 133, 112, 120, 122));
   EXPECT_EQ(weighted_sum(resized(image, 4, 4, ResizeRule::kCrop)), 151907);  // of the columns 1 to 8
+  // The part that is cut out begins and ends between two pixels: Pillow rounds where, and its length, to float32.
+  EXPECT_EQ(weighted_sum(resized(pattern(64, 64, 3), 24, 10, ResizeRule::kCrop)), 4286532);
+  EXPECT_EQ(weighted_sum(resized(pattern(40, 61, 3), 13, 48, ResizeRule::kCrop)), 11371898);
+  EXPECT_EQ(weighted_sum(resized(pattern(61, 40, 3), 50, 24, ResizeRule::kCrop)), 22190693);
 }
 
 TEST(Resize, ImagesMayBeOfOneColumn) {
@@ -247,7 +253,9 @@ TEST_F(Images, ClassesTxtGivesTheOrder) {
   const ImageList list = images_in_folder(pets, {});
   EXPECT_THAT(list.class_names, ElementsAre("dog", "bird", "cat"));
   EXPECT_EQ(list.images[0].label, 2);
-  EXPECT_THAT(images_in_folder(pets, {"cat", "dog"}).class_names, ElementsAre("cat", "dog"));
+  EXPECT_THAT(images_in_folder(pets, std::vector<std::string>{"cat", "dog"}).class_names,
+              ElementsAre("cat", "dog"));
+  EXPECT_EQ(images_in_folder(pets, std::vector<std::string>()).images[0].label, 2);
   file("pets/classes.txt", "dog\n");
   EXPECT_THAT(failure([&] { images_in_folder(pets, {}); }),
               AllOf(HasSubstr("pets/cat"), HasSubstr("no class `cat`")));
@@ -267,12 +275,38 @@ TEST_F(Images, ClassesOfTrainedWeightsAreNotTakenFromOtherFolders) {
               HasSubstr("the names of the classes of the training data are not known: no data.json"));
   evaluated.preparation = "{\"classes\": [\"dog\", \"cat\"]}";
   EXPECT_THAT(source->open(evaluated)->class_names(), ElementsAre("dog", "cat"));
-  evaluated.preparation.clear();
+  evaluated.preparation.reset();
   evaluated.labelled = false;
   EXPECT_EQ(source->open(evaluated)->examples(), 4);
   evaluated.labelled = true;
   file("pets/classes.txt", "dog\ncat\n");
   EXPECT_THAT(source->open(evaluated)->class_names(), ElementsAre("dog", "cat"));
+}
+
+TEST_F(Images, OtherImagesHaveTheNumbersOfTrainingDataWithoutNames) {
+  const KnownClasses numbers = std::vector<std::string>();
+  EXPECT_THAT(failure([&] { images_in_folder(folder(), numbers); }, ErrorKind::kData),
+              AllOf(HasSubstr("pets/cat: `cat` is no whole number"),
+                    HasSubstr("the number of a class, as in the training data")));
+  for (const char* name : {"digits/2/a.png", "digits/10/b.png"}) file(name, png_file(pattern(4, 4, 3)));
+  EXPECT_THAT(names_in(images_in_folder(path("digits"), numbers)), ElementsAre("10/b.png:10", "2/a.png:2"));
+  EXPECT_TRUE(images_in_folder(path("digits"), numbers).class_names.empty());
+  EXPECT_THAT(names_in(images_in_folder(path("digits"), {})), ElementsAre("10/b.png:0", "2/a.png:1"));
+  const std::string list = file("list.csv", "pets/cat/b.png,3\npets/cat/a.jpg,-1\n");
+  EXPECT_THAT(failure([&] { images_in_list(list, numbers); }, ErrorKind::kData),
+              HasSubstr("list.csv:2: `-1` is no whole number"));
+}
+
+TEST_F(Images, NumbersOfNoClassDoNotMakeNamesOfTheOthers) {
+  folder();
+  for (const char* odd : {"-1", "1.0", "nan"}) {
+    const std::string list = file("list.csv", fmt::format("pets/cat/b.png,3\npets/cat/a.jpg,{}\n", odd));
+    EXPECT_THAT(
+        failure([&] { images_in_list(list, {}); }, ErrorKind::kData),
+        HasSubstr(fmt::format("list.csv:2: `{}` is not the number of a class, but other labels are", odd)));
+  }
+  const std::string words = file("words.csv", "pets/cat/b.png,3\npets/cat/a.jpg,-1\npets/dog/c.PNG,other\n");
+  EXPECT_THAT(images_in_list(words, {}).class_names, ElementsAre("-1", "3", "other"));
 }
 
 TEST_F(Images, FoldersWithoutImagesAreErrors) {
@@ -302,9 +336,9 @@ TEST_F(Images, ListsNameFilesAndLabels) {
   const std::string numbers = file("numbers.tsv", "label\tx\tfilename\n3\t1\tpets/cat/b.png\n");
   EXPECT_THAT(names_in(images_in_list(numbers, {})), ElementsAre("pets/cat/b.png:3"));
   EXPECT_TRUE(images_in_list(numbers, {}).class_names.empty());
-  EXPECT_THAT(names_in(images_in_list(words, {"dog", "cat"})),
+  EXPECT_THAT(names_in(images_in_list(words, std::vector<std::string>{"dog", "cat"})),
               ElementsAre("pets/dog/c.PNG:0", "pets/cat/a.jpg:1"));
-  const auto refused = [&](const std::string& text, const std::vector<std::string>& known = {}) {
+  const auto refused = [&](const std::string& text, const KnownClasses& known = {}) {
     return failure([&] { images_in_list(file("bad.csv", text), known); }, ErrorKind::kData);
   };
   EXPECT_THAT(refused("pets/cat/b.png,1\npets/cat/x.png,2\n"),
@@ -312,7 +346,8 @@ TEST_F(Images, ListsNameFilesAndLabels) {
   EXPECT_THAT(refused("pets/cat/b.png\n"), AllOf(HasSubstr("bad.csv:1"), HasSubstr("1 value")));
   EXPECT_THAT(refused("pets/cat/b.png,\n"), HasSubstr("missing"));
   EXPECT_THAT(refused(""), HasSubstr("names no images"));
-  EXPECT_THAT(refused("pets/cat/b.png,bird\n", {"cat"}), AllOf(HasSubstr("bad.csv:1"), HasSubstr("`bird`")));
+  EXPECT_THAT(refused("pets/cat/b.png,bird\n", std::vector<std::string>{"cat"}),
+              AllOf(HasSubstr("bad.csv:1"), HasSubstr("`bird`")));
 }
 
 TEST_F(Images, NamesOfClassesMustBeUtf8) {
@@ -415,6 +450,48 @@ TEST_F(Images, ADamagedStoreIsMadeAgain) {
   std::filesystem::resize_file(store, size - 1);
   EXPECT_EQ(values_of<float>(*open(list, 1 << 20), "image", 0), image);
   EXPECT_EQ(std::filesystem::file_size(store), size);
+}
+
+TEST_F(Images, TheFingerprintIsThatOfFilesNamesAndLabels) {
+  ImageList list = images_in_folder(folder(), {});
+  const std::string before = open(list, 1 << 20)->fingerprint();
+  EXPECT_EQ(open(list, 0)->fingerprint(), before) << "without a store";
+  std::swap(list.images.front().label, list.images.back().label);
+  EXPECT_NE(open(list, 0)->fingerprint(), before);
+  std::swap(list.images.front().label, list.images.back().label);
+  file("pets/cat/b.png", png_file(pattern(4, 4, 3)));
+  EXPECT_NE(open(list, 0)->fingerprint(), before);
+}
+
+TEST_F(Images, WhatAKilledProcessHasLeftOfAStoreIsRemoved) {
+  const ImageList list = images_in_folder(folder(), {});
+  open(list, 1 << 20);
+  const std::string store = std::filesystem::directory_iterator(path("cache"))->path().string();
+  std::filesystem::rename(store, store + ".partial-1");
+  file("cache/images-of_another.pixels.partial-1", "in use");
+  open(list, 1 << 20);
+  EXPECT_TRUE(std::filesystem::exists(store));
+  EXPECT_FALSE(std::filesystem::exists(store + ".partial-1"));
+  EXPECT_TRUE(std::filesystem::exists(path("cache/images-of_another.pixels.partial-1")));
+}
+
+TEST_F(Images, ASignalRemovesTheUnfinishedStore) {
+  const ImageList list = images_in_folder(folder(), {});
+  std::vector<std::string> paths;
+  for (const LabelledImage& image : list.images) paths.push_back(image.path);
+  const auto interrupted = [&] {
+    SourceContext interrupting = context();
+    interrupting.progress = [&](std::string_view, int64_t, int64_t) {
+      const auto entry = std::filesystem::directory_iterator(path("cache"));
+      if (std::distance(begin(entry), end(entry)) != 2) std::abort();  // the store and its lock
+      std::raise(SIGINT);
+    };
+    WorkerPool pool(1);
+    open_image_store(paths, {.rows = 4, .cols = 4}, 1 << 20, interrupting, pool);
+  };
+  EXPECT_EXIT(interrupted(), ::testing::KilledBySignal(SIGINT), "");
+  for (const auto& entry : std::filesystem::directory_iterator(path("cache")))
+    EXPECT_EQ(entry.path().extension(), ".lock") << entry.path();
 }
 
 TEST_F(Images, ADamagedFileIsNamed) {

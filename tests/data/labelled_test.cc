@@ -25,7 +25,7 @@ class LabelledTexts : public TextTest {
     return context;
   }
   std::unique_ptr<Source> open(const SourceOptions& options, int64_t length,
-                               const std::string& preparation = {}) const {
+                               const std::optional<std::string>& preparation = {}) const {
     SourceContext opened = context(length);
     opened.preparation = preparation;
     return options.open(opened);
@@ -78,6 +78,20 @@ TEST_F(LabelledTexts, TextsAndLabelsMustBeUtf8) {
   EXPECT_THAT(open(unused, 8)->class_names(), ElementsAre("no"));
 }
 
+TEST_F(LabelledTexts, KeysThatAreNotUsedMayHoldAnythingAndComeAndGo) {
+  const std::string lines = R"({"a": "x", "b": "y", "label": "n", "by": ["n", "n"]}
+{"a": "z", "b": null, "label": "p", "note": {"c": 1}})";
+  const auto source = open(pairs(file("t.jsonl", lines)), 8);
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|x|y|", "|z||"));
+  const auto refused = [&](const std::string& line) {
+    return failure([&] { open(pairs(file("t.jsonl", lines + "\n" + line)), 8); }, ErrorKind::kData);
+  };
+  EXPECT_THAT(refused(R"({"a": "x", "b ": "y", "label": "n"})"),
+              HasSubstr("t.jsonl:3: column `b`: a value is missing"));
+  EXPECT_THAT(refused(R"({"a": ["x"], "b": "y", "label": "n"})"),
+              HasSubstr("t.jsonl:3: column `a`: a list or an object"));
+}
+
 TEST_F(LabelledTexts, TheLongerTextLosesTokensFirst) {
   const auto row = [](std::vector<int32_t> a, std::vector<int32_t> b, int64_t length) {
     return joined_row(std::move(a), std::move(b), {.start = 1, .separator = 2}, length).ids;
@@ -96,7 +110,10 @@ TEST_F(LabelledTexts, ClassesAreThoseOfTheTrainingData) {
   EXPECT_THAT(rows_of(*open(options, 8, train->preparation()), "labels"), ElementsAre(ElementsAre(1)));
   const auto wrong = pairs(file("w.csv", "a,b,label\nx,y,q\n"));
   EXPECT_THAT(failure([&] { open(wrong, 8, train->preparation()); }),
-              AllOf(HasSubstr("w.csv:2"), HasSubstr("no class `q`")));
+              AllOf(HasSubstr("w.csv:2"), HasSubstr("no class `q`"), HasSubstr("`classes` of data.train")));
+  // Without names the classes are numbers.
+  EXPECT_THAT(failure([&] { open(wrong, 8, ""); }),
+              AllOf(HasSubstr("w.csv:2"), HasSubstr("`q` is no whole number; the number of a class")));
 }
 
 TEST_F(LabelledTexts, ClassesOfTrainedWeightsAreNotTakenFromOtherData) {

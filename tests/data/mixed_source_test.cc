@@ -97,5 +97,17 @@ TEST(MixtureSchedule, NoSourceIsAheadOrBehind) {
   }
 }
 
+TEST(MixedSource, TheFingerprintIsThatOfAllSourcesInTheirOrder) {
+  const auto of = [](int64_t first, int64_t second) {
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(numbers(first, 5));
+    sources.push_back(numbers(second, 5));
+    return MixedSource(std::move(sources), {}).fingerprint();
+  };
+  EXPECT_EQ(of(0, 100), of(0, 100));
+  EXPECT_NE(of(0, 100), of(0, 101));
+  EXPECT_NE(of(0, 100), of(100, 0));
+}
+
 }  // namespace
 }  // namespace mtf

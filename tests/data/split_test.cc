@@ -64,6 +64,28 @@ TEST(Split, AnExampleKeepsItsPartWhenOthersComeOrMove) {
   EXPECT_EQ(ids(*split_source(source_of(range(0, 3000)), more_parts, {}).parts[0]), before);
 }
 
+TEST(Fingerprint, DiffersWhereExamplesOrTheirOrderDo) {
+  const auto of = [](const std::vector<int64_t>& values) { return source_of(values)->fingerprint(); };
+  EXPECT_EQ(of({1, 2, 3}), of({1, 2, 3}));
+  EXPECT_NE(of({1, 2, 3}), of({1, 2, 4}));
+  EXPECT_NE(of({1, 2, 3}), of({1, 3, 2}));
+  EXPECT_NE(of({1, 2, 3}), of({1, 2, 3, 3}));
+  std::vector<int64_t> many = range(0, 9'000'000);  // of so many bytes some examples are compared
+  const std::string before = of(many);
+  EXPECT_EQ(of(many), before);
+  std::ranges::reverse(many);
+  EXPECT_NE(of(many), before);
+}
+
+TEST(Fingerprint, OfAPartDependsOnItsExamples) {
+  const SplitSource split = split_source(source_of(range(0, 100)), two_parts, {}),
+                    again = split_source(source_of(range(0, 100)), two_parts, {}),
+                    other = split_source(source_of(range(1, 101)), two_parts, {});
+  EXPECT_EQ(split.train->fingerprint(), again.train->fingerprint());
+  EXPECT_NE(split.train->fingerprint(), other.train->fingerprint());
+  EXPECT_NE(split.train->fingerprint(), split.parts[0]->fingerprint());
+}
+
 TEST(Split, IsTheSameForever) {
   std::string parts;
   for (uint64_t hash = 0; hash < 20; ++hash) {

@@ -134,8 +134,26 @@ TEST_F(Table, JsonLinesAreTheSame) {
   EXPECT_THAT(refused(good + "{\"a\": 1, \"kind\": 2}"),
               AllOf(HasSubstr("bad.jsonl:2: column `b`"), HasSubstr("missing")));
   EXPECT_THAT(refused(good + "{\"c\": 1}"), HasSubstr("a key `c`"));
+  EXPECT_THAT(refused("{\"a\": {}, \"b\": 1, \"kind\": 2}\n"),
+              HasSubstr("bad.jsonl:1: column `a`: a list or an object"));
   EXPECT_THAT(refused(good + "{\"a\": 1, \"a\": 2, \"kind\": 2}"), HasSubstr("two values of `a`"));
   EXPECT_THAT(refused(""), HasSubstr("empty"));
+}
+
+TEST_F(Table, KeysThatAreNotUsedMayHoldAnythingAndComeAndGo) {
+  TableColumns columns;
+  columns.inputs = {"a"};
+  columns.labels = "kind";
+  const std::string path = file("t.jsonl",
+                                "{\"a\": 1, \"by\": [\"x\", {}], \"kind\": 0}\n"
+                                "{\"a\": 2, \"kind\": 1, \"note\": {\"y\": null}}\n");
+  const auto source = open_table({path}, columns, {});
+  EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(2));
+  // Without `inputs` those of the training data are used.
+  columns.inputs.clear();
+  EXPECT_EQ(open_table({path}, columns, {.mark = {}, .preparation = source->preparation(), .counts = {}})
+                ->examples(),
+            2);
 }
 
 TEST_F(Table, NormalizedInputsHaveMeanZeroAndDeviationOne) {
@@ -193,6 +211,28 @@ TEST_F(Table, WhatTrainedWeightsNeedToKnowIsNotTakenFromOtherData) {
   how.classes = {};
   how.labels = "length";
   EXPECT_THAT(values_of<int32_t>(*open_table({iris()}, how, evaluated), "labels", 0), ElementsAre(1));
+}
+
+TEST_F(Table, LabelsAreTheNumbersOfTrainingDataOfAnotherType) {
+  TableColumns how;
+  how.inputs = {"width"};
+  how.labels = "species";
+  const TableContext evaluated{.mark = {}, .preparation = "", .counts = {}};
+  EXPECT_THAT(failure([&] { open_table({iris()}, how, evaluated); }, ErrorKind::kData),
+              HasSubstr("is no whole number; the number of a class, as in the training data"));
+  how.labels = "length";
+  EXPECT_THAT(values_of<int32_t>(*open_table({iris()}, how, evaluated), "labels", 0), ElementsAre(1));
+}
+
+TEST_F(Table, NumbersOfNoClassDoNotMakeNamesOfTheOthers) {
+  TableColumns how;
+  how.labels = "k";
+  const std::string table = file("t.csv", "x,k\n1,0\n2,1\n3,-1\n");
+  EXPECT_THAT(
+      failure([&] { open_table({table}, how, {}); }, ErrorKind::kData),
+      AllOf(HasSubstr("t.csv:4"), HasSubstr("`-1` is not the number of a class, but other labels are")));
+  how.classes = {"-1", "0", "1"};
+  EXPECT_THAT(values_of<int32_t>(*open_table({table}, how, {}), "labels", 2), ElementsAre(0));
 }
 
 TEST_F(Table, OtherDataHaveTheColumnsOfWordsOfTheTrainingData) {

@@ -276,6 +276,19 @@ TEST_F(TextRows, TokensAreMadeOnceAndTheContentOfTheFilesDecides) {
   EXPECT_EQ(cached("tokens-").size(), 3u);
 }
 
+TEST_F(TextRows, TheFingerprintIsThatOfTextsAndRules) {
+  TextSettings how = settings(0, 8, Packing::kDense);
+  const auto of = [&](const std::string& name, const std::string& content) {
+    return make_text_source(text(file(name, content)), how)->fingerprint();
+  };
+  const std::string before = of("t", "one\ntwo\n");
+  EXPECT_EQ(of("copy", "one\ntwo\n"), before);
+  EXPECT_NE(of("t", "one\nTwo\n"), before);
+  EXPECT_NE(of("t", "two\none\n"), before);
+  how.packing = Packing::kNone;
+  EXPECT_NE(of("copy", "one\ntwo\n"), before);
+}
+
 TEST_F(TextRows, ALimitOfLinesHoldsForStoredTokensToo) {
   const auto open = [&](const SourceOptions& source, int64_t limit) {
     std::vector<TextStage> stages;

@@ -136,6 +136,15 @@ mkdir photos && cp pets/dog/1*.png photos
 "$mtf_train" runs/pets/config.yaml run.mode=infer infer.input=photos > predicted
 [ "$(sort predicted | uniq -c | xargs)" = "11 dog" ] || fail "predictions of a folder: $(cat predicted)"
 
+# Images that the weights do not fit are refused as such.
+sed '/^evaluate/d; s/, split: {[^}]*}//' pets.yaml > plain.yaml
+expect_exit 0 "$mtf_train" plain.yaml train.epochs=1 run.model_dir=runs/plain
+for key in infer.input evaluate.datasets.all; do
+  expect_exit 2 "$mtf_train" runs/plain/config.yaml run.mode=${key%%.*} "$key={type: images, path: pets, size: 8, channels: 1}"
+  expect_text "\`$key\`: \`image\` is float32 [rows=8, cols=8, channels=1], which the weights do not fit"
+  expect_text "float32 [rows=8, cols=8, channels=3], as in data.train"
+done
+
 # A teacher whose classes stand in another order is refused.
 cp -r pets turned && printf 'dog\ncat\n' > turned/classes.txt
 expect_exit 2 "$mtf_train" pets.yaml data.train.path=turned distill.checkpoint=runs/pets run.model_dir=runs/taught
@@ -164,6 +173,32 @@ for images in pets turned; do
   metric out all loss > loss.$images
 done
 cmp loss.pets loss.turned || fail "the order of the classes changes the loss"
+
+# Where the classes of the training data are numbers, folders whose names are numbers have these, and words are refused.
+{ echo path,label; printf 'pets/cat/%d.png,0\n' {0..39}; printf 'pets/dog/%d.png,1\n' {0..39}; } > numbers.csv
+mkdir digits && cp -r pets/cat digits/0 && cp -r pets/dog digits/1
+list="{type: images, path: numbers.csv, size: 8}"
+folders="{type: images, path: pets, size: 8}"
+numbered=("$mtf_train" pets.yaml "data.train=$list")
+expect_exit 0 "${numbered[@]}" "evaluate.datasets={digits: {type: images, path: digits, size: 8, metrics: [accuracy]}}" \
+  run.model_dir=runs/numbers
+above "$(metric runs/numbers/evaluate.jsonl digits accuracy)" 0.95
+words='pets/cat: `cat` is no whole number; the number of a class, as in the training data'
+expect_exit 1 "${numbered[@]}" "evaluate.datasets={pets: $folders}" run.model_dir=runs/words
+expect_text "$words"
+expect_exit 1 "$mtf_train" runs/numbers/config.yaml run.mode=evaluate "evaluate.datasets={pets: $folders}"
+expect_text "$words"
+
+# So are sources of data.train that number the classes differently, in any order.
+expect_exit 1 "$mtf_train" pets.yaml data.train=null "data.train={a: $list, b: $folders}" run.model_dir=runs/words
+expect_text "$words"
+expect_exit 1 "$mtf_train" pets.yaml data.train=null "data.train={a: $folders, b: $list}" run.model_dir=runs/words
+expect_text 'numbers.csv:2: there is no class `0`'
+make_small_idx
+named="type: idx, images: images, labels: labels, class_names"
+expect_exit 2 "$mtf_train" pets.yaml data.train=null run.model_dir=runs/words \
+  "data.train={a: {$named: [x, y]}, b: {$named: [y, x]}}"
+expect_text 'class 0 of `data.train.b` is `y`, and of `data.train.a` it is `x`; one order of the classes in all sources'
 
 # A link to a checkpoint leads to what the training data decided.
 ln -s "$(ls -d "$PWD"/runs/pets/checkpoints/*)" link

@@ -233,17 +233,20 @@ second=(model.layers=none)
 pair mistake
 all_end $limit 2 2
 said 1 "model.layers"
+said 0 "rank 1"
 said 0 "model.layers"
 observed "a mistake in the configuration of rank 1" 0 1
 second=(train.stepz=7)
 pair mistake
 all_end $limit 2 2
 for rank in 0 1; do said $rank "unknown key \`train.stepz\`"; done
+said 0 "rank 1"
 observed "an unknown key on rank 1" 0 1
 second=(data.train.images=missing-images)
 pair data
 all_end $limit 2 2
 for rank in 0 1; do said $rank "there is no file missing-images"; done
+said 0 "rank 1"
 observed "data missing on rank 1" 0 1
 echo damaged > damaged-images
 second=(data.train.images=damaged-images)
@@ -275,6 +278,37 @@ pair saving
 all_end 60 0 0
 said 0 "continues after step 30 of saving"
 [ "$(ls -A saving/checkpoints | tail -n 1)" = step-00000040 ] || fail "a killed process leaves $(ls -A saving/checkpoints)"
+
+# Each process sees other files at the same path, as on disks of their own: data, data that are evaluated, weights.
+mkdir here.0 here.1
+for rank in 0 1; do cp {train,test}-{images,labels} here.$rank; done
+cp -r saving/checkpoints/step-00000040 here.0/start
+cp -r disk/checkpoints/step-00000030 here.1/start
+# differ FIELD [ARGUMENT...]: both processes say that this field differs.
+differ() {
+  local field=$1 rank
+  shift
+  port=$(free_ports 1)
+  for rank in 0 1; do
+    start_rank $rank 2 env --chdir=here.$rank "${run[@]}" mesh=all:2 run.model_dir="$work/differ" \
+      data.train.{images=/proc/self/cwd/train-images,labels=/proc/self/cwd/train-labels} "$@"
+  done
+  numbers=("${ids[@]}")
+  all_end $limit 2 2
+  for rank in 0 1; do said $rank "$(called 1) differs from $(called 0) in $field: "; done
+  observed "other $field on rank 1" 0
+}
+python3 -c 'labels = bytearray(open("here.1/train-labels", "rb").read())
+labels[8:] = labels[9:] + labels[8:9]
+open("here.1/train-labels", "wb").write(labels)'
+differ "contents of data.train"
+cp train-labels here.1
+valid='evaluate.datasets.valid={type: idx, images: /proc/self/cwd/test-images, labels: /proc/self/cwd/test-labels}'
+(cd here.1 && make_idx test 100)
+differ "examples of evaluate.datasets.valid" "$valid"
+said 1 ": 100 instead of 150"
+cp test-images test-labels here.1
+differ "weights of checkpoint.init" checkpoint.init.path=/proc/self/cwd/start
 
 # Values that are not finite do not count as the loss of a process: all end with exit code 3 and the same
 # message.

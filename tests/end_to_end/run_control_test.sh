@@ -22,6 +22,18 @@ expect_text '`train.steps` was 9 in the run that is continued and is now 7'
 expect_exit 2 "${toy[@]}" train.steps=12 run.on_existing=fail run.model_dir=limits
 expect_text "limits holds a run already"
 
+# A directory of checkpoints may be there before the run, also on another disk; a link must lead somewhere.
+mkdir prepared scratch
+ln -s "$work/scratch" prepared/checkpoints
+expect_exit 0 "${toy[@]}" train.steps=5 run.model_dir=prepared
+[ -d scratch/step-00000005 ] || fail "the checkpoint is not where the link leads"
+rm prepared/config.yaml
+expect_exit 2 "${toy[@]}" train.steps=5 run.model_dir=prepared
+expect_text "prepared holds metrics.jsonl but no config.yaml"
+ln -s "$work/absent" unmounted
+expect_exit 2 "${toy[@]}" train.steps=5 run.model_dir=unmounted
+expect_text "unmounted is a link to $work/absent, which is not there"
+
 # Patience: with a learning rate of 0 nothing improves after the first evaluation.
 expect_exit 0 "${mnist[@]}" optimizer=sgd learning_rate=0.0 evaluate.every=2 run.model_dir=patience \
   "train.patience={metric: test/loss, evaluations: 3}"

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -257,8 +259,33 @@ TEST(BertConfig, SurvivesBothOfItsForms) {
     EXPECT_EQ(again.head, head == BertHead::kPretraining ? BertHead::kMaskedLm : head);
     EXPECT_EQ(std::tie(again.num_layers, again.num_heads, again.intermediate, again.activation),
               std::tie(bert.num_layers, bert.num_heads, bert.intermediate, bert.activation));
-    EXPECT_EQ(std::tie(again.dropout, again.attention_dropout, again.epsilon),
-              std::tie(bert.dropout, bert.attention_dropout, bert.epsilon));
+    EXPECT_EQ(std::tie(again.dropout, again.attention_dropout, again.epsilon, again.initializer_range),
+              std::tie(bert.dropout, bert.attention_dropout, bert.epsilon, bert.initializer_range));
+  }
+}
+
+TEST(BertConfig, TheClassifierMayHaveADropoutOfItsOwn) {
+  for (const BertHead head : {BertHead::kClassifier, BertHead::kRegression, BertHead::kTagger}) {
+    for (const std::optional<double> rate : {std::optional<double>(), {0.0}, {0.5}}) {
+      BertConfig bert = small_bert(head);
+      bert.classifier_dropout = rate;
+      EXPECT_EQ(bert_of(ConfigText(yaml(bert), "bert").load()).classifier_dropout, rate);
+      EXPECT_EQ(parse_bert_config(bert_json(bert), "config.json").classifier_dropout, rate);
+    }
+  }
+  EXPECT_EQ(parse_bert_config(R"({"classifier_dropout": null})", "config.json").classifier_dropout,
+            std::nullopt);
+}
+
+TEST(BertConfig, AllStepsOfAdamHaveOneLength) {
+  for (const double range : {0.02, 0.3}) {
+    BertConfig bert = small_bert(BertHead::kMaskedLm);
+    bert.initializer_range = range;
+    const std::vector<Variable> variables = ConfigText(yaml(bert), "bert").variables();
+    const bool would_differ =
+        std::ranges::any_of(variables, [](const Variable& variable) { return variable.step_scale != 1; });
+    EXPECT_EQ(would_differ, range > 0.2);
+    EXPECT_EQ(yaml(bert).find("scaled_steps: false") != std::string::npos, would_differ);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/counted.h"
+#include "engine/base/hash.h"
 #include "engine/base/print_message.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/core/convert_elements.h"
@@ -203,10 +204,14 @@ std::string description(const WeightGroup& group) {
   return text;
 }
 
-std::string descriptions(const std::vector<WeightGroup>& groups) {
-  std::string text;
-  for (const WeightGroup& group : groups) text += (text.empty() ? "" : ", ") + description(group);
-  return text;
+std::vector<std::pair<std::string, std::string>> fields_of(const std::vector<WeightGroup>& groups) {
+  std::string names, hashes;
+  for (const WeightGroup& group : groups) {
+    names += (names.empty() ? "" : ", ") + description(group);
+    for (const ChosenWeights& weights : group)
+      for (const std::string& path : weights.paths) hashes += weights_fingerprint(path) + "\n";
+  }
+  return {{"weights", names}, {"contents of the weights", hash128_hex(hashes)}};
 }
 
 int64_t newest_step(const WeightGroup& group) {

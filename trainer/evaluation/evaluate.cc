@@ -26,6 +26,7 @@
 #include "trainer/session/evaluation_graph.h"
 #include "trainer/session/feed.h"
 #include "trainer/session/model_dir.h"
+#include "trainer/session/open_data.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -233,7 +234,10 @@ class CheckpointEvaluation {
                        VariableStore& variables)
       : session_(session), evaluator_(evaluator), conversions_(conversions), variables_(variables) {}
 
-  void load(const ChosenWeights& weights) { load_weights(weights, session_, conversions_, variables_); }
+  void load(const ChosenWeights& weights) {
+    load_for_examples(session_, "evaluate.datasets." + session_.config.evaluate.datasets.begin()->first,
+                      [&] { load_weights(weights, session_, conversions_, variables_); });
+  }
 
   /// Measures what is loaded.
   void measure(const ChosenWeights& weights) {
@@ -309,13 +313,11 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const WeightConversions conversions(session, *graph, session.layouts);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   std::vector<std::pair<std::string, std::string>> fields;
-  if (!config.evaluate.follow) fields.emplace_back("weights", descriptions(together(chosen, {})));
+  if (!config.evaluate.follow) fields = fields_of(together(chosen, {}));
   if (!config.evaluate.output.empty())
     check_output_names(config.evaluate.output, config.evaluate.follow ? 2 : chosen.size(),
                        config.mark("evaluate.output"));
-  for (const EvaluationSet& set : sets)
-    fields.emplace_back("examples of evaluate.datasets." + set.name, fmt::to_string(set.source->examples()));
-  check_same_run(session, {&program}, std::move(fields));
+  check_same_run(session, {&program}, std::move(fields), examples_of(sets));
   const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);

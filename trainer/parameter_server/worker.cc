@@ -310,7 +310,8 @@ std::vector<std::string> AsynchronousSteps::report() {
   for (size_t i = 0; i < report.updates.size(); ++i) {
     if (report.updates[i] > 0) counts.push_back(fmt::format("{}: {}", i, report.updates[i]));
   }
-  std::vector<std::string> lines{fmt::format("updates by staleness: {}", fmt::join(counts, ", "))};
+  std::vector<std::string> lines;
+  if (!counts.empty()) lines.push_back(fmt::format("updates by staleness: {}", fmt::join(counts, ", ")));
   if (report.dealt_again > 0)
     lines.push_back(fmt::format("batches of lost workers that others did: {}", report.dealt_again));
   return lines;

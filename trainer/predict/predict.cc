@@ -83,7 +83,7 @@ struct Input {
 std::shared_ptr<const Source> opened(const Session& session, const SourceChoice& choice, const Mark& mark) {
   SourceContext context = prediction_context(session, mark);
   const SourceChoice* const train = training_source(session.config);
-  if (train != nullptr && train->type() != choice.type()) context.preparation.clear();
+  if (train != nullptr && train->type() != choice.type()) context.preparation.reset();
   return augmented(open_sources(choice, context), augment_settings(session.config, AugmentFor::kEvaluation));
 }
 
@@ -273,16 +273,17 @@ void predict(Session& session, Diagnostics& diagnostics) {
   const WeightConversions conversions(session, *graph, session.layouts);
   if (input.source) make_prediction_lines(program, *input.source, {}, config.mark("infer.input"));
   check_memory_of(session, input.features(), program, rows);
-  std::vector<std::pair<std::string, std::string>> fields{{"weights", descriptions(chosen)}};
-  if (input.source) fields.emplace_back("examples of infer.input", fmt::to_string(input.source->examples()));
-  check_same_run(session, {&program}, std::move(fields));
+  NamedExamples examples;
+  if (input.source) examples.emplace_back("infer.input", input.source.get());
+  check_same_run(session, {&program}, fields_of(chosen), examples);
   const DeviceNotes notes(session);
   VariableStore weights(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Predict predicts(session, input.features(), std::move(program), weights);
   std::optional<LineFiles> files;
   if (!input.source) files = LineFiles{config.infer.input.text, {}, {}, config.data.text_limit()};
   const auto load = [&](const WeightGroup& group) {
-    load_weights(group.front(), session, conversions, weights);
+    load_for_examples(session, "infer.input",
+                      [&] { load_weights(group.front(), session, conversions, weights); });
   };
   const auto run = [&](const WeightGroup& group, PairedLines* lines, TextOutput* output) {
     predicts.run(input, lines, output, description(group));

@@ -24,7 +24,7 @@ class EventWriter {
   explicit EventWriter(const std::string& path)
       : path_(path),
         partial_(partial_path(path)),
-        file_(partial_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644) {
+        file_(partial_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666) {
     error_ = file_.error();
     text_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
   }

@@ -17,7 +17,7 @@ int processes_on_gpu(const Session& session) {
   const DeviceInfo* device = session.backend->device_info();
   if (session.processes->size() > 1) {
     const std::string own = device == nullptr ? "" : machine_id() + " " + device->pci;
-    const std::vector<std::string> all = session.processes->exchange("GPU", own);
+    const std::vector<std::string> all = session.processes->exchange("the names of its devices", own);
     return static_cast<int>(std::ranges::count(all, own));
   }
   // Processes that are planned, or do not meet: `cuda:0` is the GPU of all of this machine.

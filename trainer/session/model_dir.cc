@@ -151,10 +151,18 @@ bool holds_run(const Config& config, Diagnostics& diagnostics) {
                       fmt::format("`run.model_dir`: {} is not a directory", directory.string()));
     return false;
   }
+  for (const fs::path& path : {directory, directory / "checkpoints"}) {
+    if (!fs::is_symlink(path, ignored) || fs::exists(path, ignored)) continue;
+    diagnostics.error(config.mark("run.model_dir"),
+                      fmt::format("{} is a link to {}, which is not there", path.string(),
+                                  fs::read_symlink(path, ignored).string()),
+                      "create the directory (or mount its disk), or remove the link");
+    return false;
+  }
   check_files(directory, config.mark("run.model_dir"), diagnostics);
   if (fs::exists(directory / "config.yaml", ignored)) return true;
   for (const char* file : {"metrics.jsonl", "checkpoints"}) {
-    if (!fs::exists(directory / file, ignored)) continue;
+    if (!fs::exists(directory / file, ignored) || fs::is_empty(directory / file, ignored)) continue;
     diagnostics.error(config.mark("run.model_dir"),
                       fmt::format("{} holds {} but no config.yaml, so it is not known what it is a run of",
                                   directory.string(), file),

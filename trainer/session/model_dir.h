@@ -19,8 +19,8 @@ std::string in_model_dir(const Config& config, const std::string& name);
 std::string read_text(const std::string& path);
 
 /// True if the directory holds a run, which has a config.yaml. Reports a path that is no directory, a
-/// directory with a run's files but without configuration, and links, pipes or directories in place of files
-/// to which a run appends: they may lead anywhere.
+/// directory with a run's files but without configuration, links to directories that are not there, and links,
+/// pipes or directories in place of files to which a run appends: they may lead anywhere.
 bool holds_run(const Config& config, Diagnostics& diagnostics);
 
 /// A lock that makes this process the only one that writes into a run's directory.

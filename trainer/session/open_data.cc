@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "data/class_names.h"
@@ -46,14 +47,28 @@ void show_progress(SourceContext& context) {
     settings.report = [progress](const TextReport& report) { progress->info(report.to_string()); };
 }
 
+bool looks_at_examples(const Config& config) {
+  return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
+}
+
+bool takes_trained_weights(const Config& config) {
+  return config.run.mode == RunMode::kEvaluate || config.run.mode == RunMode::kInfer;
+}
+
 /// The examples of a run that trains tell what it needs to know of its training data; those that are given to trained weights
-/// do not, data.train of the same run apart, and the evaluation of a run whose training data needed nothing, as during training.
-bool prepares(const Session& session, bool training) {
+/// do not, data.train of the same run apart.
+bool prepares(const Config& config, bool training) {
+  return !takes_trained_weights(config) || (training && !takes_weights_by_path(config));
+}
+
+/// What the training data have prepared, where it is known: a run that has read them also knows if it is nothing.
+std::optional<std::string> known_preparation(const Session& session, bool training) {
   const Config& config = session.config;
-  const bool evaluates = config.run.mode == RunMode::kEvaluate;
-  if (!evaluates && config.run.mode != RunMode::kInfer) return true;
-  if (takes_weights_by_path(config)) return false;
-  return training || (evaluates && session.preparation.empty());
+  const bool has_read_them = takes_trained_weights(config)
+                                 ? config.run.mode == RunMode::kEvaluate && !takes_weights_by_path(config)
+                                 : looks_at_examples(config);
+  if (session.preparation.empty() && (training || !has_read_them)) return std::nullopt;
+  return session.preparation;
 }
 
 SourceContext context_of(const Session& session, TextPurpose purpose, const Mark& mark) {
@@ -63,8 +78,8 @@ SourceContext context_of(const Session& session, TextPurpose purpose, const Mark
   context.threads = context.text.threads = thread_count(session.config);
   context.cache = session.config.data.cache.text;
   context.training = purpose == TextPurpose::kTraining;
-  context.preparation = session.preparation;
-  context.prepares = prepares(session, context.training);
+  context.preparation = known_preparation(session, context.training);
+  context.prepares = prepares(session.config, context.training);
   if (context.training) context.split = SplitRule(session.config.data.split);
   if (session.processes->is_first()) show_progress(context);
   return context;
@@ -129,10 +144,6 @@ std::shared_ptr<const Source> declared_source(const Config& config, const TrainS
 }
 
 namespace {
-
-bool looks_at_examples(const Config& config) {
-  return config.run.mode != RunMode::kExplain && config.run.mode != RunMode::kTrace;
-}
 
 /// Returns a text that differs for other texts of data.train.
 std::string key_of_texts(const Config& config) {
@@ -331,6 +342,22 @@ SourceContext prediction_context(const Session& session, const Mark& mark) {
   SourceContext context = context_of(session, TextPurpose::kEvaluation, mark);
   context.labelled = false;
   return context;
+}
+
+void check_trained_features(const Session& session, const std::string& key) {
+  const Config& config = session.config;
+  if (!config.data.train || has_texts(*config.data.train) || takes_weights_by_path(config)) return;
+  const std::shared_ptr<const Source> trained = declared_source(config, *config.data.train);
+  if (!trained) return;
+  for (const Feature& feature : session.train_data->features()) {
+    const auto expected = std::ranges::find(trained->features(), feature.name, &Feature::name);
+    if (expected == trained->features().end() || *expected == feature) continue;
+    throw Error(
+        ErrorKind::kConfig, config.mark(key),
+        fmt::format("`{}`: `{}` is {} {}, which the weights do not fit", key, feature.name,
+                    name_of(feature.dtype), feature.shape.to_string()),
+        fmt::format("{} {}, as in data.train", name_of(expected->dtype), expected->shape.to_string()));
+  }
 }
 
 AugmentSettings augment_settings(const Config& config, AugmentFor purpose) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "data/augment/augmented_source.h"
 #include "engine/base/error.h"
@@ -39,6 +40,22 @@ std::shared_ptr<const Source> open_source(const Session& session, const SourceCh
 /// What sources are opened with whose examples are given to a trained model: they need no labels (infer.input).
 /// `mark`: the place of the source in the configuration.
 SourceContext prediction_context(const Session& session, const Mark& mark);
+
+/// Throws Error (kConfig) if a feature of the session's examples, those of the option `key`, is not that of data.train, as far
+/// as the configuration of a run declares it.
+void check_trained_features(const Session& session, const std::string& key);
+
+/// Calls `load`, which reads trained weights. Where these do not fit a model for examples with other features than data.train,
+/// the error is that of check_trained_features().
+template <class Load>
+void load_for_examples(const Session& session, const std::string& key, const Load& load) {
+  try {
+    load();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCheckpoint) check_trained_features(session, key);
+    throw;
+  }
+}
 
 /// How the images of data.train are augmented, or those of data that are evaluated.
 AugmentSettings augment_settings(const Config& config, AugmentFor purpose);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/base/hash.h"
+#include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
 namespace mtf {
@@ -41,6 +42,12 @@ void add_values(const config::Node& node, const std::string& path, Fields& field
   }
 }
 
+/// Adds what the processes must have in common of examples.
+void add_examples(const std::string& name, const Source& source, Fields& fields) {
+  fields.emplace_back("examples of " + name, fmt::to_string(source.examples()));
+  if (source.has_examples()) fields.emplace_back("contents of " + name, source.fingerprint());
+}
+
 }  // namespace
 
 Fields fields_of_run(const Session& session, const std::vector<const Program*>& programs, Fields fields) {
@@ -49,24 +56,37 @@ Fields fields_of_run(const Session& session, const std::vector<const Program*>& 
                   : "instruction set of the kernels",
               session.backend->instruction_set()}};
   add_values(config::dump(resolved(session.config)), "", all);
-  if (session.train_data && session.config.data.train)
-    all.emplace_back("examples of data.train", fmt::to_string(session.train_data->examples()));
-  for (const auto& [name, part] : session.held_out)
-    all.emplace_back(fmt::format("examples of data.train held out for {}", name),
-                     fmt::to_string(part->examples()));
-  if (!session.preparation.empty())
-    all.emplace_back("classes and means of data.train", hash128_hex(session.preparation));
+  // Examples depend on vocabularies and means, so these come first.
   for (const auto& [name, hash] : fingerprints(session.vocabularies))
     all.emplace_back(name + " of data.vocabulary", hash);
-  if (session.teacher) all.emplace_back("checkpoint of the teacher", session.teacher->path);
+  if (!session.preparation.empty())
+    all.emplace_back("classes and means of data.train", hash128_hex(session.preparation));
+  if (session.train_data && session.config.data.train) add_examples("data.train", *session.train_data, all);
+  for (const auto& [name, part] : session.held_out)
+    add_examples(fmt::format("data.train held out for {}", name), *part, all);
+  if (session.teacher) {
+    all.emplace_back("checkpoint of the teacher", session.teacher->path);
+    all.emplace_back("weights of the teacher", weights_fingerprint(session.teacher->path));
+  }
   all.insert(all.end(), fields.begin(), fields.end());
   for (size_t i = 0; i < programs.size(); ++i)
     all.emplace_back(fmt::format("program {}", i + 1), program_hash(*programs[i]));
   return all;
 }
 
-void check_same_run(Session& session, const std::vector<const Program*>& programs, Fields fields) {
-  session.processes->agree(fields_of_run(session, programs, std::move(fields)));
+NamedExamples examples_of(const std::vector<EvaluationSet>& sets) {
+  NamedExamples examples;
+  for (const EvaluationSet& set : sets)
+    examples.emplace_back("evaluate.datasets." + set.name, set.source.get());
+  return examples;
+}
+
+void check_same_run(Session& session, const std::vector<const Program*>& programs, Fields fields,
+                    const NamedExamples& examples) {
+  if (session.processes->size() > 1) {  // what is compared takes time
+    for (const auto& [name, source] : examples) add_examples(name, *source, fields);
+    session.processes->agree(fields_of_run(session, programs, std::move(fields)));
+  }
   session.collective_backend = choose_collective_backend(session);
 }
 

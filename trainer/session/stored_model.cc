@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "trainer/session/model_dir.h"
 
@@ -59,6 +61,21 @@ Manifest manifest_of(const SafetensorsFile& file) {
 Manifest manifest_at(const std::string& checkpoint) {
   return fs::is_regular_file(checkpoint) ? manifest_of(SafetensorsFile(checkpoint))
                                          : read_manifest(checkpoint);
+}
+
+std::string weights_fingerprint(const std::string& checkpoint) {
+  if (!fs::is_regular_file(checkpoint))
+    return hash128_hex(read_text((fs::path(checkpoint) / Manifest::kFile).string()));
+  constexpr size_t kMostBytes = 4096;
+  const SafetensorsFile file(checkpoint);
+  Hash128 hash;
+  for (const StoredTensor& tensor : file.tensors()) {
+    const std::string what =
+        fmt::format("{} {} [{}]\n", tensor.name, name_of(tensor.dtype), fmt::join(tensor.shape, ", "));
+    hash.add(std::as_bytes(std::span(what)));
+    hash.add(tensor.data.first(std::min(tensor.data.size(), kMostBytes)));
+  }
+  return hash.hex();
 }
 
 std::unique_ptr<Model> model_of(const Manifest& manifest, const std::string& path) {

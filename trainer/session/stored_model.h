@@ -28,6 +28,10 @@ Manifest manifest_of(const SafetensorsFile& file);
 /// Returns the manifest of a checkpoint's directory or of a safetensors file.
 Manifest manifest_at(const std::string& checkpoint);
 
+/// Returns a text that differs for other weights: a hash of the checkpoint's manifest, which has hashes of all tensors, or of
+/// the names, types, shapes and first 4 KiB of each tensor in a safetensors file.
+std::string weights_fingerprint(const std::string& checkpoint);
+
 /// Returns the directory of the run to which the checkpoint in directory `checkpoint` belongs; empty if there is none.
 std::string run_of(const std::string& checkpoint);
 

@@ -2,17 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/checkpoint/newest_checkpoint.h"
 #include "trainer/session/open_data.h"
 #include "trainer/session/same_run.h"
+#include "trainer/session/stored_model.h"
 #include "trainer/train/trainer.h"
 
 namespace mtf {
 namespace {
 
-/// Returns the checkpoint from which the run resumes: "step N" or "none".
-std::string start_of(const TrainPlan& plan) {
+/// Returns what the processes must have in common of the weights that the run begins with.
+std::vector<std::pair<std::string, std::string>> start_of(const Config& config, const TrainPlan& plan) {
   const bool goes_on = plan.continuation && plan.continuation->checkpoint;
-  return goes_on ? fmt::format("step {}", plan.continuation->checkpoint->step) : "none";
+  std::vector<std::pair<std::string, std::string>> fields{
+      {"checkpoint that it goes on from",
+       goes_on ? fmt::format("step {}", plan.continuation->checkpoint->step) : "none"},
+      {"choice at a damaged checkpoint", goes_back_behind_damage(config) ? "the one before" : "failure"}};
+  const config::Path& init = config.checkpoint.init.path;
+  if (!goes_on && !init.empty())
+    fields.emplace_back("weights of checkpoint.init", weights_fingerprint(checkpoint_at(init)));
+  return fields;
 }
 
 }  // namespace
@@ -23,10 +36,8 @@ int train(Session& session, Diagnostics& diagnostics) {
     if (!diagnostics.has_errors()) hold_directory(session);
   });
   TrainPlan plan = make_train_plan(session, diagnostics);
-  const bool goes_back = goes_back_behind_damage(session.config);
-  check_same_run(session, programs_of(plan),
-                 {{"checkpoint that it goes on from", start_of(plan)},
-                  {"choice at a damaged checkpoint", goes_back ? "the one before" : "failure"}});
+  check_same_run(session, programs_of(plan), start_of(session.config, plan),
+                 examples_of(plan.evaluation_sets));
   check_model_dir_is_shared(session.config, *session.processes);
   Trainer trainer(session, std::move(plan));
   trainer.report_start(diagnostics);

@@ -201,7 +201,7 @@ void SeveralProcesses::compare(const Fields& fields) {
         difference(rendezvous_.members()[0], fields, rendezvous_.members()[other], fields_from_text(text));
     if (!wrong.empty()) {
       rendezvous_.refuse(
-          Error(ErrorKind::kConfig, wrong, "the same program and configuration in all processes"));
+          Error(ErrorKind::kConfig, wrong, "the same program, configuration and files in all processes"));
     }
   }
 }

@@ -34,6 +34,16 @@ TcpStoreOptions store_options(const Launch& launch, const Access& access, Millis
           .authenticates = launch.store_authenticates};
 }
 
+/// Returns the error with which a process ends because of the failure of `other`.
+Error consequence(const FailureReport& failure, const std::string& other) {
+  if (failure.is_lost_peer()) return error_of_text(failure.kind, failure.text);
+  if (failure.kind != ErrorKind::kConfig)
+    return error_of_text(ErrorKind::kPeerLost, other + " failed first: " + failure.text);
+  // Differences between processes name these; another mistake may be in files that only that process has.
+  const bool is_named = failure.text.find(other) != std::string::npos;
+  return error_of_text(failure.kind, is_named ? failure.text : other + ": " + failure.text);
+}
+
 double in_seconds(Milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
@@ -233,10 +243,7 @@ void Rendezvous::throw_if_failed() {
   for (int rank = 0; rank < size(); ++rank) look_at(rank);
   if (*failed >= size()) look_at(*failed);
   if (!cause) return;
-  const bool in_its_words = cause->kind == ErrorKind::kConfig || cause->is_lost_peer();
-  const Error error =
-      in_its_words ? error_of_text(cause->kind, cause->text)
-                   : error_of_text(ErrorKind::kPeerLost, name(culprit) + " failed first: " + cause->text);
+  const Error error = consequence(*cause, name(culprit));
   mark_known(error);
   throw error;
 }

@@ -52,8 +52,8 @@ class Rendezvous {
   std::string names(const std::vector<int>& ranks) const;
 
   /// Returns the value of a key as soon as it is set, or nothing if it is not set within `timeout`. If a
-  /// process publishes a failure meanwhile, throws Error: for a wrong configuration (kConfig) with the text
-  /// of that process, otherwise (kPeerLost) with its name.
+  /// process publishes a failure meanwhile, throws Error with its name and text: for a wrong configuration
+  /// (kConfig), otherwise (kPeerLost).
   std::optional<std::string> wait_for(const std::string& key, Milliseconds timeout);
   /// Throws as wait_for() does.
   void throw_if_failed();

@@ -91,7 +91,7 @@ Listening listen_for_members(const HostPort& address, const Access& access, std:
   Resolved resolved = addresses_of(address.host);
   if (resolved.numbers.empty())
     throw Error(ErrorKind::kSystem,
-                fmt::format("the host `{}`, where others are to connect, is unknown ({})", address.host,
+                fmt::format("cannot serve {} at the host `{}`, which is unknown ({})", what, address.host,
                             resolved.error),
                 "the name or address of this machine");
   const bool only_here = std::ranges::all_of(resolved.numbers, is_loopback);

@@ -94,6 +94,10 @@ std::string_view architecture_of(const BertConfig& bert) {
 
 }  // namespace
 
+bool has_classifier(BertHead head) {
+  return head == BertHead::kClassifier || head == BertHead::kRegression || head == BertHead::kTagger;
+}
+
 bool has_bert_name(Activation activation) {
   return std::ranges::find(kHiddenActivations, activation, &HiddenActivation::activation) !=
          kHiddenActivations.end();
@@ -118,6 +122,7 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   bert.token_types = json.size("type_vocab_size", bert.token_types);
   bert.dropout = json.number("hidden_dropout_prob", bert.dropout);
   bert.attention_dropout = json.number("attention_probs_dropout_prob", bert.attention_dropout);
+  if (json.has("classifier_dropout")) bert.classifier_dropout = json.number("classifier_dropout", 0);
   bert.epsilon = json.number("layer_norm_eps", bert.epsilon);
   bert.initializer_range = json.number("initializer_range", bert.initializer_range);
   bert.activation = parse_hidden_activation(json);
@@ -150,8 +155,8 @@ std::string bert_json(const BertConfig& bert) {
       {"torch_dtype", "float32"},
   };
   if (bert.head == BertHead::kRegression) json["problem_type"] = kRegressionProblem;
-  if (bert.head == BertHead::kClassifier || bert.head == BertHead::kRegression ||
-      bert.head == BertHead::kTagger) {
+  if (bert.classifier_dropout) json["classifier_dropout"] = *bert.classifier_dropout;
+  if (has_classifier(bert.head)) {
     nlohmann::ordered_json names, numbers;
     for (size_t i = 0; i < static_cast<size_t>(bert.labels); ++i) {
       const std::string label = i < bert.label_names.size() ? bert.label_names[i] : usual_label(i);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace mtf {
 /// text; numbers for a text; tags of its tokens; the bounds of an answer.
 enum class BertHead { kMaskedLm, kPretraining, kClassifier, kRegression, kTagger, kSpans };
 
+/// True for the heads whose last layer is `classifier`.
+bool has_classifier(BertHead head);
+
 /// The hyperparameters. The defaults are those of keys that config.json omits.
 struct BertConfig {
   int64_t vocab_size = 30522;
@@ -30,6 +34,7 @@ struct BertConfig {
   int64_t token_types = 2;
   double dropout = 0.1;
   double attention_dropout = 0.1;
+  std::optional<double> classifier_dropout;  ///< before `classifier`; nothing: `dropout`
   double epsilon = 1e-12;
   double initializer_range = 0.02;
   Activation activation = Activation::kGeluErf;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/labelled/squad.h"
 #include "engine/base/printable.h"
@@ -96,16 +97,20 @@ class BertReader {
       wanted.emplace_back("pooler");
     const bool has_dense = bert_.head != BertHead::kMaskedLm && bert_.head != BertHead::kPretraining;
     if (has_dense) wanted.emplace_back("dense");
+    const double before_classifier = dropout_before_last(list);
     std::erase_if(list, [&](const LayerEntry& entry) { return entry.name == "dropout"; });
     expect_names(list, wanted, layers ? layers->mark() : mark_, "its layers are");
     const auto embedding = layer<BertEmbedding>(list[0]);
     const auto* vocab = embedding.embedding.get_if<VocabEmbedding>();
     require(vocab && !vocab->scale_like_classifier && (has_dense || !vocab->scale_logits), list[0].mark,
             "it has another embedding", "embedding: {type: vocab, scale_logits: false}");
+    read_initializer(vocab->initializer);
     require(layer<BertPositions>(list[2]).type == Positions::kLearned, list[2].mark,
             "its positions have no table", "positions: learned");
     add_norm(list[3]);
     read_stack(layer<BertStack>(list[4]), list[4].mark);
+    if (has_classifier(bert_.head) && before_classifier != bert_.dropout)
+      bert_.classifier_dropout = before_classifier;
     if (!has_dense) read_transform();
     return bert_;
   }
@@ -167,6 +172,18 @@ class BertReader {
             "one for all: `layer_defaults: {layer_norm: {epsilon: 1e-12}}`");
     has_epsilon_ = true;
     bert_.epsilon = epsilon;
+  }
+
+  /// The rate of the dropout before the last layer; 0 if another layer is there.
+  double dropout_before_last(const std::vector<LayerEntry>& list) const {
+    if (list.size() < 2 || list[list.size() - 2].name != "dropout") return 0;
+    return layer<BertDropout>(list[list.size() - 2]).rate;
+  }
+
+  /// config.json has a deviation for all weights, and cannot say 1 or more.
+  void read_initializer(const std::optional<InitializerOptions>& initializer) {
+    const auto* normal = initializer ? std::get_if<TruncatedNormalInitializer>(&*initializer) : nullptr;
+    if (normal && normal->stddev < 1) bert_.initializer_range = normal->stddev;
   }
 
   /// Takes the layers of dropout out of a list of sublayers.
@@ -312,7 +329,8 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
                        output, size, initializer);
   };
   const std::string pooler = fmt::format("    - pooler: {{kernel_initializer: {}}}\n", initializer);
-  const std::string dropout = "    - dropout: $dropout\n";
+  const std::string dropout = fmt::format(
+      "    - dropout: {}\n", bert.classifier_dropout ? fmt::to_string(*bert.classifier_dropout) : "$dropout");
   switch (bert.head) {
     case BertHead::kClassifier:
       return pooler + dropout + dense("classifier", "classes", bert.labels);
@@ -328,6 +346,12 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
           "layer_norm]\n",
           bert.hidden, activation_text({bert.activation}), initializer);
   }
+}
+
+/// The key of the optimizer without which Adam's steps of the embedding would be longer than PyTorch's.
+std::string_view steps_of(const BertConfig& bert) {
+  const bool scaled = bert.initializer_range * std::sqrt(static_cast<double>(bert.hidden)) > 1;
+  return scaled ? ", scaled_steps: false" : "";
 }
 
 /// The value of checkpoint.init: weights that an encoder alone lacks are left as they are.
@@ -375,7 +399,7 @@ model:
       {{num_heads: {heads}, key_value_size: {head_size}, bias: true, fold_scaling_into_initializer: false,
        dropout: $attention_dropout, kernel_initializer: {initializer}}}
     DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: true, kernel_initializer: {initializer}}}
-optimizer: {{type: adamw, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1}}
+optimizer: {{type: adamw, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1{steps}}}
 learning_rate: 5e-5
 train: {{steps: 10000, batch_size: 32}}
 checkpoint: {{init: {init}}}
@@ -391,7 +415,7 @@ checkpoint: {{init: {init}}}
       fmt::arg("head", head_yaml(bert, initializer)), fmt::arg("epsilon", bert.epsilon),
       fmt::arg("heads", bert.num_heads), fmt::arg("head_size", bert.hidden / bert.num_heads),
       fmt::arg("intermediate", bert.intermediate), fmt::arg("activation", activation_text({bert.activation})),
-      fmt::arg("init", init_of(bert, around.target.path)));
+      fmt::arg("steps", steps_of(bert)), fmt::arg("init", init_of(bert, around.target.path)));
 }
 
 }  // namespace mtf
