@@ -40,17 +40,30 @@ bool is_store(std::string_view name) {
   return false;
 }
 
+/// True if the file was not written, or marked as used, for `time`.
+bool is_older(const fs::path& path, std::chrono::hours time) {
+  std::error_code error;
+  const fs::file_time_type written = fs::last_write_time(path, error);
+  return !error && fs::file_time_type::clock::now() - written >= time;
+}
+
 /// Returns the size of the store if it is old, else nullopt.
 std::optional<int64_t> bytes_if_old(const fs::directory_entry& entry) {
-  if (!is_store(entry.path().filename().string())) return std::nullopt;
+  if (!is_store(entry.path().filename().string()) || !is_older(entry.path(), kStoresKept))
+    return std::nullopt;
   std::error_code error;
-  const fs::file_time_type used = fs::last_write_time(entry.path(), error);
-  if (error || fs::file_time_type::clock::now() - used < kStoresKept) return std::nullopt;
   const uintmax_t bytes = fs::file_size(entry.path(), error);
   return error ? std::nullopt : std::optional(static_cast<int64_t>(bytes));
 }
 
 }  // namespace
+
+void remove_partial_stores(const std::string& path) {
+  std::error_code ignored;
+  for (const std::string& partial : partial_files(path)) {
+    if (is_older(partial, kPartialStoresKept)) fs::remove(partial, ignored);
+  }
+}
 
 void mark_used(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 

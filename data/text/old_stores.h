@@ -2,6 +2,7 @@
 // options makes new stores, so the old ones would accumulate.
 //
 //   mark_used(path);                                   // whenever a store is opened
+//   remove_partial_stores(path);                       // before one is made
 //   if (!was_there) remove_old_stores(directory);      // whenever one was made
 #pragma once
 
@@ -13,6 +14,13 @@ namespace mtf {
 
 /// A store is removed when no run has opened it for this long.
 constexpr std::chrono::days kStoresKept{30};
+
+/// What a process writes of a store is removed when it has not been written to for this long: the process was killed. Not
+/// every file system shows the locks of other machines, where it may be at work.
+constexpr std::chrono::hours kPartialStoresKept{1};
+
+/// Removes what processes that were killed have left of the store `path`; errors are ignored.
+void remove_partial_stores(const std::string& path);
 
 /// Sets the modification time of the file to now; errors are ignored.
 void mark_used(const std::string& path);

@@ -76,7 +76,7 @@ std::optional<std::invoke_result_t<Open>> try_open(const std::string& path, cons
 /// Opens the store `path` with `open`, which throws Error (kCheckpoint) for one that is damaged. If it does not exist yet
 /// or is damaged, `build` writes it first; `note` receives a line about the damage. One of several processes builds, the
 /// others call `waiting` and wait. `build` must publish the file atomically, when it is complete; what processes that were
-/// killed have left of it (partial_files()) is removed. The directory must be writable only if something is built.
+/// killed have left of it is removed. The directory must be writable only if something is built.
 template <class Open>
 std::invoke_result_t<Open> open_or_build(const std::string& path, const Open& open,
                                          const std::function<void()>& build,
@@ -90,10 +90,7 @@ std::invoke_result_t<Open> open_or_build(const std::string& path, const Open& op
   make_cache_directory(directory_of(path), what);
   const FileLock lock(path + ".lock", waiting);
   if (auto store = try_open(path, open)) return std::move(*store);
-  if (lock.excludes_others()) {
-    std::error_code ignored;
-    for (const std::string& left : partial_files(path)) std::filesystem::remove(left, ignored);
-  }
+  remove_partial_stores(path);
   build();
   return open();
 }

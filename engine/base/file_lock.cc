@@ -41,15 +41,17 @@ std::string unwritable(const std::string& lock) {
 }  // namespace
 
 FileLock::FileLock(std::string path, const std::function<void()>& waiting) : path_(std::move(path)) {
+  const auto fail = [&](int error) {
+    throw Error(ErrorKind::kSystem,
+                fmt::format("{}: cannot be written: {}", unwritable(path_), system_message(error)));
+  };
   bool waited = false;
   do {
     file_ = open_lock(path_);
-    if (!file_->open())
-      throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", unwritable(path_),
-                                                  system_message(file_->error())));
+    if (!file_->open()) fail(file_->error());
     if (::flock(file_->get(), LOCK_EX | LOCK_NB) == 0) continue;
-    excludes_others_ = errno == EWOULDBLOCK;
-    if (!excludes_others_) return;  // the file system has no locks
+    if (errno == EBADF) fail(EACCES);  // NFS locks only what may be written
+    if (errno != EWOULDBLOCK) return;  // the file system has no locks
     if (waiting && !waited) waiting();
     waited = true;
     while (::flock(file_->get(), LOCK_EX) != 0 && errno == EINTR) continue;

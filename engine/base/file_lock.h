@@ -26,12 +26,8 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// False on a file system without locks.
-  bool excludes_others() const { return excludes_others_; }
-
  private:
   std::string path_;
-  bool excludes_others_ = true;
   std::unique_ptr<File> file_;
 };
 

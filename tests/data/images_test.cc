@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -467,11 +468,15 @@ TEST_F(Images, WhatAKilledProcessHasLeftOfAStoreIsRemoved) {
   const ImageList list = images_in_folder(folder(), {});
   open(list, 1 << 20);
   const std::string store = std::filesystem::directory_iterator(path("cache"))->path().string();
-  std::filesystem::rename(store, store + ".partial-1");
+  namespace fs = std::filesystem;
+  fs::rename(store, store + ".partial-1");
+  fs::last_write_time(store + ".partial-1", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  file("cache/" + fs::path(store).filename().string() + ".partial-2", "being written");
   file("cache/images-of_another.pixels.partial-1", "in use");
   open(list, 1 << 20);
   EXPECT_TRUE(std::filesystem::exists(store));
   EXPECT_FALSE(std::filesystem::exists(store + ".partial-1"));
+  EXPECT_TRUE(std::filesystem::exists(store + ".partial-2"));
   EXPECT_TRUE(std::filesystem::exists(path("cache/images-of_another.pixels.partial-1")));
 }
 
@@ -480,6 +485,7 @@ TEST_F(Images, ASignalRemovesTheUnfinishedStore) {
   std::vector<std::string> paths;
   for (const LabelledImage& image : list.images) paths.push_back(image.path);
   const auto interrupted = [&] {
+    std::signal(SIGINT, SIG_DFL);  // whoever runs the tests may ignore it
     SourceContext interrupting = context();
     interrupting.progress = [&](std::string_view, int64_t, int64_t) {
       const auto entry = std::filesystem::directory_iterator(path("cache"));

@@ -250,6 +250,13 @@ int32_t drawn_by_definition(const std::vector<float>& log_probs, const SampleOpt
   return drawn;
 }
 
+/// The noise of token 2 is the largest that there is.
+TEST(DrawToken, MayTakeATokenThatNeedsTheLargestNoise) {
+  const std::vector<float> log_probs = {0, -60, -17.9488f, -60};
+  EXPECT_EQ(draw_token(all_of(log_probs), {}, {1, 2}, 5, 14412592).token, 2);
+  EXPECT_EQ(drawn_by_definition(log_probs, {}, {1, 2}, 14412592), 2);
+}
+
 /// Most tokens are not looked at closely; the ones that matter are.
 TEST(DrawToken, IsTheTokenWithTheLargestNoisyLogProbability) {
   std::mt19937 random(1);

@@ -204,7 +204,9 @@ std::string description(const WeightGroup& group) {
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> fields_of(const std::vector<WeightGroup>& groups) {
+std::vector<std::pair<std::string, std::string>> fields_of(const Session& session,
+                                                           const std::vector<WeightGroup>& groups) {
+  if (session.processes->size() == 1) return {};
   std::string names, hashes;
   for (const WeightGroup& group : groups) {
     names += (names.empty() ? "" : ", ") + description(group);

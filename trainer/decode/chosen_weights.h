@@ -51,8 +51,10 @@ using WeightGroup = std::vector<ChosenWeights>;
 std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble);
 /// Returns "step 4000" or "the ensemble of step 2000 and step 4000".
 std::string description(const WeightGroup& group);
-/// Returns what the processes of a run must have in common of the weights: their descriptions and weights_fingerprint().
-std::vector<std::pair<std::string, std::string>> fields_of(const std::vector<WeightGroup>& groups);
+/// Returns what the processes of the run, if they are several, must have in common of the weights: their descriptions and
+/// weights_fingerprint().
+std::vector<std::pair<std::string, std::string>> fields_of(const Session& session,
+                                                           const std::vector<WeightGroup>& groups);
 /// Returns the step of the newest checkpoint.
 int64_t newest_step(const WeightGroup& group);
 /// Throws Error (kConfig) if the groups would write into the same output.

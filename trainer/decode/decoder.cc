@@ -210,7 +210,11 @@ class Decoder::Batch {
       if (tokens) some.tokens = {tokens->data<int32_t>() + first, size};
       return some;
     };
-    for (const Row& row : rows) check_finite(candidates(row, 0, 1).log_probs[0]);
+    // A beam has places without a hypothesis.
+    const int64_t checked = options_.is_beam() ? 1 : hypotheses;
+    for (const Row& row : rows) {
+      for (int64_t h = 0; h < checked; ++h) check_finite(candidates(row, h, 1).log_probs[0]);
+    }
     if (options_.is_beam()) {
       for (Row& row : rows) std::get<BeamSearch>(row.search).advance(candidates(row, 0, hypotheses));
       return;

@@ -120,13 +120,16 @@ DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
     stages = std::max<int64_t>(1, kKeptStageBytes / bytes);
   inputs += stages * step.input_bytes;
   own += stages * step.own_bytes;
-  const int64_t moved =
-                    copied_bytes(step.program) + fetched_bytes(step.program) + search_bytes(last, options_),
+  const bool gathers = hosting_of(session.config).processes > 1;
+  const int64_t moved = (gathers ? copied_bytes(step.program) : 0) + fetched_bytes(step.program) +
+                        search_bytes(last, options_),
                 tensors = temporaries + shares.threads * scratch + caches + inputs;
   if (session.backend->is_host()) return {shares.decoders * (tensors + own + moved), 0};
-  // Stages are on the GPU but for their instructions. At most half of the texts remain when a batch becomes smaller; their rows
-  // may be copied beside the caches.
-  return {moved + own, tensors + step.cache_bytes / 2};
+  // Stages are on the GPU but for their instructions. Rows that move within the same memory are copied beside it: those of half
+  // of the texts when a batch becomes smaller, and the tokens of caches that were shorter, which are up to three quarters.
+  const bool shrinks = last.sizes.texts > text_bucket(1, programs_.environment());
+  const int64_t saved = sizes.growths > 0 ? step.cache_bytes / 4 * 3 : shrinks ? step.cache_bytes / 2 : 0;
+  return {moved + own, tensors + saved};
 }
 
 RunMemory DecodingMemory::need(std::span<const GivenText> texts) const {

@@ -160,7 +160,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   DecodePrograms programs(decode_environment(session, models.ensemble(), true));
   DecodingMemory memory(programs, config.infer);
   memory.check({&shortest, 1}, "infer");
-  check_same_run(session, models.programs(), fields_of(chosen));
+  check_same_run(session, models.programs(), fields_of(session, chosen));
   const DeviceNotes notes(session);
   GroupWeights weights(session, models);
   const auto load = [&](const WeightGroup& group) { weights.load(group); };

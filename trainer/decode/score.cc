@@ -249,7 +249,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   check_output_names(options.output, chosen, config.mark("score.output"));
   check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
   const GroupModels models(session, chosen.front(), options.ensemble, config.mark("score.checkpoint"));
-  check_same_run(session, models.programs(), fields_of(chosen));
+  check_same_run(session, models.programs(), fields_of(session, chosen));
   const DeviceNotes notes(session);
   GroupWeights weights(session, models);
   const auto load = [&](const WeightGroup& group) { weights.load(group); };

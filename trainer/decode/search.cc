@@ -56,49 +56,56 @@ std::vector<int32_t> allowed(std::span<const float> log_probs, const SampleOptio
       end = middle;
     }
   }
-  if (kept < options.top_p * sum || begin == indices.begin()) begin = end;
-  indices.erase(begin, indices.end());
+  indices.erase(end, indices.end());
   return indices;
 }
 
 /// Finds the token with the largest log_prob / temperature + Gumbel noise, which is a draw from the softmax.
 class GumbelRace {
  public:
-  GumbelRace(double temperature, PhiloxKey key, uint64_t position, uint64_t first)
-      : temperature_(temperature), key_(key), position_(position), first_(first) {}
+  /// Begins with the likeliest token, so that most others need much noise.
+  GumbelRace(double temperature, PhiloxKey key, uint64_t position, uint64_t first, const Draw& likeliest)
+      : temperature_(temperature), key_(key), position_(position), first_(first), winner_(likeliest) {
+    largest_ = noisy(likeliest, bits_of(likeliest.token));
+  }
 
-  void enter(int32_t token, float log_prob) {
-    // The noise that the token needs, in units a little smaller than log 2. The noise -log(-log(u)) is less than -log(1 - u),
-    // where 1 - u is a whole number of 2^-24 less 2^-25.
+  void enter(const Draw& rival) {
+    // The noise that it needs, in units a little smaller than log 2. The noise -log(-log(u)) is less than -log(1 - u), where
+    // 1 - u is a whole number of 2^-24 less 2^-25, and so less than 25 log 2.
     constexpr double kUnits = 1.4426;
     constexpr int kBits = 24;
-    const double needed = kUnits * (largest_ - log_prob / temperature_);
-    if (!(needed <= kBits)) return;
+    const double needed = kUnits * (largest_ - rival.log_prob / temperature_);
+    if (!(needed <= kBits + 1)) return;
+    const uint32_t bits = bits_of(rival.token);
+    constexpr uint32_t kOne = 1U << kBits;
+    if (needed > 0 && kOne - (bits >> 8) > kOne >> static_cast<int>(needed)) return;
+    const double value = noisy(rival, bits);
+    if (value <= largest_) return;
+    largest_ = value;
+    winner_ = rival;
+  }
+  const Draw& winner() const { return winner_; }
+
+ private:
+  uint32_t bits_of(int32_t token) {
     const uint64_t element = first_ + static_cast<uint64_t>(token);
     if (element / 4 != block_) {
       block_ = element / 4;
       words_ = philox(philox_counter(RandomStream::kSampling, position_, block_), key_);
     }
-    const uint32_t bits = words_.words[element % 4];
-    constexpr uint32_t kOne = 1U << kBits;
-    if (needed > 0 && kOne - (bits >> 8) > kOne >> static_cast<int>(needed)) return;
-    const double value =
-        log_prob / temperature_ - reproducible::log(-reproducible::log(uniform_from_bits(bits)));
-    if (value > largest_) {
-      largest_ = value;
-      winner_ = {token, log_prob};
-    }
+    return words_.words[element % 4];
   }
-  const Draw& winner() const { return winner_; }
+  double noisy(const Draw& draw, uint32_t bits) const {
+    return draw.log_prob / temperature_ - reproducible::log(-reproducible::log(uniform_from_bits(bits)));
+  }
 
- private:
   double temperature_;
   PhiloxKey key_;
   uint64_t position_, first_;
   uint64_t block_ = ~uint64_t{0};  ///< number of the four random words below
   PhiloxBlock words_;
-  double largest_ = -std::numeric_limits<double>::infinity();
   Draw winner_;
+  double largest_;
 };
 
 }  // namespace
@@ -295,19 +302,18 @@ void SampleSearch::advance(std::span<const Draw> draws) {
 Draw draw_token(const Candidates& candidates, const SampleOptions& options, PhiloxKey key, uint64_t position,
                 uint64_t first) {
   const std::span<const float> log_probs = candidates.log_probs;
-  const auto token = [&](size_t index) {
-    return candidates.tokens.empty() ? static_cast<int32_t>(index) : candidates.tokens[index];
+  const auto draw_of = [&](size_t i) {
+    return Draw{candidates.tokens.empty() ? static_cast<int32_t>(i) : candidates.tokens[i], log_probs[i]};
   };
-  const auto likeliest = static_cast<size_t>(std::ranges::max_element(log_probs) - log_probs.begin());
+  const Draw likeliest =
+      draw_of(static_cast<size_t>(std::ranges::max_element(log_probs) - log_probs.begin()));
   constexpr double kCold = 1e-300;  // division by a smaller temperature would overflow
-  if (options.temperature < kCold) return {token(likeliest), log_probs[likeliest]};
-  GumbelRace race(options.temperature, key, position, first);
-  race.enter(token(likeliest), log_probs[likeliest]);  // so that most others need much noise
+  if (options.temperature < kCold) return likeliest;
+  GumbelRace race(options.temperature, key, position, first, likeliest);
   if (options.top_p >= 1 && (options.top_k <= 0 || options.top_k >= std::ssize(log_probs))) {
-    for (size_t i = 0; i < log_probs.size(); ++i) race.enter(token(i), log_probs[i]);
+    for (size_t i = 0; i < log_probs.size(); ++i) race.enter(draw_of(i));
   } else {
-    for (const int32_t i : allowed(log_probs, options))
-      race.enter(token(static_cast<size_t>(i)), log_probs[i]);
+    for (const int32_t i : allowed(log_probs, options)) race.enter(draw_of(static_cast<size_t>(i)));
   }
   return race.winner();
 }

@@ -313,7 +313,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   const WeightConversions conversions(session, *graph, session.layouts);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   std::vector<std::pair<std::string, std::string>> fields;
-  if (!config.evaluate.follow) fields = fields_of(together(chosen, {}));
+  if (!config.evaluate.follow) fields = fields_of(session, together(chosen, {}));
   if (!config.evaluate.output.empty())
     check_output_names(config.evaluate.output, config.evaluate.follow ? 2 : chosen.size(),
                        config.mark("evaluate.output"));

@@ -275,7 +275,7 @@ void predict(Session& session, Diagnostics& diagnostics) {
   check_memory_of(session, input.features(), program, rows);
   NamedExamples examples;
   if (input.source) examples.emplace_back("infer.input", input.source.get());
-  check_same_run(session, {&program}, fields_of(chosen), examples);
+  check_same_run(session, {&program}, fields_of(session, chosen), examples);
   const DeviceNotes notes(session);
   VariableStore weights(*session.backend, program.mesh, program.variables, variable_store_options(session));
   Predict predicts(session, input.features(), std::move(program), weights);

@@ -15,8 +15,10 @@
 namespace mtf {
 namespace {
 
-/// Returns what the processes must have in common of the weights that the run begins with.
-std::vector<std::pair<std::string, std::string>> start_of(const Config& config, const TrainPlan& plan) {
+/// Returns what the processes, if they are several, must have in common of the weights that the run begins with.
+std::vector<std::pair<std::string, std::string>> start_of(const Session& session, const TrainPlan& plan) {
+  if (session.processes->size() == 1) return {};
+  const Config& config = session.config;
   const bool goes_on = plan.continuation && plan.continuation->checkpoint;
   std::vector<std::pair<std::string, std::string>> fields{
       {"checkpoint that it goes on from",
@@ -36,8 +38,7 @@ int train(Session& session, Diagnostics& diagnostics) {
     if (!diagnostics.has_errors()) hold_directory(session);
   });
   TrainPlan plan = make_train_plan(session, diagnostics);
-  check_same_run(session, programs_of(plan), start_of(session.config, plan),
-                 examples_of(plan.evaluation_sets));
+  check_same_run(session, programs_of(plan), start_of(session, plan), examples_of(plan.evaluation_sets));
   check_model_dir_is_shared(session.config, *session.processes);
   Trainer trainer(session, std::move(plan));
   trainer.report_start(diagnostics);

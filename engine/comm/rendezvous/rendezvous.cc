@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <thread>
 
@@ -40,7 +41,9 @@ Error consequence(const FailureReport& failure, const std::string& other) {
   if (failure.kind != ErrorKind::kConfig)
     return error_of_text(ErrorKind::kPeerLost, other + " failed first: " + failure.text);
   // Differences between processes name these; another mistake may be in files that only that process has.
-  const bool is_named = failure.text.find(other) != std::string::npos;
+  const size_t at = failure.text.find(other), end = at + other.size();
+  const bool is_named = at != std::string::npos && (end == failure.text.size() ||
+                                                    std::isdigit(failure.text[end]) == 0);  // rank 1, not 12
   return error_of_text(failure.kind, is_named ? failure.text : other + ": " + failure.text);
 }
 
