@@ -28,7 +28,8 @@ int32_t ClassNames::number(const std::string& name, const std::string& place) co
   if (names_.empty()) {
     if (const std::optional<int32_t> number = class_number(name)) return *number;
     throw Error(ErrorKind::kData, fmt::format("{}: `{}` is no whole number", place, printable(name)),
-                "the number of a class, as in the training data");
+                "the number of a class, as in the training data; or `classes` (of images classes.txt), which "
+                "names the classes in the order of these numbers");
   }
   if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
   throw Error(ErrorKind::kData, fmt::format("{}: there is no class `{}`", place, printable(name)),
@@ -58,12 +59,15 @@ void ClassLabels::add(const std::string& label, const std::function<std::string(
 void ClassLabels::check_words() const {
   const auto is_class = [](const std::string& word) { return class_number(word).has_value(); };
   const auto is_number = [](const std::string& word) { return parse_number<double>(word).has_value(); };
-  if (std::ranges::none_of(words_, is_class) || !std::ranges::all_of(words_, is_number)) return;
+  const auto classes = std::ranges::count_if(words_, is_class);
+  const bool most_are_classes = 3 * classes >= 2 * std::ssize(words_);
+  if (!most_are_classes || !std::ranges::all_of(words_, is_number)) return;
   const auto odd = std::ranges::find_if_not(words_, is_class);
-  throw Error(ErrorKind::kData,
-              fmt::format("{}: `{}` is not the number of a class, but other labels are",
-                          firsts_[static_cast<size_t>(odd - words_.begin())], *odd),
-              "whole numbers from 0, or words");
+  throw Error(
+      ErrorKind::kData,
+      fmt::format("{}: `{}` is not the number of a class, but other labels are",
+                  firsts_[static_cast<size_t>(odd - words_.begin())], *odd),
+      "whole numbers from 0, or words; `classes` (of images classes.txt in a folder) names such labels");
 }
 
 std::vector<std::string> ClassLabels::classes() const {
@@ -130,12 +134,15 @@ std::optional<T> prepared_value(const std::string& preparation, const std::strin
 }  // namespace
 
 std::vector<std::string> prepared_classes(const std::string& preparation) {
-  return prepared_value<std::vector<std::string>>(preparation, "classes")
-      .value_or(std::vector<std::string>());
+  return kept_classes(preparation).value_or(std::vector<std::string>());
 }
 
 KnownClasses known_classes(const std::optional<std::string>& preparation) {
   return preparation ? KnownClasses(prepared_classes(*preparation)) : std::nullopt;
+}
+
+KnownClasses kept_classes(const std::string& preparation) {
+  return prepared_value<std::vector<std::string>>(preparation, "classes");
 }
 
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key) {

@@ -51,7 +51,7 @@ class ClassLabels {
   void add(const std::string& label, const std::function<std::string()>& place);
 
   /// The names of the classes in their order: those known or given, or the words sorted; empty where all are numbers. Throws
-  /// Error (kData) for words that all are numbers, but not all of them of classes, as 0, 1 and -1.
+  /// Error (kData) for words that all are numbers, two thirds or more of them of classes, but not all, as 0, 1 and -1.
   std::vector<std::string> classes() const;
   /// The class of each label.
   std::vector<int32_t> numbers() const;
@@ -85,6 +85,10 @@ std::optional<int32_t> class_number(std::string_view text);
 std::vector<std::string> prepared_classes(const std::string& preparation);
 /// The classes of the training data by their preparation; nothing where that is not known.
 KnownClasses known_classes(const std::optional<std::string>& preparation);
+/// The classes by what a run keeps (data.json); nothing where it does not tell, as where the file is missing.
+KnownClasses kept_classes(const std::string& preparation);
+/// What a run keeps of training data whose classes are numbers.
+inline constexpr std::string_view kNumberedClasses = "{\n \"classes\": []\n}\n";
 /// The value, true or false, that it has under `key`; nothing if it has none.
 std::optional<bool> prepared_flag(const std::string& preparation, const std::string& key);
 /// The names of the classes of a model that was trained on data with this preparation or, where it has none, those of the

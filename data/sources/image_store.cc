@@ -119,7 +119,8 @@ ImageStore::ImageStore(const std::string& path) : file_(path) {
 std::string image_store_key(const std::vector<std::string>& paths, const ImageFormat& format) {
   Hash128 hash;
   const auto add = [&](const std::string& text) { hash.add(std::as_bytes(std::span(text))); };
-  add(fmt::format("images 2\n{} {} {} {}\n", format.rows, format.cols, format.channels,
+  const int version = format.resize == ResizeRule::kCrop ? 2 : 1;  // raised when the pixels of a rule change
+  add(fmt::format("images {}\n{} {} {} {}\n", version, format.rows, format.cols, format.channels,
                   static_cast<int>(format.resize)));
   for (const std::string& path : paths) {
     struct stat status {};

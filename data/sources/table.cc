@@ -76,10 +76,13 @@ struct Preparation {
     if (!mean.empty()) json.update({{"mean", mean}, {"deviation", deviation}});
     return json.dump(1) + "\n";
   }
-  static Preparation parse(const std::string& text) {
+  /// Returns nothing for a preparation that is not known or of data of another type.
+  static std::optional<Preparation> parse(const std::optional<std::string>& text) {
+    if (!text || text->empty()) return std::nullopt;
     Preparation result;
     try {
-      const nlohmann::json json = parse_json(text, [](const std::string&) {});
+      const nlohmann::json json = parse_json(*text, [](const std::string&) {});
+      if (!json.contains("columns")) return std::nullopt;
       json.at("columns").get_to(result.columns);
       json.at("words").get_to(result.words);
       json.at("classes").get_to(result.classes);
@@ -113,8 +116,7 @@ class TableRows {
       columns_.labels = {};
       columns_.targets.clear();
     }
-    if (const std::string prepared = context.preparation.value_or(""); !prepared.empty())
-      known_ = Preparation::parse(prepared);
+    known_ = Preparation::parse(context.preparation);
     labels_ = ClassLabels(columns.classes, known_classes(context.preparation));
   }
 
@@ -445,7 +447,7 @@ std::unique_ptr<Source> TableRows::finish() {
 
 /// Throws Error (kConfig) if a trained model needs what the table alone does not tell.
 void check_is_prepared(const TableColumns& columns, const TableContext& context) {
-  if (context.prepares || context.preparation) return;
+  if (context.prepares || Preparation::parse(context.preparation)) return;
   if (columns.normalize) throw_unprepared(context.mark, "the means and deviations");
   if (!columns.categorical.empty()) throw_unprepared(context.mark, "the words");
   if (columns.inputs.empty())

@@ -107,7 +107,12 @@ class JsonTable final : public TableReader {
   bool next() override { return std::exchange(is_first_, false) || read(); }
   std::optional<std::string> value(size_t column) const override {
     const auto found = record_.find(columns_[column]);
-    if (found == record_.end()) fail(column, "a value is missing", "a value in each line");
+    if (found == record_.end()) {
+      if (const std::optional<std::string> other = other_key())
+        fail(column, fmt::format("a value is missing, and there is a key `{}`", printable(*other)),
+             "a value in each line, or null for an empty text");
+      return std::nullopt;
+    }
     if (found->is_null()) return std::nullopt;
     if (found->is_structured())
       fail(column, "a list or an object",

@@ -26,8 +26,9 @@ class TableReader {
   virtual const std::vector<std::string>& columns() const = 0;
   /// Reads the next record; false at the end. Throws Error (kData) with file and line.
   virtual bool next() = 0;
-  /// Returns the value of the record in a column; nothing for null, and in CSV and TSV files for what stands for a missing
-  /// value. Throws Error (kData) for a list or an object in JSON Lines, and for a key that the record lacks.
+  /// Returns the value of the record in a column; nothing for null, for a key that the record lacks, and in CSV and TSV files
+  /// for what stands for a missing value. Throws Error (kData) for a list or an object in JSON Lines, and for a record that
+  /// has another key in place of the column.
   virtual std::optional<std::string> value(size_t column) const = 0;
   /// A key of the record that is no column, which only JSON Lines may have; nothing if there is none.
   virtual std::optional<std::string> other_key() const { return std::nullopt; }

@@ -159,6 +159,13 @@ TEST_F(Idx, ClassesOfAModelHaveTheNamesOfItsTrainingData) {
   EXPECT_EQ(names_of_classes(*other, bare->preparation()), other->class_names());
 }
 
+TEST(NamedClasses, AreNumbersOnlyWhereARunSaysSo) {
+  EXPECT_EQ(kept_classes(""), std::nullopt);
+  EXPECT_EQ(kept_classes("{\"has_unanswerable\": true}"), std::nullopt);
+  EXPECT_EQ(kept_classes(std::string(kNumberedClasses)), std::vector<std::string>());
+  EXPECT_EQ(kept_classes(preparation_of({"a", "b"})), (std::vector<std::string>{"a", "b"}));
+}
+
 TEST(NamedClasses, AreComparedByNumberAndName) {
   const NamedClasses pets{"pets", {"cat", "dog", "bird"}}, turned{"turned", {"dog", "cat", "bird"}},
       wild{"wild", {"cat", "wolf", "bird"}}, more{"more", {"cat", "dog", "bird", "cow"}},

@@ -301,7 +301,8 @@ TEST_F(Images, OtherImagesHaveTheNumbersOfTrainingDataWithoutNames) {
 TEST_F(Images, NumbersOfNoClassDoNotMakeNamesOfTheOthers) {
   folder();
   for (const char* odd : {"-1", "1.0", "nan"}) {
-    const std::string list = file("list.csv", fmt::format("pets/cat/b.png,3\npets/cat/a.jpg,{}\n", odd));
+    const std::string list =
+        file("list.csv", fmt::format("pets/cat/b.png,3\npets/cat/a.jpg,{}\npets/dog/c.PNG,2\n", odd));
     EXPECT_THAT(
         failure([&] { images_in_list(list, {}); }, ErrorKind::kData),
         HasSubstr(fmt::format("list.csv:2: `{}` is not the number of a class, but other labels are", odd)));

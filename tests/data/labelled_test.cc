@@ -80,16 +80,18 @@ TEST_F(LabelledTexts, TextsAndLabelsMustBeUtf8) {
 
 TEST_F(LabelledTexts, KeysThatAreNotUsedMayHoldAnythingAndComeAndGo) {
   const std::string lines = R"({"a": "x", "b": "y", "label": "n", "by": ["n", "n"]}
-{"a": "z", "b": null, "label": "p", "note": {"c": 1}})";
+{"a": "z", "b": null, "label": "p", "note": {"c": 1}}
+{"a": "z", "label": "p"})";
   const auto source = open(pairs(file("t.jsonl", lines)), 8);
-  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|x|y|", "|z||"));
+  EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|x|y|", "|z||", "|z||"));
   const auto refused = [&](const std::string& line) {
     return failure([&] { open(pairs(file("t.jsonl", lines + "\n" + line)), 8); }, ErrorKind::kData);
   };
   EXPECT_THAT(refused(R"({"a": "x", "b ": "y", "label": "n"})"),
-              HasSubstr("t.jsonl:3: column `b`: a value is missing"));
+              HasSubstr("t.jsonl:4: column `b`: a value is missing, and there is a key `b `"));
+  EXPECT_THAT(refused(R"({"a": "x", "b": "y"})"), HasSubstr("t.jsonl:4: column `label`: a value is missing"));
   EXPECT_THAT(refused(R"({"a": ["x"], "b": "y", "label": "n"})"),
-              HasSubstr("t.jsonl:3: column `a`: a list or an object"));
+              HasSubstr("t.jsonl:4: column `a`: a list or an object"));
 }
 
 TEST_F(LabelledTexts, TheLongerTextLosesTokensFirst) {

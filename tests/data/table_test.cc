@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "data/class_names.h"
 #include "data/delimited.h"
 #include "tests/data/data_testing.h"
 #include "tests/support/failure.h"
@@ -217,11 +218,19 @@ TEST_F(Table, LabelsAreTheNumbersOfTrainingDataOfAnotherType) {
   TableColumns how;
   how.inputs = {"width"};
   how.labels = "species";
-  const TableContext evaluated{.mark = {}, .preparation = "", .counts = {}};
-  EXPECT_THAT(failure([&] { open_table({iris()}, how, evaluated); }, ErrorKind::kData),
-              HasSubstr("is no whole number; the number of a class, as in the training data"));
-  how.labels = "length";
-  EXPECT_THAT(values_of<int32_t>(*open_table({iris()}, how, evaluated), "labels", 0), ElementsAre(1));
+  for (const std::string_view numbers : {std::string_view(), kNumberedClasses}) {
+    const TableContext evaluated{.mark = {}, .preparation = std::string(numbers), .counts = {}};
+    how.labels = "species";
+    EXPECT_THAT(failure([&] { open_table({iris()}, how, evaluated); }, ErrorKind::kData),
+                HasSubstr("is no whole number; the number of a class, as in the training data"));
+    how.labels = "length";
+    EXPECT_THAT(values_of<int32_t>(*open_table({iris()}, how, evaluated), "labels", 0), ElementsAre(1));
+  }
+  how.normalize = true;
+  const TableContext trained{
+      .mark = {}, .preparation = std::string(kNumberedClasses), .prepares = false, .counts = {}};
+  EXPECT_THAT(failure([&] { open_table({iris()}, how, trained); }, ErrorKind::kConfig),
+              HasSubstr("the means and deviations of the training data are not known"));
 }
 
 TEST_F(Table, NumbersOfNoClassDoNotMakeNamesOfTheOthers) {
@@ -233,6 +242,13 @@ TEST_F(Table, NumbersOfNoClassDoNotMakeNamesOfTheOthers) {
       AllOf(HasSubstr("t.csv:4"), HasSubstr("`-1` is not the number of a class, but other labels are")));
   how.classes = {"-1", "0", "1"};
   EXPECT_THAT(values_of<int32_t>(*open_table({table}, how, {}), "labels", 2), ElementsAre(0));
+  how.classes = {};
+  const auto words = [&](const std::string& lines) {
+    return open_table({file("w.csv", "x,k\n" + lines)}, how, {})->class_names();
+  };
+  EXPECT_THAT(words("1,1\n2,-1\n"), ElementsAre("-1", "1"));
+  EXPECT_THAT(words("1,250\n2,250.1\n3,401.9\n"), ElementsAre("250", "250.1", "401.9"));
+  EXPECT_THAT(words("1,1\n2,1.5\n3,2\n4,2.5\n5,3\n"), ElementsAre("1", "1.5", "2", "2.5", "3"));
 }
 
 TEST_F(Table, OtherDataHaveTheColumnsOfWordsOfTheTrainingData) {

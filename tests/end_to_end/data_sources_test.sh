@@ -145,6 +145,22 @@ for key in infer.input evaluate.datasets.all; do
   expect_text "float32 [rows=8, cols=8, channels=3], as in data.train"
 done
 
+# Damaged weights are called that, also where the images differ and a model for any size would take them.
+expect_exit 0 "$mtf_train" plain.yaml train.epochs=1 run.model_dir=runs/pooled \
+  "model.layers=[{global_average_pool: {}}, {dense: {output: {classes: 2}}}]"
+larger="evaluate.datasets={all: {type: images, path: pets, size: 12}}"
+expect_exit 0 "$mtf_train" runs/pooled/config.yaml run.mode=evaluate "$larger"
+python3 - runs/pooled/checkpoints/*/weights.safetensors << 'END'
+import sys
+with open(sys.argv[-1], "r+b") as f:
+    data = f.read()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    f.seek(begin)
+    f.write(bytes(255 - byte for byte in data[begin:]))
+END
+expect_exit 1 "$mtf_train" runs/pooled/config.yaml run.mode=evaluate "$larger"
+expect_text "checksum"
+
 # A teacher whose classes stand in another order is refused.
 cp -r pets turned && printf 'dog\ncat\n' > turned/classes.txt
 expect_exit 2 "$mtf_train" pets.yaml data.train.path=turned distill.checkpoint=runs/pets run.model_dir=runs/taught
@@ -182,12 +198,33 @@ folders="{type: images, path: pets, size: 8}"
 numbered=("$mtf_train" pets.yaml "data.train=$list")
 expect_exit 0 "${numbered[@]}" "evaluate.datasets={digits: {type: images, path: digits, size: 8, metrics: [accuracy]}}" \
   run.model_dir=runs/numbers
+grep -q '"classes": \[\]' runs/numbers/data.json || fail "data.json does not say that the classes are numbers"
 above "$(metric runs/numbers/evaluate.jsonl digits accuracy)" 0.95
 words='pets/cat: `cat` is no whole number; the number of a class, as in the training data'
 expect_exit 1 "${numbered[@]}" "evaluate.datasets={pets: $folders}" run.model_dir=runs/words
 expect_text "$words"
 expect_exit 1 "$mtf_train" runs/numbers/config.yaml run.mode=evaluate "evaluate.datasets={pets: $folders}"
 expect_text "$words"
+
+# A run without data.json does not say that its classes are numbers: they are what classes.txt says. Nor do weights to start from.
+mkdir tens && for i in {0..10}; do mkdir tens/$i && cp pets/cat/$i.png tens/$i; done
+sed 's/classes: 2/classes: 11/; s/, split: {[^}]*}//; /^evaluate/d' pets.yaml > tens.yaml
+tens="{all: {type: images, path: ordered, size: 8, metrics: [loss]}}"
+cp -r tens ordered && printf '%s\n' 0 1 10 {2..9} > ordered/classes.txt
+expect_exit 0 "$mtf_train" tens.yaml data.train.path=tens run.model_dir=runs/tens train.epochs=1 "evaluate.datasets=$tens"
+loss=$(metric runs/tens/evaluate.jsonl all loss)
+rm runs/tens/data.json
+for way in "tens.yaml data.train.path=tens evaluate.checkpoint=runs/tens" runs/tens/config.yaml; do
+  expect_exit 0 "$mtf_train" $way run.mode=evaluate "evaluate.datasets=$tens"
+  [ "$(metric out all loss)" = "$loss" ] || fail "another order of the classes without data.json"
+  expect_exit 2 "$mtf_train" $way run.mode=evaluate "evaluate.datasets=${tens/ordered/tens}"
+  expect_text "the names of the classes of the training data are not known: no data.json"
+done
+start_tens=("$mtf_train" tens.yaml data.train.path=tens train.epochs=1 checkpoint.init.path=runs/tens)
+expect_exit 0 "${start_tens[@]}" run.model_dir=runs/more_tens
+echo '{"classes": []}' > runs/tens/data.json
+expect_exit 2 "${start_tens[@]}" run.model_dir=runs/other_tens
+expect_text 'class 2 of data.train is `10`, and of runs/tens/checkpoints/'
 
 # So are sources of data.train that number the classes differently, in any order.
 expect_exit 1 "$mtf_train" pets.yaml data.train=null "data.train={a: $list, b: $folders}" run.model_dir=runs/words

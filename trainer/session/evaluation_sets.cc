@@ -98,15 +98,17 @@ void check_features(const EvaluationSet& set, const ExpectedExamples& examples, 
   }
 }
 
-/// Reports names of classes that belong to other numbers in the training data. Sources that have the names from their files
-/// number them as the training data do; others may bring names of their own.
+/// Reports names of classes that belong to other numbers in the training data, where their classes are known. Sources that
+/// have the names from their files number them as the training data do; others may bring names of their own.
 void check_classes(const EvaluationSet& set, const Session& session, const Mark& mark,
                    Diagnostics& diagnostics) {
+  const KnownClasses known = kept_classes(session.preparation);
+  if (!known) return;
   const NamedClasses own{fmt::format("`evaluate.datasets.{}`", set.name), set.source->class_names()};
-  const NamedClasses trained{"the training data", prepared_classes(session.preparation)};
+  const NamedClasses trained{"the training data", *known};
   if (number_differently(own, trained))
     diagnostics.error(mark, class_difference(own, trained),
-                      "`class_names` in the order of the training data");
+                      "`class_names`, `classes` or classes.txt in the order of the training data");
 }
 
 EvaluationTexts read_texts(const TextSourceOptions& source, const EvaluationSet& set,

@@ -111,7 +111,9 @@ void check_initial_classes(const Session& session, const TrainStep& step, Diagno
   const NamedClasses own{"data.train", session.train_data->class_names()};
   if (weights.empty() || own.names.empty()) return;
   const std::string path = checkpoint_at(init.path);
-  const NamedClasses theirs{path, prepared_classes(preparation_at(path))};
+  const KnownClasses known = kept_classes(preparation_at(path));
+  if (!known) return;
+  const NamedClasses theirs{path, *known};
   std::string difference = class_difference(own, theirs);
   if (difference.empty()) return;
   // What is left out may be the output, and the others layers below whose dimension has the same name.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/class_names.h"
+#include "data/sources/array_source.h"
 #include "data/sources/held_out.h"
 #include "data/text/token_store.h"
 #include "data/vocabulary/train_vocabulary.h"
@@ -61,14 +62,11 @@ bool prepares(const Config& config, bool training) {
   return !takes_trained_weights(config) || (training && !takes_weights_by_path(config));
 }
 
-/// What the training data have prepared, where it is known: a run that has read them also knows if it is nothing.
-std::optional<std::string> known_preparation(const Session& session, bool training) {
-  const Config& config = session.config;
-  const bool has_read_them = takes_trained_weights(config)
-                                 ? config.run.mode == RunMode::kEvaluate && !takes_weights_by_path(config)
-                                 : looks_at_examples(config);
-  if (session.preparation.empty() && (training || !has_read_them)) return std::nullopt;
-  return session.preparation;
+/// What a run keeps of its training data: what they have prepared, or that their labels are numbers.
+std::string kept_preparation(const Source& training) {
+  std::string prepared = training.preparation();
+  const auto labels = std::ranges::find(training.features(), kLabelsFeature, &Feature::name);
+  return prepared.empty() && labels != training.features().end() ? std::string(kNumberedClasses) : prepared;
 }
 
 SourceContext context_of(const Session& session, TextPurpose purpose, const Mark& mark) {
@@ -78,7 +76,7 @@ SourceContext context_of(const Session& session, TextPurpose purpose, const Mark
   context.threads = context.text.threads = thread_count(session.config);
   context.cache = session.config.data.cache.text;
   context.training = purpose == TextPurpose::kTraining;
-  context.preparation = known_preparation(session, context.training);
+  if (!session.preparation.empty()) context.preparation = session.preparation;
   context.prepares = prepares(session.config, context.training);
   if (context.training) context.split = SplitRule(session.config.data.split);
   if (session.processes->is_first()) show_progress(context);
@@ -111,7 +109,7 @@ void open_train_sources(Session& session, Diagnostics& diagnostics) {
         for (size_t i = 0; i < sources.parts.size(); ++i)
           session.held_out[context.split.names()[i]] =
               augmented(std::move(sources.parts[i]), augment_settings(config, AugmentFor::kEvaluation));
-        session.preparation = session.train_data->preparation();
+        session.preparation = kept_preparation(*session.train_data);
       },
       diagnostics);
 }
@@ -285,9 +283,10 @@ std::shared_ptr<const Source> declared_texts(const Session& session) {
 void check_teacher_classes(const Session& session, Diagnostics& diagnostics) {
   if (!session.teacher || !session.train_data) return;
   const std::string& teacher = session.teacher->path;
+  const KnownClasses known = kept_classes(preparation_at(teacher));
+  if (!known) return;
   std::string difference =
-      class_difference({"data.train", session.train_data->class_names()},
-                       {"the teacher " + teacher, prepared_classes(preparation_at(teacher))});
+      class_difference({"data.train", session.train_data->class_names()}, {"the teacher " + teacher, *known});
   if (difference.empty()) return;
   diagnostics.error(session.config.distill->checkpoint.mark, std::move(difference),
                     "data with the classes of the teacher, in their order");
@@ -347,8 +346,9 @@ SourceContext prediction_context(const Session& session, const Mark& mark) {
 void check_trained_features(const Session& session, const std::string& key) {
   const Config& config = session.config;
   if (!config.data.train || has_texts(*config.data.train) || takes_weights_by_path(config)) return;
-  const std::shared_ptr<const Source> trained = declared_source(config, *config.data.train);
-  if (!trained) return;
+  std::shared_ptr<const Source> trained;
+  Diagnostics ignored;  // an error of data.train does not hide why the weights cannot be read
+  if (!opened([&] { trained = declared_source(config, *config.data.train); }, ignored) || !trained) return;
   for (const Feature& feature : session.train_data->features()) {
     const auto expected = std::ranges::find(trained->features(), feature.name, &Feature::name);
     if (expected == trained->features().end() || *expected == feature) continue;

@@ -6,6 +6,7 @@
 
 #include "data/augment/augmented_source.h"
 #include "engine/base/error.h"
+#include "engine/checkpoint/manifest.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -45,12 +46,14 @@ SourceContext prediction_context(const Session& session, const Mark& mark);
 /// as the configuration of a run declares it.
 void check_trained_features(const Session& session, const std::string& key);
 
-/// Calls `load`, which reads trained weights. Where these do not fit a model for examples with other features than data.train,
-/// the error is that of check_trained_features().
+/// Calls `load`, which reads trained weights. Where these are sound but do not fit a model for examples with other features
+/// than data.train, the error is that of check_trained_features().
 template <class Load>
 void load_for_examples(const Session& session, const std::string& key, const Load& load) {
   try {
     load();
+  } catch (const DamagedCheckpoint&) {
+    throw;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCheckpoint) check_trained_features(session, key);
     throw;
