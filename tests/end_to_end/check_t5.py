@@ -117,6 +117,7 @@ def config(one, other):
     a, b = (json.load(open(path)) for path in (one, other))
     if a["model_type"] == "t5":
         a.setdefault("scale_decoder_outputs", a["tie_word_embeddings"])  # older files leave it out
+        del a["classifier_dropout"]  # of classifiers, which are not converted
     ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "use_cache"}
     wrong = [key for key in a.keys() - ignored if a[key] != b.get(key)]
     print("config.json differs in:", wrong)
