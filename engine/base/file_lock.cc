@@ -22,7 +22,7 @@ bool has_name(const File& file, const std::string& path) {
 
 namespace {
 
-/// Opens the lock file. One that another user has left may be only readable, which suffices for a lock.
+/// Opens the lock file. One that another user has left may be only readable, which suffices except on NFS.
 std::unique_ptr<File> open_lock(const std::string& path) {
   auto file = std::make_unique<File>(path, O_RDWR | O_CREAT, 0666);
   if (file->error() != EACCES) return file;
