@@ -2,18 +2,10 @@
 
 #include <utility>
 
+#include "engine/base/placed_at.h"
 #include "engine/graph/gradients.h"
 
 namespace mtf {
-
-Error with_mark(const Error& error, const Mark& mark) {
-  std::vector<Problem> problems = error.problems();
-  for (Problem& problem : problems) {
-    if (!problem.mark.known()) problem.mark = mark;
-  }
-  return Error(std::move(problems));
-}
-
 namespace {
 
 /// The scope of a layer in the one around the list; empty: that one.
@@ -65,7 +57,7 @@ LayerTensor LayerList::operator()(Context& context, const LayerTensor& x) const 
       check_elements(item.name, next.shape());
       y = next.made_from(y);
     } catch (const Error& error) {
-      throw with_mark(error, item.mark);
+      throw placed_at(error, item.mark);
     }
   }
   return y;

@@ -37,8 +37,6 @@ class Layer {
 /// layer(x); where the layer is to be computed again in the backward pass (Context::set_recompute), it is.
 LayerTensor apply_layer(Context& context, AppliedLayer applied, const LayerFunction& layer,
                         const LayerTensor& x);
-/// Gives errors that have no place this one.
-Error with_mark(const Error& error, const Mark& mark);
 
 /// Layers applied one after the other, each in the scope of its name.
 class LayerList {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/placed_at.h"
 #include "layers/copies.h"
 #include "layers/mask_padding.h"
 
@@ -151,7 +152,7 @@ LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) c
         x = apply_layer(context, std::move(applied), layer, x).made_from(x);
         sequence.layer_outputs.push_back(x);
       } catch (const Error& error) {
-        throw with_mark(error, item.mark);
+        throw placed_at(error, item.mark);
       }
     }
     if (b == 0) limit.check("num_layers", num_layers_, block_mark_);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/base/placed_at.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/unary.h"
 #include "layers/registry.h"
@@ -45,7 +46,7 @@ class ParallelLayer final : public Layer {
         check_dimensions(first, y, item.kind);
         sum = sum ? add(sum, y, sum.shape()) : Tensor(y);
       } catch (const Error& error) {
-        throw with_mark(error, item.mark);
+        throw placed_at(error, item.mark);
       }
     }
     if (!sum) return x;

@@ -7,6 +7,7 @@
 #include "data/mixed_source.h"
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
+#include "engine/base/placed_at.h"
 
 namespace mtf {
 

@@ -21,6 +21,7 @@
 #include "engine/base/file.h"
 #include "engine/base/file_lock.h"
 #include "engine/base/hash.h"
+#include "engine/base/placed_at.h"
 #include "engine/base/printable.h"
 
 namespace mtf {

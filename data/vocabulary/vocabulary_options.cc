@@ -11,6 +11,7 @@
 #include "data/vocabulary/t2t_vocabulary.h"
 #include "data/vocabulary/wordpiece_vocabulary.h"
 #include "engine/base/check.h"
+#include "engine/base/placed_at.h"
 
 namespace mtf {
 namespace {
@@ -163,14 +164,6 @@ std::vector<config::Path*> paths_of(VocabularyChoice& options) {
 int64_t vocabulary_size(const LanguageVocabulary& options, const Mark& mark) {
   if (const std::optional<int64_t> size = options->declared_size()) return *size;
   return options->read(mark)->size();
-}
-
-Error placed_at(const Error& error, const Mark& mark) {
-  std::vector<Problem> problems = error.problems();
-  for (Problem& problem : problems) {
-    if (!problem.mark.known()) problem.mark = mark;
-  }
-  return Error(std::move(problems));
 }
 
 std::unique_ptr<Vocabulary> read_vocabulary(const LanguageVocabulary& options, const Mark& mark) {

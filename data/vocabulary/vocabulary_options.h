@@ -154,9 +154,6 @@ std::vector<config::Path*> paths_of(VocabularyChoice& options);
 /// Number of ids. A file is opened only where `size` is not given; then throws as read_vocabulary does.
 int64_t vocabulary_size(const LanguageVocabulary& options, const Mark& mark = {});
 
-/// `error` with `mark` as the place of its problems that have none.
-Error placed_at(const Error& error, const Mark& mark);
-
 /// Opens the vocabulary; one that is trained must have got its path. Throws Error (kData) at the place of the
 /// path in the configuration when the file is missing, damaged, or has another size than `size` says.
 std::unique_ptr<Vocabulary> read_vocabulary(const LanguageVocabulary& options, const Mark& mark = {});

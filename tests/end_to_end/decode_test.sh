@@ -227,6 +227,40 @@ different = sum(len({t["text"] for t in texts[i:i + 3]}) == 3 for i in range(0, 
 assert different > 100, different
 END
 infer translate infer.input=test.in "infer.method={type: sample, top_k: 50}" infer.format=jsonl > drawn.jsonl
+
+# ---- Rules ----
+# No piece twice in a row, and no end before the eighth, on any layout; texts end before "ints" or "dog".
+for method in greedy beam "{type: sample, top_k: 20, frequency_penalty: 0.5, min_p: 0.01}"; do
+  infer lm infer.input=test.in infer.max_length=24 infer.min_length=8 infer.no_repeat_ngram_size=2 "infer.method=$method" infer.format=jsonl > ruled.jsonl
+  infer lm infer.input=test.in infer.max_length=24 infer.min_length=8 infer.no_repeat_ngram_size=2 "infer.method=$method" infer.format=jsonl \
+    mesh=x:2 layout="batch:x" infer.batch_size=7 > ruled2.jsonl
+  infer lm infer.input=test.in infer.max_length=24 infer.min_length=16 "infer.method=$method" > free.txt
+  infer lm infer.input=test.in infer.max_length=24 infer.min_length=16 "infer.method=$method" "infer.stop=[ints, dog]" > stopped.txt
+  "$python" - "$method" << 'END'
+import json
+import sys
+for ruled, ruled2 in zip(open("ruled.jsonl"), open("ruled2.jsonl"), strict=True):
+    text, text2 = json.loads(ruled), json.loads(ruled2)
+    assert text["pieces"] == text2["pieces"], (text, text2)
+    pieces = text["pieces"]
+    pairs = list(zip(pieces, pieces[1:]))
+    assert len(pairs) == len(set(pairs)), text
+    assert "</s>" not in pieces[:8], text
+stops = 0
+for free, stopped in zip(open("free.txt"), open("stopped.txt"), strict=True):
+    free, stopped = free.rstrip("\n"), stopped.rstrip("\n")
+    assert "ints" not in stopped and "dog" not in stopped, stopped
+    stops += len(stopped) < len(free)
+    if sys.argv[1] != "beam":
+        first = min(at for at in (free.find("ints"), free.find("dog"), len(free)) if at >= 0)
+        assert stopped == free[:first], (stopped, free)
+assert stops > 30, stops
+END
+done
+cp test.in same.in
+expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer infer.input=same.in infer.output=same.in
+expect_text 'same.in is the file `infer.input`, which would be lost'
+expect_same_file same.in test.in "infer.output replaced infer.input"
 infer translate infer.input=test.in infer.n_best=4 > nbest.txt
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl > nbest.jsonl
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl infer.length_penalty=0 > unpenalised.jsonl

@@ -51,7 +51,9 @@ TEST(BatchDecoder, WritesEachTextAsAlone) {
   const std::vector<GivenText> given = texts_of_all_lengths(std::max(60, tries(200)));
   for (const DecodeOptions& options :
        {DecodeOptions{.beam_size = 3, .n_best = 2}, DecodeOptions{.method = GreedyMethod{}},
-        DecodeOptions{.method = SampleMethod{.samples = 2}}}) {
+        DecodeOptions{.method = SampleMethod{.samples = 2}},
+        DecodeOptions{.beam_size = 2, .min_length = 4, .no_repeat_ngram_size = 2},
+        DecodeOptions{.method = SampleMethod{.top_k = 3, .frequency_penalty = 0.3}, .min_length = 4}}) {
     DecodeRun run(kSmallTranslator, kWords);
     run.set_varied(0.8);
     std::vector<Written> alone;

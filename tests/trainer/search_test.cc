@@ -212,6 +212,9 @@ TEST(DrawToken, KeepsTheLikeliestTokensOnly) {
   EXPECT_EQ(counts(logits, {.top_p = 0.65}, 500).size(), 2u);
   EXPECT_EQ(counts(logits, {.top_p = 0.75}, 500).size(), 3u);
   EXPECT_EQ(counts(logits, {.top_p = 0}, 50).size(), 1u);
+  EXPECT_EQ(counts(logits, {.min_p = 0.45}, 500).size(), 3u);
+  EXPECT_EQ(counts(logits, {.temperature = 0.5, .min_p = 0.45}, 500).size(), 2u);  // of 1, 4, 9 and 16
+  EXPECT_EQ(counts(logits, {.top_k = 3, .min_p = 1}, 500).size(), 1u);
   EXPECT_EQ(counts(logits, {.temperature = 0}, 50).begin()->first, 3);
 }
 
@@ -242,6 +245,7 @@ int32_t drawn_by_definition(const std::vector<float>& log_probs, const SampleOpt
   for (size_t rank = 0; rank < order.size() && (rank == 0 || so_far < options.top_p * all); ++rank) {
     const int32_t i = order[rank];
     so_far += std::exp(scaled(i) - scaled(order[0]));
+    if (std::exp(scaled(i) - scaled(order[0])) < options.min_p) continue;
     const uint32_t bits = random_bits(key, RandomStream::kSampling, 5, static_cast<int64_t>(first) + i);
     const double value = scaled(i) - std::log(-std::log(uniform_from_bits(bits)));
     if (value > largest) drawn = i;
@@ -271,7 +275,8 @@ TEST(DrawToken, IsTheTokenWithTheLargestNoisyLogProbability) {
     log_probs[random() % log_probs.size()] = 0;
     const SampleOptions options{.temperature = std::array{0.3, 1.0, 2.5}[random() % 3],
                                 .top_k = random() % 2 == 0 ? 0 : static_cast<int64_t>(1 + random() % 90),
-                                .top_p = std::array{1.0, 0.97, 0.5}[random() % 3]};
+                                .top_p = std::array{1.0, 0.97, 0.5}[random() % 3],
+                                .min_p = std::array{0.0, 0.01, 0.2}[random() % 3]};
     const Draw draw = draw_token(all_of(log_probs), options, key, 5, 777 * i);
     ASSERT_EQ(draw.token, drawn_by_definition(log_probs, options, key, 777 * i)) << "draw " << i;
     EXPECT_EQ(draw.log_prob, log_probs[static_cast<size_t>(draw.token)]);

@@ -18,6 +18,12 @@ void describe(config::Visitor& visit, SampleMethod& options) {
   visit("top_k", options.top_k, "only so many of the likeliest tokens; 0: all", config::non_negative);
   visit("top_p", options.top_p, "only the likeliest tokens that have this probability together",
         config::probability);
+  visit("min_p", options.min_p, "only tokens at least so many times as likely as the likeliest one",
+        config::probability);
+  visit("presence_penalty", options.presence_penalty,
+        "what the logit of a token loses once it has been written; less than 0: it gains");
+  visit("frequency_penalty", options.frequency_penalty,
+        "what the logit of a token loses each time that it has been written");
   visit("samples", options.samples, "texts for each line", config::positive);
 }
 
@@ -41,6 +47,16 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
         "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha", config::non_negative);
   visit("max_length", options.max_length, "tokens at most: a number, or by the input's length",
         config::positive);
+  visit("min_length", options.min_length, "tokens at least, the end of the text not counted",
+        config::non_negative);
+  visit("no_repeat_ngram_size", options.no_repeat_ngram_size,
+        "no sequence of so many tokens comes twice in a text; 0: any may", config::non_negative);
+  visit("stop", options.stop, "a text ends before the first of these, such as [\"###\"]");
+  visit.check([&options](const config::Report& report) {
+    if (std::ranges::find(options.stop, "") != options.stop.end())
+      report.error("stop", "an empty text in `stop`, which would end each text before it begins",
+                   "texts such as \"###\"");
+  });
   visit("batch_size", options.batch_size, "texts or examples at a time, at most", config::positive);
 }
 

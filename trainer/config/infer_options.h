@@ -24,6 +24,8 @@ struct SampleMethod {
   double temperature = 1;
   int64_t top_k = 0;
   double top_p = 1;
+  double min_p = 0;
+  double presence_penalty = 0, frequency_penalty = 0;
   int64_t samples = 1;
 };
 using DecodeMethod = std::variant<BeamMethod, GreedyMethod, SampleMethod>;
@@ -44,6 +46,9 @@ struct DecodeOptions {
   int64_t beam_size = 4;
   double length_penalty = 0.6;
   std::variant<int64_t, RelativeLength> max_length = RelativeLength{};
+  int64_t min_length = 0;
+  int64_t no_repeat_ngram_size = 0;    ///< 0: sequences of any length may come twice
+  std::vector<std::string> stop = {};  ///< a text ends before the first of these
   int64_t batch_size = 64;
   int64_t n_best = 1;  ///< texts of a beam search that are asked for; a key of `infer` only
 

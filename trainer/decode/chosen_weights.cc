@@ -220,7 +220,8 @@ int64_t newest_step(const WeightGroup& group) {
   return std::ranges::max_element(group, {}, &ChosenWeights::step)->step;
 }
 
-void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark) {
+void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark,
+                        std::span<const NamedInput> inputs) {
   check_output_names(output, groups.size(), mark);
   std::map<int64_t, const WeightGroup*> by_step;
   for (const WeightGroup& group : groups) {
@@ -230,6 +231,16 @@ void check_output_names(const std::string& output, const std::vector<WeightGroup
                 fmt::format("{} and {} are both of step {} and would write into one output",
                             description(*other->second), description(group), newest_step(group)),
                 "one of them at a time");
+  }
+  for (const auto& [step, group] : by_step) {
+    const std::string name = name_at_step(output, step);
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(name, ignored)) continue;
+    for (const NamedInput& input : inputs) {
+      if (!std::filesystem::equivalent(name, input.path, ignored)) continue;
+      throw Error(ErrorKind::kConfig, mark,
+                  fmt::format("{} is the file `{}`, which would be lost", name, input.key), "another name");
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "engine/runtime/variable_store.h"
 #include "trainer/decode/ensemble.h"
+#include "trainer/decode/line_stream.h"
 #include "trainer/decode/programs.h"
 #include "trainer/session/session.h"
 
@@ -57,8 +59,9 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Session& sessio
                                                            const std::vector<WeightGroup>& groups);
 /// Returns the step of the newest checkpoint.
 int64_t newest_step(const WeightGroup& group);
-/// Throws Error (kConfig) if the groups would write into the same output.
-void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark);
+/// Throws Error (kConfig) if the groups would write into the same output, or over one of the files `inputs`.
+void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark,
+                        std::span<const NamedInput> inputs = {});
 
 /// The models of a group: the session's, or for checkpoints of other runs in an ensemble those that they say they were
 /// trained with.

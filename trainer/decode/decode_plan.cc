@@ -23,7 +23,8 @@ constexpr int64_t kMostDrawn = 1024;
 DecodePlanner::DecodePlanner(const DecodeEnvironment& environment, const DecodeOptions& options)
     : environment_(environment),
       options_(options),
-      vocabulary_(vocabulary_sizes(environment.session.train_data->features()).at("targets")) {}
+      vocabulary_(vocabulary_sizes(environment.session.train_data->features()).at("targets")),
+      rules_(options, environment.session.vocabularies.targets.get()) {}
 
 size_t DecodePlanner::fitting(size_t longest) const {
   const size_t tokens = static_cast<size_t>(options_.batch_size) * kLongText;
@@ -56,16 +57,23 @@ DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
   sizes.beam = options_.hypotheses();
   sizes.inputs = environment_.decoder.has_encoder() ? length_bucket(inputs, longest()) : 0;
   sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest());
-  sizes.memory = std::max(sizes.prefix, memory(tokens));
-  if (const SampleMethod* method = options_.sampling()) {
-    const bool is_few = method->top_k > 0 && method->top_k <= std::min(kMostDrawn, vocabulary_);
-    plan.answer = is_few ? DecodeAnswer::kCandidates : DecodeAnswer::kLogProbs;
-    plan.candidates = is_few ? method->top_k : 1;
-  } else {
-    plan.candidates = options_.is_beam() ? std::min(2 * options_.beam_size, vocabulary_) : 1;
-  }
+  set_memory(plan, std::max(sizes.prefix, memory(tokens)));
   plan.reorders = options_.is_beam() && options_.beam_size > 1;
   return plan;
+}
+
+void DecodePlanner::set_memory(DecodePlan& plan, int64_t memory) const {
+  plan.sizes.memory = memory;
+  // As many more as the rules may take away.
+  const int64_t more = rules_.most_changed(memory);
+  if (const SampleMethod* method = options_.sampling()) {
+    const bool is_few = method->top_k > 0 && method->top_k + more <= std::min(kMostDrawn, vocabulary_);
+    plan.answer = is_few ? DecodeAnswer::kCandidates : DecodeAnswer::kLogProbs;
+    plan.candidates = is_few ? method->top_k + more : 1;
+  } else {
+    const int64_t needed = options_.is_beam() ? 2 * options_.beam_size : 1;
+    plan.candidates = std::min(needed + more, vocabulary_);
+  }
 }
 
 }  // namespace mtf

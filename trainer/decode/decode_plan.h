@@ -12,6 +12,7 @@
 
 #include "trainer/config/infer_options.h"
 #include "trainer/decode/programs.h"
+#include "trainer/decode/text_rules.h"
 
 namespace mtf {
 
@@ -42,6 +43,9 @@ class DecodePlanner {
   /// Returns the length of caches, in tokens, that can hold `tokens` tokens. Short caches double in
   /// length, since each new length costs a program and a copy of what is filled; attention reads no more than that.
   int64_t memory(int64_t tokens) const;
+  /// Sets the length of the caches, and with it what the programs answer.
+  void set_memory(DecodePlan& plan, int64_t memory) const;
+  const TextRules& rules() const { return rules_; }
   /// The size of the target vocabulary.
   int64_t vocabulary() const { return vocabulary_; }
   std::optional<int64_t> longest() const { return environment_.decoder.longest_text(); }
@@ -50,6 +54,7 @@ class DecodePlanner {
   const DecodeEnvironment& environment_;
   const DecodeOptions& options_;
   int64_t vocabulary_;
+  TextRules rules_;
 };
 
 }  // namespace mtf

@@ -20,6 +20,7 @@ class Decoder::Batch {
   Batch(Decoder& decoder, std::span<const GivenText> texts, size_t batch_size)
       : decoder_(decoder),
         options_(decoder.options_),
+        rules_(decoder.planner_.rules()),
         parts_(text_parts(decoder.programs_.environment())),
         texts_(texts),
         batch_size_(batch_size),
@@ -56,8 +57,8 @@ class Decoder::Batch {
   Search search_for(const GivenText& given) const {
     const int64_t limit = decoder_.planner_.limit(given);
     if (options_.is_beam())
-      return BeamSearch({options_.beam_size, options_.length_penalty, limit, options_.n_best});
-    return SampleSearch(options_.hypotheses(), limit);
+      return BeamSearch({options_.beam_size, options_.length_penalty, limit, options_.n_best, &rules_});
+    return SampleSearch(options_.hypotheses(), limit, &rules_);
   }
 
   /// The texts that nobody has read yet.
@@ -116,11 +117,11 @@ class Decoder::Batch {
     // Caches become shorter when all of them move anyway.
     const bool moves = inputs < plan_.sizes.inputs || memory > plan_.sizes.memory;
     next.sizes.inputs = std::min(inputs, plan_.sizes.inputs);
-    if (moves) next.sizes.memory = memory;
+    if (moves) decoder_.planner_.set_memory(next, memory);
     move_to(next);
 
     plan.sizes.inputs = plan_.sizes.inputs;
-    plan.sizes.memory = plan_.sizes.memory;
+    decoder_.planner_.set_memory(plan, plan_.sizes.memory);
     DecodeStage& stage = decoder_.entering_stage(plan, *stage_);
     const std::vector<MovedRow> moved =
         added_rows(static_cast<int64_t>(count), places(), plan.sizes.texts, plan_.sizes.texts, parts_);
@@ -216,7 +217,7 @@ class Decoder::Batch {
       for (int64_t h = 0; h < checked; ++h) check_finite(candidates(row, h, 1).log_probs[0]);
     }
     if (options_.is_beam()) {
-      for (Row& row : rows) std::get<BeamSearch>(row.search).advance(candidates(row, 0, hypotheses));
+      for (Row& row : rows) advance(row, candidates(row, 0, hypotheses));
       return;
     }
     const int64_t samples = options_.hypotheses();
@@ -238,14 +239,54 @@ class Decoder::Batch {
     }
   }
 
-  Draw draw(const Row& row, int64_t sample, const Candidates& candidates) const {
-    const SampleMethod* method = options_.sampling();
-    if (method == nullptr) return {candidates.tokens[0], candidates.log_probs[0]};
-    const auto number =
-        row.given->number * static_cast<uint64_t>(method->samples) + static_cast<uint64_t>(sample);
-    return draw_token(candidates, {method->temperature, method->top_k, method->top_p}, decoder_.key_,
-                      static_cast<uint64_t>(row.position),
-                      number * static_cast<uint64_t>(decoder_.planner_.vocabulary()));
+  /// Passes the candidates of its hypotheses to the beam search of a text.
+  void advance(Row& row, Candidates candidates) const {
+    auto& search = std::get<BeamSearch>(row.search);
+    std::vector<float> log_probs;
+    if (rules_.changes_candidates()) {
+      log_probs.assign(candidates.log_probs.begin(), candidates.log_probs.end());
+      candidates.log_probs = log_probs;
+      const auto each = static_cast<size_t>(candidates.each);
+      for (size_t i = 0; i < search.places().size(); ++i) {
+        const size_t first = static_cast<size_t>(search.places()[i]) * each;
+        apply_rules(row, search.text(i), candidates.tokens.subspan(first, each),
+                    std::span(log_probs).subspan(first, each));
+      }
+    }
+    search.advance(candidates);
+  }
+
+  /// Draws the next token of a sample, or takes the likeliest one.
+  Draw draw(const Row& row, int64_t sample, Candidates candidates) const {
+    const std::span<const float> of_model = candidates.log_probs;
+    std::vector<float> log_probs;
+    if (rules_.changes_candidates()) {
+      log_probs.assign(of_model.begin(), of_model.end());
+      candidates.log_probs = log_probs;
+      apply_rules(row, std::get<SampleSearch>(row.search).text(sample), candidates.tokens, log_probs);
+    }
+    SampleOptions how{.temperature = 0};
+    uint64_t first = 0;
+    if (const SampleMethod* method = options_.sampling()) {
+      how = {method->temperature, method->top_k, method->top_p, method->min_p};
+      const auto number =
+          row.given->number * static_cast<uint64_t>(method->samples) + static_cast<uint64_t>(sample);
+      first = number * static_cast<uint64_t>(decoder_.planner_.vocabulary());
+    }
+    Draw draw = draw_token(candidates, how, decoder_.key_, static_cast<uint64_t>(row.position), first);
+    const auto index = candidates.tokens.empty()
+                           ? draw.token
+                           : std::ranges::find(candidates.tokens, draw.token) - candidates.tokens.begin();
+    draw.log_prob = of_model[static_cast<size_t>(index)];
+    return draw;
+  }
+
+  /// Applies the rules to the candidates of a hypothesis, of which `written` was written.
+  void apply_rules(const Row& row, std::span<const int32_t> written, std::span<const int32_t> tokens,
+                   std::span<float> log_probs) const {
+    std::vector<int32_t> text = row.given->prefix;
+    text.insert(text.end(), written.begin(), written.end());
+    rules_.apply(text, written.size(), tokens, log_probs);
   }
 
   void collect_done() {
@@ -264,7 +305,7 @@ class Decoder::Batch {
   void fit_programs() {
     DecodePlan next = plan_;
     if (enterable(1) == 0) next.sizes.texts = bucket(rows_.size());
-    if (needed() > plan_.sizes.memory) next.sizes.memory = decoder_.planner_.memory(needed());
+    if (needed() > plan_.sizes.memory) decoder_.planner_.set_memory(next, decoder_.planner_.memory(needed()));
     move_to(next);
   }
 
@@ -294,6 +335,7 @@ class Decoder::Batch {
 
   Decoder& decoder_;
   const DecodeOptions& options_;
+  const TextRules& rules_;
   const int64_t parts_;  ///< into which the layout splits the texts
   const std::span<const GivenText> texts_;
   const size_t batch_size_;

@@ -99,7 +99,7 @@ DecodingBytes DecodingMemory::bytes(std::span<const GivenText> texts) const {
   const DecodeShares shares = this->shares(texts);
   const Sizes sizes = sizes_of(texts, shares);
   DecodePlan last = sizes.first;
-  last.sizes.memory = sizes.memory;
+  DecodePlanner(programs_.environment(), options_).set_memory(last, sizes.memory);
   const DecodeProgram& prefill = programs_.prefill(sizes.first);
   int64_t temporaries = prefill.temporary_bytes, scratch = prefill.scratch_bytes,
           inputs = prefill.input_bytes, own = prefill.own_bytes;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -151,9 +152,10 @@ void infer(Session& session, Diagnostics& diagnostics) {
   const TextCodec can_write(session, config.infer);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);
-  check_output_names(config.infer.output, chosen, config.mark("infer.output"));
-  check_inputs(config, {"infer.input", config.infer.input.choice ? "" : config.infer.input.text},
-               {"infer.prefix", config.infer.prefix}, chosen.size());
+  const std::array inputs{NamedInput{"infer.input", config.infer.input.choice ? "" : config.infer.input.text},
+                          NamedInput{"infer.prefix", config.infer.prefix}};
+  check_output_names(config.infer.output, chosen, config.mark("infer.output"), inputs);
+  check_inputs(config, inputs[0], inputs[1], chosen.size());
   const LineFiles files = given_files_of(session);
   const GivenText shortest;
   const GroupModels models(session, chosen.front(), config.infer.ensemble, config.mark("infer.checkpoint"));

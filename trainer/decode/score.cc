@@ -246,8 +246,10 @@ void score(Session& session, Diagnostics& diagnostics) {
   check_files(config, files, *session.model->decoder());
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);
-  check_output_names(options.output, chosen, config.mark("score.output"));
-  check_inputs(config, {"score.targets", options.targets}, {"score.inputs", options.inputs}, chosen.size());
+  const std::array inputs{NamedInput{"score.targets", options.targets},
+                          NamedInput{"score.inputs", options.inputs}};
+  check_output_names(options.output, chosen, config.mark("score.output"), inputs);
+  check_inputs(config, inputs[0], inputs[1], chosen.size());
   const GroupModels models(session, chosen.front(), options.ensemble, config.mark("score.checkpoint"));
   check_same_run(session, models.programs(), fields_of(session, chosen));
   const DeviceNotes notes(session);

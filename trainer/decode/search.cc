@@ -146,6 +146,10 @@ void BeamSearch::advance(const Candidates& candidates) {
                      candidates.tokens[at]});
     }
   }
+  if (all.empty()) {
+    done_ = true;
+    return;
+  }
   const size_t kept = std::min(all.size(), static_cast<size_t>(2 * options_.beam));
   std::partial_sort(all.begin(), all.begin() + static_cast<int64_t>(kept), all.end(), better);
   all.resize(kept);
@@ -153,12 +157,14 @@ void BeamSearch::advance(const Candidates& candidates) {
   std::vector<Unfinished> alive;
   std::vector<int32_t> parents;
   for (const Candidate& candidate : all) {
-    const bool ends = candidate.token == kEosId;
-    if (!ends && static_cast<int64_t>(alive.size()) == options_.beam) continue;
+    const bool is_full = static_cast<int64_t>(alive.size()) == options_.beam;
     nodes_.push_back(
         {alive_[static_cast<size_t>(candidate.parent)].last, candidate.token, candidate.of_token});
     const Unfinished next{static_cast<int32_t>(nodes_.size()) - 1, candidate.log_prob};
-    if (ends) {
+    const bool ends = candidate.token == kEosId || stops();
+    if (!ends && is_full) {
+      nodes_.pop_back();
+    } else if (ends) {
       finished_.push_back(hypothesis(next));
     } else {
       alive.push_back(next);
@@ -173,16 +179,28 @@ void BeamSearch::advance(const Candidates& candidates) {
   done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
 }
 
+std::vector<int32_t> BeamSearch::last_tokens(int32_t node, size_t most) const {
+  std::vector<int32_t> tokens;
+  for (int32_t i = node; i >= 0 && tokens.size() < most; i = nodes_[static_cast<size_t>(i)].previous)
+    tokens.push_back(nodes_[static_cast<size_t>(i)].token);
+  std::ranges::reverse(tokens);
+  return tokens;
+}
+
+bool BeamSearch::stops() const {
+  if (options_.rules == nullptr || options_.rules->stop_tokens() == 0) return false;
+  return options_.rules->stop(
+      last_tokens(static_cast<int32_t>(nodes_.size()) - 1, options_.rules->stop_tokens()));
+}
+
 /// A text of length_ tokens.
 Hypothesis BeamSearch::hypothesis(const Unfinished& text) const {
   Hypothesis result;
   result.log_prob = text.log_prob;
   result.score = text.log_prob / length_penalty(length_, options_.length_penalty);
-  for (int32_t i = text.last; i >= 0; i = nodes_[static_cast<size_t>(i)].previous) {
-    result.tokens.push_back(nodes_[static_cast<size_t>(i)].token);
+  result.tokens = last_tokens(text.last, std::numeric_limits<size_t>::max());
+  for (int32_t i = text.last; i >= 0; i = nodes_[static_cast<size_t>(i)].previous)
     result.log_probs.push_back(nodes_[static_cast<size_t>(i)].log_prob);
-  }
-  std::ranges::reverse(result.tokens);
   std::ranges::reverse(result.log_probs);
   return result;
 }
@@ -275,12 +293,16 @@ std::vector<Hypothesis> BeamSearch::results() const {
   return results;
 }
 
-SampleSearch::SampleSearch(int64_t samples, int64_t limit)
-    : limit_(limit), hypotheses_(static_cast<size_t>(samples)), tokens_(static_cast<size_t>(samples)) {}
+SampleSearch::SampleSearch(int64_t samples, int64_t limit, const TextRules* rules)
+    : limit_(limit),
+      rules_(rules),
+      hypotheses_(static_cast<size_t>(samples)),
+      tokens_(static_cast<size_t>(samples)) {}
 
 bool SampleSearch::ended(const Hypothesis& hypothesis) const {
-  return !hypothesis.tokens.empty() &&
-         (hypothesis.tokens.back() == kEosId || static_cast<int64_t>(hypothesis.tokens.size()) >= limit_);
+  const std::vector<int32_t>& tokens = hypothesis.tokens;
+  return !tokens.empty() && (tokens.back() == kEosId || std::ssize(tokens) >= limit_ ||
+                             (rules_ != nullptr && rules_->stop(tokens)));
 }
 
 bool SampleSearch::done() const {
@@ -310,10 +332,16 @@ Draw draw_token(const Candidates& candidates, const SampleOptions& options, Phil
   constexpr double kCold = 1e-300;  // division by a smaller temperature would overflow
   if (options.temperature < kCold) return likeliest;
   GumbelRace race(options.temperature, key, position, first, likeliest);
+  const double least = options.min_p > 0
+                           ? likeliest.log_prob + options.temperature * reproducible::log(options.min_p)
+                           : -std::numeric_limits<double>::infinity();
+  const auto enter = [&](size_t i) {
+    if (log_probs[i] >= least) race.enter(draw_of(i));
+  };
   if (options.top_p >= 1 && (options.top_k <= 0 || options.top_k >= std::ssize(log_probs))) {
-    for (size_t i = 0; i < log_probs.size(); ++i) race.enter(draw_of(i));
+    for (size_t i = 0; i < log_probs.size(); ++i) enter(i);
   } else {
-    for (const int32_t i : allowed(log_probs, options)) race.enter(draw_of(static_cast<size_t>(i)));
+    for (const int32_t i : allowed(log_probs, options)) enter(static_cast<size_t>(i));
   }
   return race.winner();
 }

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "engine/core/random.h"
+#include "trainer/decode/text_rules.h"
 
 namespace mtf {
 
@@ -36,9 +38,10 @@ double length_penalty(int64_t length, double alpha);
 
 struct BeamOptions {
   int64_t beam = 4;
-  double length_penalty = 0.6;  ///< alpha
-  int64_t limit = 1;            ///< maximum number of tokens, including the end-of-sequence token
-  int64_t results = 1;          ///< number of best texts that results() returns
+  double length_penalty = 0.6;       ///< alpha
+  int64_t limit = 1;                 ///< maximum number of tokens, including the end-of-sequence token
+  int64_t results = 1;               ///< number of best texts that results() returns
+  const TextRules* rules = nullptr;  ///< say where a text stops; null: only its end does
 };
 
 /// Beam search. Each step keeps the `beam` best unfinished and the `beam` best finished texts. The search
@@ -53,9 +56,15 @@ class BeamSearch {
   static int64_t bytes(int64_t beam, int64_t tokens);
   static int64_t step_bytes(int64_t beam, int64_t each);
 
-  /// Takes the best 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller.
+  /// Takes at least the best 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller. If none of them
+  /// can be, the search ends.
   void advance(const Candidates& candidates);
   bool done() const { return done_; }
+  /// The places of the unfinished hypotheses, the best one's first, and the tokens of the i-th of them.
+  const std::vector<int32_t>& places() const { return places_; }
+  std::vector<int32_t> text(size_t i) const {
+    return last_tokens(alive_[i].last, std::numeric_limits<size_t>::max());
+  }
   /// The next token of each hypothesis, at most `beam`, and the previous hypothesis that it continues. One of those that continue
   /// a hypothesis has its place, so that its cache does not move. Where there are fewer hypotheses than places the
   /// token is padding.
@@ -82,6 +91,10 @@ class BeamSearch {
     double log_prob = 0;
   };
 
+  /// The last tokens of the text that ends at a node, `most` or all.
+  std::vector<int32_t> last_tokens(int32_t node, size_t most) const;
+  /// True if the text that ends at the newest node is one that stops.
+  bool stops() const;
   Hypothesis hypothesis(const Unfinished& text) const;
   bool cannot_improve() const;
   /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
@@ -115,19 +128,25 @@ struct Draw {
 /// Sampling: the hypotheses are continued independently until each has ended.
 class SampleSearch {
  public:
-  SampleSearch(int64_t samples, int64_t limit);
+  /// `rules` say where a text stops; null: only its end does.
+  SampleSearch(int64_t samples, int64_t limit, const TextRules* rules = nullptr);
 
   /// Takes one draw for each hypothesis. Draws of hypotheses that have ended are ignored.
   void advance(std::span<const Draw> draws);
   bool done() const;
   /// [samples]: the next token of each hypothesis; 0 if it has ended.
   const std::vector<int32_t>& tokens() const { return tokens_; }
+  /// The tokens of a hypothesis so far.
+  const std::vector<int32_t>& text(int64_t sample) const {
+    return hypotheses_[static_cast<size_t>(sample)].tokens;
+  }
   std::vector<Hypothesis> results() const { return hypotheses_; }
 
  private:
   bool ended(const Hypothesis& hypothesis) const;
 
   int64_t limit_;
+  const TextRules* rules_;
   std::vector<Hypothesis> hypotheses_;
   std::vector<int32_t> tokens_;
 };
@@ -136,6 +155,7 @@ struct SampleOptions {
   double temperature = 1;  ///< 0: always the most likely token
   int64_t top_k = 0;       ///< draws from the top_k most likely tokens; 0: from all
   double top_p = 1;        ///< draws from the smallest set of most likely tokens with this total probability
+  double min_p = 0;        ///< draws from tokens at least so many times as likely as the most likely one
 };
 
 /// Draws a token for one hypothesis from softmax(log_probs / temperature), restricted to the candidates that `options` allow;

@@ -7,6 +7,7 @@
 #include "data/text/lowercase.h"
 #include "engine/base/counted.h"
 #include "engine/base/print_message.h"
+#include "trainer/decode/text_rules.h"
 
 namespace mtf {
 namespace {
@@ -98,8 +99,10 @@ std::string TextCodec::text(const GivenText& given, const Hypothesis& hypothesis
   std::vector<int32_t> ids;
   if (with_prefix)
     std::ranges::copy_if(given.prefix, std::back_inserter(ids), [](int32_t id) { return id != kEosId; });
+  const size_t begin = options_.stop.empty() ? 0 : written().decode(ids).size();
   ids.insert(ids.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
   std::string text = written().decode(ids);
+  text.resize(first_stop(text, begin, options_.stop));
   std::ranges::replace(text, '\n', ' ');
   return text;
 }

@@ -262,9 +262,10 @@ void predict(Session& session, Diagnostics& diagnostics) {
   check_options(config);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), {});
-  check_output_names(config.infer.output, chosen, config.mark("infer.output"));
+  const NamedInput lines{"infer.input", config.infer.input.choice ? "" : config.infer.input.text};
+  check_output_names(config.infer.output, chosen, config.mark("infer.output"), {&lines, 1});
   const Input input = open_input(session);
-  if (!input.source) check_inputs(config, {"infer.input", config.infer.input.text}, {}, chosen.size());
+  if (!input.source) check_inputs(config, lines, {}, chosen.size());
   check_features(session, input.features());
   session.train_data = input.source ? input.source : std::make_shared<DeclaredSource>(input.features());
   const int64_t rows = batch_rows(session, std::nullopt);

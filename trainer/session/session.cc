@@ -8,10 +8,10 @@
 
 #include "engine/base/counted.h"
 #include "engine/base/nearest.h"
+#include "engine/base/placed_at.h"
 #include "engine/runtime/collective_scratch.h"
 #include "engine/spmd/partition/unit_places.h"
 #include "engine/spmd/partition/unused_rules.h"
-#include "layers/layer.h"
 #include "models/model.h"
 #include "trainer/config/devices.h"
 #include "trainer/config/strategy.h"
@@ -246,7 +246,7 @@ TrainStep step_of(const Session& session, const TrainStepOptions& options) {
       return std::ranges::find(features, name, &Feature::name) == features.end();
     };
     if (!std::ranges::any_of(session.model->features(), is_lacking)) throw;
-    throw with_mark(error, session.config.mark("data.train"));
+    throw placed_at(error, session.config.mark("data.train"));
   }
 }
 

@@ -1,0 +1,212 @@
+// Tests the rules on texts that are written: by their definitions, and in the texts of a model.
+#include "trainer/decode/text_rules.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "data/vocabulary/byte_vocabulary.h"
+#include "tests/trainer/decode_testing.h"
+#include "trainer/decode/batch_decoder.h"
+
+namespace mtf::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+/// More than there are candidates, while texts are short.
+constexpr int64_t kManyWords = 200;
+
+/// True if the last `n` tokens are also elsewhere in `text`.
+bool ends_in_repetition(const std::vector<int32_t>& text, size_t n) {
+  if (text.size() < n) return false;
+  const auto first = std::ranges::search(text, std::span(text).last(n)).begin();
+  return first != text.end() - static_cast<ptrdiff_t>(n);
+}
+
+TEST(TextRules, NoSequenceComesTwice) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) {
+    const size_t n = 1 + random() % 4;
+    std::vector<int32_t> text(random() % 30);
+    for (int32_t& token : text) token = static_cast<int32_t>(2 + random() % 4);
+    std::vector<float> log_probs(7, -1);
+    TextRules({.no_repeat_ngram_size = static_cast<int64_t>(n)}, nullptr).apply(text, 0, {}, log_probs);
+    for (int32_t token = 0; token < std::ssize(log_probs); ++token) {
+      std::vector<int32_t> longer = text;
+      longer.push_back(token);
+      EXPECT_EQ(log_probs[static_cast<size_t>(token)] == kNever, ends_in_repetition(longer, n))
+          << "text " << i << ", token " << token;
+    }
+  }
+}
+
+TEST(TextRules, LookAtTheTokensOfCandidates) {
+  const std::vector<int32_t> text = {5, 6, 7, 5}, tokens = {9, 6, kEosId};
+  std::vector<float> log_probs = {-1, -2, -3};
+  TextRules({.min_length = 5, .no_repeat_ngram_size = 2}, nullptr).apply(text, 4, tokens, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(-1, kNever, kNever));
+  log_probs = {-1, -2, -3};
+  TextRules({.min_length = 4}, nullptr).apply(text, 4, tokens, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(-1, -2, -3));
+  TextRules({.min_length = 4}, nullptr).apply(text, 3, tokens, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(-1, -2, kNever));
+}
+
+TEST(TextRules, ATextEndsWhereNothingElseMayFollow) {
+  const std::vector<int32_t> text = {0, 2, 3};
+  std::vector<float> log_probs = {-1, -7, -3, -4};
+  TextRules({.min_length = 10, .no_repeat_ngram_size = 1}, nullptr).apply(text, 3, {}, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(kNever, -7, kNever, kNever));
+}
+
+/// The end of a prompt is none of the text.
+TEST(TextRules, ATextMayEndBehindAPromptThatHasEnded) {
+  const std::vector<int32_t> text = {3, kEosId, 2};
+  std::vector<float> log_probs = {-1, -2, -3, -4};
+  TextRules({.no_repeat_ngram_size = 1}, nullptr).apply(text, 1, {}, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(-1, -2, kNever, kNever));
+}
+
+TEST(TextRules, PenaltiesCountWhatWasWritten) {
+  const SampleMethod method{.presence_penalty = 0.5, .frequency_penalty = 0.25};
+  const TextRules rules({.method = method}, nullptr);
+  const std::vector<int32_t> text = {4, 4, 2, 3, 3, 3};
+  std::vector<float> log_probs(5, -1);
+  rules.apply(text, 4, {}, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(-1, -1, -1.75, -2.25, -1));
+  EXPECT_EQ(rules.most_changed(9), 9);
+  EXPECT_FALSE(TextRules({.method = SampleMethod{}}, nullptr).changes_candidates());
+}
+
+TEST(TextRules, TextsStopAtWords) {
+  const ByteVocabulary bytes;
+  const TextRules rules({.stop = {"##", "ende"}}, &bytes);
+  EXPECT_FALSE(rules.stop({}));
+  EXPECT_TRUE(rules.stop(bytes.encode("a # b ##")));
+  EXPECT_TRUE(rules.stop(bytes.encode("am ende")));
+  EXPECT_FALSE(rules.stop(bytes.encode("am end")));
+  EXPECT_EQ(first_stop("a ende ## b", 0, {"##", "ende"}), 2u);
+  EXPECT_EQ(first_stop("a ende ## b", 3, {"##", "ende"}), 7u);
+  EXPECT_EQ(first_stop("a ende", 3, {"##", "ende"}), 6u);
+}
+
+TEST(BeamSearch, EndsAHypothesisThatStops) {
+  const ByteVocabulary bytes;
+  const TextRules rules({.stop = {"xy"}}, &bytes);
+  const int32_t x = bytes.encode("x")[0], y = bytes.encode("y")[0], z = bytes.encode("z")[0];
+  BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9, .results = 2, .rules = &rules});
+  const std::vector<int32_t> first = {x, y, z, kEosId};
+  const std::vector<float> log_probs = {-1, -2, -9, -9.5};
+  search.advance({4, log_probs, first});
+  EXPECT_FALSE(search.done());
+  const std::vector<int32_t> second = {y, x, z, kEosId, y, x, z, kEosId};
+  const std::vector<float> both = {-0.1f, -4, -5, -9.5, -0.1f, -5, -9, -9.5};
+  search.advance({4, both, second});
+  EXPECT_FALSE(search.done());
+  EXPECT_THAT(search.text(0), ElementsAre(y, y));
+  const std::vector<float> last = {-9, -9, -9, -9, -9, -9, -9, -0.1f};  // the places stay
+  search.advance({4, last, second});
+  EXPECT_TRUE(search.done());
+  ASSERT_EQ(search.results().size(), 2u);
+  EXPECT_THAT(search.results()[0].tokens, ElementsAre(x, y));
+  EXPECT_THAT(search.results()[1].tokens, ElementsAre(y, y, kEosId));
+}
+
+TEST(BeamSearch, KeepsItsTextsWhereNothingMayFollow) {
+  BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9, .results = 2});
+  const std::vector<int32_t> tokens = {5, 6, 5, 6};
+  const std::vector<float> first = {-1, -2}, none(4, kNever);
+  search.advance({2, first, tokens});
+  search.advance({2, none, tokens});
+  EXPECT_TRUE(search.done());
+  ASSERT_EQ(search.results().size(), 2u);
+  EXPECT_THAT(search.results()[0].tokens, ElementsAre(5));
+}
+
+class RuledTexts : public ::testing::TestWithParam<DecodeOptions> {};
+INSTANTIATE_TEST_SUITE_P(
+    Methods, RuledTexts,
+    ::testing::Values(DecodeOptions{.beam_size = 3, .n_best = 3}, DecodeOptions{.method = GreedyMethod{}},
+                      DecodeOptions{.method = SampleMethod{.samples = 2}},
+                      DecodeOptions{.method = SampleMethod{.min_p = 0.02, .frequency_penalty = 0.5}},
+                      DecodeOptions{
+                          .method = SampleMethod{.top_k = 7, .presence_penalty = 1, .samples = 2}}));
+
+/// A model that would repeat itself, and end some texts early.
+DecodeRun repeating_model(const Layouts& layouts = Layouts::single()) {
+  DecodeRun run(
+      "{type: lm, d_model: 16, num_layers: 1, max_length: 200, vocab_divisor: 8, block: [SelfAttention: "
+      "{num_heads: 2, key_value_size: 16}, DenseReluDense: {hidden_size: 16}]}",
+      kManyWords, layouts);
+  run.set_varied(0.7);
+  return run;
+}
+
+/// Beside the first one, which is long, samples are drawn from all tokens; alone, the others are drawn from a few.
+std::vector<GivenText> ruled_texts() {
+  std::vector<GivenText> texts = {{.inputs = {}, .prefix = {}, .prompt = 160, .limit = 30, .number = 99}};
+  for (int32_t i = 0; i < texts[0].prompt; ++i) texts[0].prefix.push_back(2 + i * i % 190);
+  for (int32_t i = 0; i < 12; ++i) {
+    texts.push_back({.inputs = {},
+                     .prefix = {2 + i, 9, 20 - i, 2 + i},
+                     .prompt = 4,
+                     .limit = 40 + i,
+                     .number = static_cast<uint64_t>(i)});
+  }
+  return texts;
+}
+
+/// Caches grow three times while these texts are written, and with them the number of candidates.
+TEST_P(RuledTexts, FollowTheRulesInAnyBatchOnAnyLayout) {
+  DecodeOptions options = GetParam(), free = options;
+  options.min_length = 15;
+  options.no_repeat_ngram_size = 2;
+  const std::vector<GivenText> texts = ruled_texts();
+  DecodeRun run = repeating_model();
+  const std::vector<Written> written = run.decode(texts, options);
+  std::set<size_t> lengths;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    for (const Hypothesis& hypothesis : written[i]) {
+      std::vector<int32_t> text = texts[i].prefix;
+      for (const int32_t token : hypothesis.tokens) {
+        text.push_back(token);
+        EXPECT_FALSE(ends_in_repetition(text, 2)) << "text " << i;
+      }
+      const bool ended = hypothesis.tokens.back() == kEosId;
+      EXPECT_GE(std::ssize(hypothesis.tokens), ended ? 16 : texts[i].limit);
+    }
+  }
+  const std::vector<Written> freely = run.decode(texts, free);
+  size_t different = 0;
+  for (size_t i = 0; i < texts.size(); ++i) different += freely[i][0].tokens != written[i][0].tokens;
+  EXPECT_GT(different, 0u);
+
+  for (size_t i = 0; i < texts.size(); ++i)
+    expect_equal_texts(run.decode({texts[i]}, options), {written[i]}, 1e-5);
+  for (const auto& [mesh, layout] : {std::pair("x:2", "batch:x"), std::pair("x:2", "vocab:x;heads:x"),
+                                     std::pair("x:2;y:2", "batch:x;vocab:y")}) {
+    SCOPED_TRACE(fmt::format("{} on {}", layout, mesh));
+    expect_equal_texts(repeating_model(layouts(mesh, layout)).decode(texts, options), written, 1e-4);
+  }
+}
+
+/// The program hands over as many candidates as may be needed: the texts are those that all tokens give.
+TEST(RuledTexts, FewCandidatesAreEnough) {
+  DecodeRun run = repeating_model();
+  for (const int64_t n : {1, 2, 3}) {
+    SCOPED_TRACE(n);
+    DecodeOptions few{.method = GreedyMethod{}, .min_length = 20, .no_repeat_ngram_size = n}, all = few;
+    all.method = SampleMethod{.temperature = 0};
+    expect_equal_texts(run.decode(ruled_texts(), few), run.decode(ruled_texts(), all), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace mtf::testing

@@ -1,0 +1,53 @@
+// The rules on the texts that are written: how long they are at least, which tokens may come again, and where they end.
+//
+//   const TextRules rules(options, &vocabulary);
+//   rules.apply(text, written, tokens, log_probs);   // before a token is chosen from the candidates
+//   if (rules.stop(written)) ...                     // behind it
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/vocabulary/vocabulary.h"
+#include "trainer/config/infer_options.h"
+
+namespace mtf {
+
+/// Returns where in `text`, not before `begin`, the first of the texts `stop` is; the text's length if there is none.
+size_t first_stop(std::string_view text, size_t begin, const std::vector<std::string>& stop);
+
+class TextRules {
+ public:
+  /// `vocabulary`: that of the texts, which must outlive the object; it may be null where options.stop is empty.
+  TextRules(const DecodeOptions& options, const Vocabulary* vocabulary);
+
+  /// True if apply() changes anything.
+  bool changes_candidates() const { return most_changed(1) > 0; }
+  /// Returns the number of candidates of a text of `tokens` tokens that apply() can make less likely, at most.
+  int64_t most_changed(int64_t tokens) const;
+  /// Takes penalties from the log-probabilities of the tokens that may follow `text`; of those that must not, sets them to
+  /// -infinity. Where this leaves none, the text may end. `written`: the number of last tokens of the text that were written,
+  /// not given. `tokens`, `log_probs`: [candidates]; tokens may be empty: 0, 1, ...
+  void apply(std::span<const int32_t> text, size_t written, std::span<const int32_t> tokens,
+             std::span<float> log_probs) const;
+  /// True if the last tokens of what was written have a text at which it ends.
+  bool stop(std::span<const int32_t> written) const;
+  /// The number of last tokens that stop() looks at; 0: no text stops.
+  size_t stop_tokens() const { return stop_tokens_; }
+
+ private:
+  bool has_penalties() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
+
+  int64_t min_length_;
+  size_t no_repeat_;
+  double presence_penalty_ = 0, frequency_penalty_ = 0;
+  std::vector<std::string> stop_;
+  size_t stop_tokens_ = 0;
+  const Vocabulary* vocabulary_;
+};
+
+}  // namespace mtf
