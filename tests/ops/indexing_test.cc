@@ -184,14 +184,18 @@ TEST(TopK, EveryKAgreesWithAStableSort) {
                                          {100, false},
                                          {100, true},
                                          {333, false},
-                                         {333, true}}) {
+                                         {333, true},
+                                         {4000, false},
+                                         {4037, true}}) {
     Values x(n);
-    for (double& v : x) v = static_cast<double>(generator() % 50) - 25;
-    if (largest_first) x[0] = 30;
+    const uint32_t different = n > 1000 ? 250 : 50;  // whole numbers that bfloat16 has
+    for (double& v : x) v = static_cast<double>(generator() % different) - 25;
+    if (largest_first) x[0] = 230;
     Values order(n);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](double a, double b) { return x[(int)a] > x[(int)b]; });
-    for (int64_t k : {int64_t{1}, int64_t{2}, int64_t{8}, int64_t{20}, int64_t{32}, n / 2, n}) {
+    for (int64_t k : {int64_t{1}, int64_t{2}, int64_t{8}, int64_t{20}, int64_t{32}, int64_t{40}, int64_t{136},
+                      int64_t{700}, n / 2, n}) {
       if (k < 1 || k > n) continue;
       for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32}) {
         Graph graph;
@@ -225,6 +229,20 @@ TEST(TopK, NaNComesFirstAndInfinityIsAValue) {
     EXPECT_EQ(values[0], 70) << k;
     if (k == 1) continue;
     EXPECT_THAT(Values(values.begin(), values.begin() + 4), ElementsAre(70, 75, 3, 0));
+  }
+}
+
+/// Whether they are among the entries that are looked at first or not.
+TEST(TopK, NaNComesFirstAmongMany) {
+  for (const size_t place : {0, 500, 999}) {
+    Values x(1000);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i * i % 777);
+    x[place] = std::nan("");
+    Graph graph;
+    const Tensor indices = top_k(graph.input("x", {{"n", 1000}}), "n", {"k", 40}).indices;
+    const Values values = evaluate(graph, {indices}, {{"x", x}})[0];
+    EXPECT_EQ(values[0], static_cast<double>(place));
+    EXPECT_EQ(std::ranges::count(values, values[0]), 1);
   }
 }
 

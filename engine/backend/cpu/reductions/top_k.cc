@@ -1,5 +1,5 @@
-// The largest entries of rows: one pass for k = 1, insertion into a short sorted list for small k, selection
-// otherwise. Entries are ordered by value with NaN first, then by index, so the result is unique. The
+// The largest entries of rows: one pass for k = 1, insertion into a short sorted list for small k, selection among
+// those that can be otherwise. Entries are ordered by value with NaN first, then by index, so the result is unique. The
 // gradient puts the values back to their places.
 #include "engine/ops/top_k.h"
 
@@ -98,15 +98,59 @@ MTF_INLINE void insert_largest(const T* x, int64_t n, int64_t k, int32_t* best) 
   insert(i, n);
 }
 
-/// Orders all indices far enough that the first k are those of the k largest entries.
+/// Sets `maxima` to the maxima of interleaved sequences of `depth` entries, which are as many as have room in whole blocks of
+/// kLanes of them. Returns their number; 0 if there is a NaN.
 template <class T>
-void select_largest(const T* x, int64_t n, int64_t k, int32_t* indices) {
+MTF_INLINE int64_t sequence_maxima(const T* x, int64_t n, int64_t depth, Computed<T>* maxima) {
+  const int64_t block = kLanes * depth;
+  int64_t count = 0;
+  bool has_nan = false;
+  for (int64_t i = 0; i + block <= n; i += block, count += kLanes)
+    has_nan |= lane_maxima(x + i, block, maxima + count);
+  return has_nan ? 0 : count;
+}
+
+/// Sets `indices` to those of the entries that are at least `value`, or NaN, and returns their number.
+template <class T>
+MTF_INLINE int64_t indices_from(const T* x, int64_t n, Computed<T> value, int32_t* indices) {
+  constexpr int kGroup = 64;
+  int64_t count = 0;
+  const auto collect = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      indices[count] = static_cast<int32_t>(i);
+      count += !(widen(x[i]) < value);
+    }
+  };
+  int64_t i = 0;
+  for (; i + kGroup <= n; i += kGroup) {
+    if (any_from<kGroup>(x + i, value)) collect(i, i + kGroup);
+  }
+  for (; i < n; ++i) {
+    if (!(widen(x[i]) < value)) indices[count++] = static_cast<int32_t>(i);
+  }
+  return count;
+}
+
+/// The length of the sequences whose maxima tell which size k of n entries have at least: there are about twice as many.
+int64_t sequence_depth(int64_t n, int64_t k) { return n / (2 * k); }
+
+/// Sets the first k of `indices` to those of the k largest entries, in order. `maxima` has room for n / sequence_depth(n, k).
+template <class T>
+void select_largest(const T* x, int64_t n, int64_t k, int32_t* indices, Computed<T>* maxima) {
   const auto before = [x](int32_t a, int32_t b) {
     const Computed<T> left = widen(x[a]), right = widen(x[b]);
     return larger(left, right) || (!larger(right, left) && a < b);
   };
-  std::iota(indices, indices + n, 0);
-  if (k < n) std::nth_element(indices, indices + k, indices + n, before);
+  int64_t count = n;
+  const int64_t depth = sequence_depth(n, k),
+                sequences = depth < 2 ? 0 : dispatched<sequence_maxima<T>>(x, n, depth, maxima);
+  if (sequences >= k) {
+    std::nth_element(maxima, maxima + (k - 1), maxima + sequences, std::greater<>());
+    count = dispatched<indices_from<T>>(x, n, maxima[k - 1], indices);
+  } else {
+    std::iota(indices, indices + n, 0);
+  }
+  if (k < count) std::nth_element(indices, indices + k, indices + count, before);
   std::sort(indices, indices + k, before);
 }
 
@@ -135,8 +179,11 @@ class TopKKernel final : public Kernel {
   }
 
   int64_t tasks() const override { return (size_of(rows_) + rows_per_task_ - 1) / rows_per_task_; }
-  /// Scratch holds the indices of a row and, unless they are contiguous in memory, a copy of its entries.
-  size_t scratch_bytes() const override { return index_bytes() + sizeof(T) * static_cast<size_t>(n_); }
+  /// Scratch holds the indices of a row, the maxima of sequences and, unless they are contiguous in memory, a copy of its
+  /// entries.
+  size_t scratch_bytes() const override {
+    return index_bytes() + maxima_bytes() + sizeof(T) * static_cast<size_t>(n_);
+  }
 
   int64_t run(const KernelCall& call, int64_t begin, int64_t end) const override {
     const int64_t first = begin * rows_per_task_, last = std::min(end * rows_per_task_, size_of(rows_));
@@ -147,11 +194,16 @@ class TopKKernel final : public Kernel {
   }
 
  private:
-  size_t index_bytes() const { return (sizeof(int32_t) * static_cast<size_t>(n_) + 63) / 64 * 64; }
+  static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+  size_t index_bytes() const { return aligned(sizeof(int32_t) * static_cast<size_t>(n_)); }
+  size_t maxima_bytes() const {
+    const int64_t depth = std::max<int64_t>(1, sequence_depth(n_, k_));
+    return k_ > kInsertionLimit ? aligned(sizeof(Computed<T>) * static_cast<size_t>(n_ / depth)) : 0;
+  }
 
   void run_row(const KernelCall& call, const T* x, int64_t row) const {
     if (stride_ != 1) {
-      T* dense = reinterpret_cast<T*>(call.scratch + index_bytes());
+      T* dense = reinterpret_cast<T*>(call.scratch + index_bytes() + maxima_bytes());
       for (int64_t i = 0; i < n_; ++i) dense[i] = x[i * stride_];
       x = dense;
     }
@@ -161,7 +213,7 @@ class TopKKernel final : public Kernel {
     } else if (k_ <= kInsertionLimit) {
       dispatched<insert_largest<T>>(x, n_, k_, indices);
     } else {
-      select_largest(x, n_, k_, indices);
+      select_largest(x, n_, k_, indices, reinterpret_cast<Computed<T>*>(call.scratch + index_bytes()));
     }
     for (int64_t i = 0; i < k_; ++i) {
       call.output<T>(0)[row * k_ + i] = x[indices[i]];
