@@ -88,13 +88,55 @@ TEST(TextRules, PenaltiesCountWhatWasWritten) {
 TEST(TextRules, TextsStopAtWords) {
   const ByteVocabulary bytes;
   const TextRules rules({.stop = {"##", "ende"}}, &bytes);
-  EXPECT_FALSE(rules.stop({}));
-  EXPECT_TRUE(rules.stop(bytes.encode("a # b ##")));
-  EXPECT_TRUE(rules.stop(bytes.encode("am ende")));
-  EXPECT_FALSE(rules.stop(bytes.encode("am end")));
+  const auto stops = [&](std::string_view given, std::string_view written) {
+    return rules.stop(bytes.encode(given), bytes.encode(written));
+  };
+  EXPECT_FALSE(stops("", ""));
+  EXPECT_TRUE(stops("", "a # b ##"));
+  EXPECT_TRUE(stops("", "am ende"));
+  EXPECT_FALSE(stops("", "am end"));
+  EXPECT_FALSE(stops("a ## b ende", ""));
+  EXPECT_FALSE(stops("a ## b en", "de"));  // it began in what was given
+  EXPECT_TRUE(stops("a ## b ", "ende"));
+  EXPECT_TRUE(stops(std::string(200, 'x'), std::string(300, 'y') + "ende"));
   EXPECT_EQ(first_stop("a ende ## b", 0, {"##", "ende"}), 2u);
   EXPECT_EQ(first_stop("a ende ## b", 3, {"##", "ende"}), 7u);
   EXPECT_EQ(first_stop("a ende", 3, {"##", "ende"}), 6u);
+}
+
+/// A vocabulary in which the first of some tokens is another text than behind others.
+class JoinedWords final : public Vocabulary {
+ public:
+  int64_t size() const override { return 100; }
+  std::vector<int32_t> encode(std::string_view) const override { return {}; }
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::string text;
+    for (const int32_t id : ids) {
+      if (id % 2 == 0) text += text.empty() ? "" : " ";
+      if (id % 2 != 0 && text.empty()) text += "##";
+      text += static_cast<char>('a' + id / 2 % 26);
+    }
+    return text;
+  }
+  std::string piece(int32_t) const override { return {}; }
+  std::string fingerprint() const override { return {}; }
+};
+
+TEST(TextRules, TextsStopAtWhatIsReadAsAWhole) {
+  const JoinedWords words;
+  const TextRules marks({.stop = {"##"}}, &words), blanks({.stop = {" c"}}, &words);
+  std::vector<int32_t> written = {2};
+  for (int i = 0; i < 300; ++i) {
+    written.push_back(5);
+    EXPECT_FALSE(marks.stop({}, written)) << i;
+    EXPECT_FALSE(blanks.stop({}, written)) << i;
+  }
+  written.push_back(4);
+  EXPECT_TRUE(blanks.stop({}, written));
+  // The blank stands between what was given and what was written.
+  const std::vector<int32_t> given = {2, kEosId}, first = {4};
+  EXPECT_TRUE(blanks.stop(given, first));
+  EXPECT_FALSE(blanks.stop({}, first));
 }
 
 TEST(BeamSearch, EndsAHypothesisThatStops) {
@@ -136,8 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(DecodeOptions{.beam_size = 3, .n_best = 3}, DecodeOptions{.method = GreedyMethod{}},
                       DecodeOptions{.method = SampleMethod{.samples = 2}},
                       DecodeOptions{.method = SampleMethod{.min_p = 0.02, .frequency_penalty = 0.5}},
-                      DecodeOptions{
-                          .method = SampleMethod{.top_k = 7, .presence_penalty = 1, .samples = 2}}));
+                      DecodeOptions{.method = SampleMethod{.top_k = 7, .presence_penalty = 1, .samples = 2}},
+                      DecodeOptions{.method = SampleMethod{.top_k = 3, .presence_penalty = -2}}));
 
 /// A model that would repeat itself, and end some texts early.
 DecodeRun repeating_model(const Layouts& layouts = Layouts::single()) {

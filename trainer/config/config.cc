@@ -102,6 +102,9 @@ static void complete_evaluation_infer(Config& config) {
   if (missing("beam_size")) infer.beam_size = config.infer.beam_size;
   if (missing("length_penalty")) infer.length_penalty = config.infer.length_penalty;
   if (missing("max_length")) infer.max_length = config.infer.max_length;
+  if (missing("min_length")) infer.min_length = config.infer.min_length;
+  if (missing("no_repeat_ngram_size")) infer.no_repeat_ngram_size = config.infer.no_repeat_ngram_size;
+  if (missing("stop")) infer.stop = config.infer.stop;
   if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
 }
 

@@ -67,7 +67,8 @@ void DecodePlanner::set_memory(DecodePlan& plan, int64_t memory) const {
   // As many more as the rules may take away.
   const int64_t more = rules_.most_changed(memory);
   if (const SampleMethod* method = options_.sampling()) {
-    const bool is_few = method->top_k > 0 && method->top_k + more <= std::min(kMostDrawn, vocabulary_);
+    const bool is_few =
+        method->top_k > 0 && !rules_.raises() && method->top_k + more <= std::min(kMostDrawn, vocabulary_);
     plan.answer = is_few ? DecodeAnswer::kCandidates : DecodeAnswer::kLogProbs;
     plan.candidates = is_few ? method->top_k + more : 1;
   } else {

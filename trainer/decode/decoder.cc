@@ -57,8 +57,9 @@ class Decoder::Batch {
   Search search_for(const GivenText& given) const {
     const int64_t limit = decoder_.planner_.limit(given);
     if (options_.is_beam())
-      return BeamSearch({options_.beam_size, options_.length_penalty, limit, options_.n_best, &rules_});
-    return SampleSearch(options_.hypotheses(), limit, &rules_);
+      return BeamSearch(
+          {options_.beam_size, options_.length_penalty, limit, options_.n_best, &rules_, given.prefix});
+    return SampleSearch(options_.hypotheses(), limit, &rules_, given.prefix);
   }
 
   /// The texts that nobody has read yet.

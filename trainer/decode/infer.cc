@@ -108,9 +108,9 @@ class Infer {
       if (options_.format == InferFormat::kJsonl) {
         output.line(json(line, hypothesis, rank, text));
       } else if (options_.n_best > 1) {
-        output.line(fmt::format("{} ||| {} ||| {:.6g}", line.given.number, text, hypothesis.score));
+        output.line(fmt::format("{} ||| {} ||| {:.6g}", line.given.number, one_line(text), hypothesis.score));
       } else {
-        output.line(text);
+        output.line(one_line(text));
       }
     }
   }

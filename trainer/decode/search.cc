@@ -179,18 +179,17 @@ void BeamSearch::advance(const Candidates& candidates) {
   done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
 }
 
-std::vector<int32_t> BeamSearch::last_tokens(int32_t node, size_t most) const {
+std::vector<int32_t> BeamSearch::tokens_to(int32_t node) const {
   std::vector<int32_t> tokens;
-  for (int32_t i = node; i >= 0 && tokens.size() < most; i = nodes_[static_cast<size_t>(i)].previous)
+  for (int32_t i = node; i >= 0; i = nodes_[static_cast<size_t>(i)].previous)
     tokens.push_back(nodes_[static_cast<size_t>(i)].token);
   std::ranges::reverse(tokens);
   return tokens;
 }
 
 bool BeamSearch::stops() const {
-  if (options_.rules == nullptr || options_.rules->stop_tokens() == 0) return false;
-  return options_.rules->stop(
-      last_tokens(static_cast<int32_t>(nodes_.size()) - 1, options_.rules->stop_tokens()));
+  return options_.rules != nullptr && options_.rules->has_stops() &&
+         options_.rules->stop(options_.given, tokens_to(static_cast<int32_t>(nodes_.size()) - 1));
 }
 
 /// A text of length_ tokens.
@@ -198,7 +197,7 @@ Hypothesis BeamSearch::hypothesis(const Unfinished& text) const {
   Hypothesis result;
   result.log_prob = text.log_prob;
   result.score = text.log_prob / length_penalty(length_, options_.length_penalty);
-  result.tokens = last_tokens(text.last, std::numeric_limits<size_t>::max());
+  result.tokens = tokens_to(text.last);
   for (int32_t i = text.last; i >= 0; i = nodes_[static_cast<size_t>(i)].previous)
     result.log_probs.push_back(nodes_[static_cast<size_t>(i)].log_prob);
   std::ranges::reverse(result.log_probs);
@@ -293,16 +292,18 @@ std::vector<Hypothesis> BeamSearch::results() const {
   return results;
 }
 
-SampleSearch::SampleSearch(int64_t samples, int64_t limit, const TextRules* rules)
+SampleSearch::SampleSearch(int64_t samples, int64_t limit, const TextRules* rules,
+                           std::span<const int32_t> given)
     : limit_(limit),
       rules_(rules),
+      given_(given),
       hypotheses_(static_cast<size_t>(samples)),
       tokens_(static_cast<size_t>(samples)) {}
 
 bool SampleSearch::ended(const Hypothesis& hypothesis) const {
   const std::vector<int32_t>& tokens = hypothesis.tokens;
   return !tokens.empty() && (tokens.back() == kEosId || std::ssize(tokens) >= limit_ ||
-                             (rules_ != nullptr && rules_->stop(tokens)));
+                             (rules_ != nullptr && rules_->stop(given_, tokens)));
 }
 
 bool SampleSearch::done() const {

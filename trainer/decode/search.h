@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -38,10 +37,11 @@ double length_penalty(int64_t length, double alpha);
 
 struct BeamOptions {
   int64_t beam = 4;
-  double length_penalty = 0.6;       ///< alpha
-  int64_t limit = 1;                 ///< maximum number of tokens, including the end-of-sequence token
-  int64_t results = 1;               ///< number of best texts that results() returns
-  const TextRules* rules = nullptr;  ///< say where a text stops; null: only its end does
+  double length_penalty = 0.6;          ///< alpha
+  int64_t limit = 1;                    ///< maximum number of tokens, including the end-of-sequence token
+  int64_t results = 1;                  ///< number of best texts that results() returns
+  const TextRules* rules = nullptr;     ///< say where a text stops; null: only its end does
+  std::span<const int32_t> given = {};  ///< the tokens before those that are written
 };
 
 /// Beam search. Each step keeps the `beam` best unfinished and the `beam` best finished texts. The search
@@ -62,9 +62,7 @@ class BeamSearch {
   bool done() const { return done_; }
   /// The places of the unfinished hypotheses, the best one's first, and the tokens of the i-th of them.
   const std::vector<int32_t>& places() const { return places_; }
-  std::vector<int32_t> text(size_t i) const {
-    return last_tokens(alive_[i].last, std::numeric_limits<size_t>::max());
-  }
+  std::vector<int32_t> text(size_t i) const { return tokens_to(alive_[i].last); }
   /// The next token of each hypothesis, at most `beam`, and the previous hypothesis that it continues. One of those that continue
   /// a hypothesis has its place, so that its cache does not move. Where there are fewer hypotheses than places the
   /// token is padding.
@@ -91,8 +89,8 @@ class BeamSearch {
     double log_prob = 0;
   };
 
-  /// The last tokens of the text that ends at a node, `most` or all.
-  std::vector<int32_t> last_tokens(int32_t node, size_t most) const;
+  /// The tokens of the text that ends at a node.
+  std::vector<int32_t> tokens_to(int32_t node) const;
   /// True if the text that ends at the newest node is one that stops.
   bool stops() const;
   Hypothesis hypothesis(const Unfinished& text) const;
@@ -128,8 +126,9 @@ struct Draw {
 /// Sampling: the hypotheses are continued independently until each has ended.
 class SampleSearch {
  public:
-  /// `rules` say where a text stops; null: only its end does.
-  SampleSearch(int64_t samples, int64_t limit, const TextRules* rules = nullptr);
+  /// `rules` say where a text stops; null: only its end does. `given`: the tokens before those that are written.
+  SampleSearch(int64_t samples, int64_t limit, const TextRules* rules = nullptr,
+               std::span<const int32_t> given = {});
 
   /// Takes one draw for each hypothesis. Draws of hypotheses that have ended are ignored.
   void advance(std::span<const Draw> draws);
@@ -147,6 +146,7 @@ class SampleSearch {
 
   int64_t limit_;
   const TextRules* rules_;
+  std::span<const int32_t> given_;
   std::vector<Hypothesis> hypotheses_;
   std::vector<int32_t> tokens_;
 };

@@ -31,6 +31,11 @@ const TextDecoder& decoder_of(const Session& session) {
 
 }  // namespace
 
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
 void warn_of_cuts(int64_t lines) {
   if (lines == 0) return;
   print_message("warning: {} longer than the model has positions: cut\n", counted(lines, "line"));
@@ -97,13 +102,13 @@ std::vector<int32_t> TextCodec::written_ids(std::string_view line, bool& was_cut
 
 std::string TextCodec::text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const {
   std::vector<int32_t> ids;
-  if (with_prefix)
-    std::ranges::copy_if(given.prefix, std::back_inserter(ids), [](int32_t id) { return id != kEosId; });
-  const size_t begin = options_.stop.empty() ? 0 : written().decode(ids).size();
+  std::ranges::copy_if(given.prefix, std::back_inserter(ids), [](int32_t id) { return id != kEosId; });
+  const size_t given_size = options_.stop.empty() ? 0 : written().decode(ids).size();
   ids.insert(ids.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
-  std::string text = written().decode(ids);
-  text.resize(first_stop(text, begin, options_.stop));
-  std::ranges::replace(text, '\n', ' ');
+  const std::string all = with_prefix || !options_.stop.empty() ? written().decode(ids) : "";
+  const size_t cut = all.size() - first_stop(all, given_size, options_.stop);
+  std::string text = with_prefix ? all : written().decode(hypothesis.tokens);
+  text.resize(text.size() - std::min(cut, text.size()));
   return text;
 }
 

@@ -10,6 +10,9 @@
 
 namespace mtf {
 
+/// Returns a text as one line, with blanks for the ends of its lines.
+std::string one_line(std::string text);
+
 /// Prints a warning to standard error if `lines`, the number of lines that were cut, is not 0.
 void warn_of_cuts(int64_t lines);
 
@@ -26,7 +29,7 @@ class TextCodec {
   std::vector<GivenText> given_lines(const std::vector<std::string>& lines) const;
   /// Encodes a line as tokens of the written text, without end-of-sequence token.
   std::vector<int32_t> written_ids(std::string_view line, bool& was_cut) const;
-  /// Returns the text of a hypothesis as one line; `with_prefix` includes the prefix.
+  /// Returns the text of a hypothesis, up to where it stops; `with_prefix` includes the prefix.
   std::string text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const;
   /// True if an encoder reads the line; otherwise the model continues the line.
   bool has_encoder() const { return decoder_.has_encoder(); }

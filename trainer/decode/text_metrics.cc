@@ -34,7 +34,7 @@ std::optional<TextEvaluation> TextMetrics::evaluate(const EvaluationTexts& texts
   if (!written) return std::nullopt;
   std::vector<std::string> hypotheses;
   for (size_t i = 0; i < given.size(); ++i)
-    hypotheses.push_back(codec_.text(given[i], (*written)[i].front(), false));
+    hypotheses.push_back(one_line(codec_.text(given[i], (*written)[i].front(), false)));
   TextEvaluation result;
   for (const std::string& name : names)
     result.metrics.emplace_back(name, text_metric(name, hypotheses, texts.references));

@@ -6,6 +6,15 @@
 #include <unordered_map>
 
 namespace mtf {
+namespace {
+
+/// The most tokens that may stand for one byte: T2T vocabularies spell characters as `\32;`.
+constexpr size_t kTokensOfByte = 5;
+/// The first of some tokens may be another text than behind those before them, as `##s` of WordPiece. So many later ones are the
+/// same.
+constexpr size_t kLeadingTokens = 16;
+
+}  // namespace
 
 size_t first_stop(std::string_view text, size_t begin, const std::vector<std::string>& stop) {
   size_t first = text.size();
@@ -22,8 +31,8 @@ TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary)
     presence_penalty_ = method->presence_penalty;
     frequency_penalty_ = method->frequency_penalty;
   }
-  // The first of these tokens may lose a space at its beginning; each of the others has a byte or more.
-  for (const std::string& words : stop_) stop_tokens_ = std::max(stop_tokens_, words.size() + 1);
+  for (const std::string& words : stop_)
+    stop_tokens_ = std::max(stop_tokens_, kTokensOfByte * (words.size() + 1));
 }
 
 int64_t TextRules::most_changed(int64_t tokens) const {
@@ -50,26 +59,38 @@ void TextRules::apply(std::span<const int32_t> text, size_t written, std::span<c
   }
   if (static_cast<int64_t>(written) < min_length_) losses[kEosId] = kNever;
 
-  float log_prob_of_end = -std::numeric_limits<float>::infinity();
-  size_t end = log_probs.size();
-  bool is_any_left = false;
-  for (size_t i = 0; i < log_probs.size(); ++i) {
-    const int32_t token = tokens.empty() ? static_cast<int32_t>(i) : tokens[i];
-    if (token == kEosId) {
-      end = i;
-      log_prob_of_end = log_probs[i];
+  size_t end = kEosId;
+  if (!tokens.empty()) end = static_cast<size_t>(std::ranges::find(tokens, kEosId) - tokens.begin());
+  const float log_prob_of_end = end < log_probs.size() ? log_probs[end] : 0;
+  const auto lower = [log_probs](size_t i, double loss) {
+    log_probs[i] = static_cast<float>(log_probs[i] - loss);
+  };
+  if (tokens.empty()) {
+    for (const auto& [token, loss] : losses) lower(static_cast<size_t>(token), loss);
+  } else if (!losses.empty()) {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (const auto loss = losses.find(tokens[i]); loss != losses.end()) lower(i, loss->second);
     }
-    if (const auto loss = losses.find(token); loss != losses.end())
-      log_probs[i] = static_cast<float>(log_probs[i] - loss->second);
-    is_any_left = is_any_left || std::isfinite(log_probs[i]);
   }
+  const bool is_any_left = std::ranges::any_of(log_probs, [](float value) { return std::isfinite(value); });
   if (!is_any_left && end < log_probs.size()) log_probs[end] = log_prob_of_end;
 }
 
-bool TextRules::stop(std::span<const int32_t> written) const {
+bool TextRules::stop(std::span<const int32_t> given, std::span<const int32_t> written) const {
   if (stop_.empty()) return false;
-  const std::string end = vocabulary_->decode(written.last(std::min(written.size(), stop_tokens_)));
-  return first_stop(end, 0, stop_) < end.size();
+  const size_t window = kLeadingTokens + stop_tokens_;
+  const auto tail = written.last(std::min(written.size(), window));
+  std::vector<int32_t> tokens;
+  for (size_t i = given.size(); i > 0 && tokens.size() < window - tail.size(); --i) {
+    if (given[i - 1] != kEosId) tokens.push_back(given[i - 1]);
+  }
+  std::ranges::reverse(tokens);
+  size_t leading = tokens.size();
+  tokens.insert(tokens.end(), tail.begin(), tail.end());
+  if (tokens.size() == window) leading = std::max(leading, kLeadingTokens);
+  const size_t begin = vocabulary_->decode(std::span(tokens).first(leading)).size();
+  const std::string text = vocabulary_->decode(tokens);
+  return first_stop(text, begin, stop_) < text.size();
 }
 
 }  // namespace mtf

@@ -2,7 +2,7 @@
 //
 //   const TextRules rules(options, &vocabulary);
 //   rules.apply(text, written, tokens, log_probs);   // before a token is chosen from the candidates
-//   if (rules.stop(written)) ...                     // behind it
+//   if (rules.stop(given, written)) ...              // behind it
 #pragma once
 
 #include <cstddef>
@@ -27,17 +27,18 @@ class TextRules {
 
   /// True if apply() changes anything.
   bool changes_candidates() const { return most_changed(1) > 0; }
-  /// Returns the number of candidates of a text of `tokens` tokens that apply() can make less likely, at most.
+  /// Returns the number of candidates of a text of `tokens` tokens that apply() changes, at most.
   int64_t most_changed(int64_t tokens) const;
   /// Takes penalties from the log-probabilities of the tokens that may follow `text`; of those that must not, sets them to
   /// -infinity. Where this leaves none, the text may end. `written`: the number of last tokens of the text that were written,
   /// not given. `tokens`, `log_probs`: [candidates]; tokens may be empty: 0, 1, ...
   void apply(std::span<const int32_t> text, size_t written, std::span<const int32_t> tokens,
              std::span<float> log_probs) const;
-  /// True if the last tokens of what was written have a text at which it ends.
-  bool stop(std::span<const int32_t> written) const;
-  /// The number of last tokens that stop() looks at; 0: no text stops.
-  size_t stop_tokens() const { return stop_tokens_; }
+  /// True if apply() can make tokens likelier, so that all of them must be looked at.
+  bool raises() const { return presence_penalty_ < 0 || frequency_penalty_ < 0; }
+  bool has_stops() const { return !stop_.empty(); }
+  /// True if a text at which texts end has been written with the last token. `given`: the tokens before those that were written.
+  bool stop(std::span<const int32_t> given, std::span<const int32_t> written) const;
 
  private:
   bool has_penalties() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
@@ -46,7 +47,7 @@ class TextRules {
   size_t no_repeat_;
   double presence_penalty_ = 0, frequency_penalty_ = 0;
   std::vector<std::string> stop_;
-  size_t stop_tokens_ = 0;
+  size_t stop_tokens_ = 0;  ///< the number of last tokens that may be those of a text of stop_
   const Vocabulary* vocabulary_;
 };
 
