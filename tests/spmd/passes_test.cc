@@ -80,6 +80,20 @@ TEST(StartReductionsEarly, WaitsForALoop) {
                  "repeat(3) {\n%g = accumulate(%x)\n}\n%a = all_reduce(%g, sum, data)\n%y = relu(%x)");
 }
 
+TEST(AccumulateEarly, AddsTermsWhereTheyAreMade) {
+  expect_rewrite(
+      accumulate_early,
+      "repeat(3) {\n%g = f(%x)\n%h = f(%g)\n%y = relu(%h)\n%b = accumulate(%h)\n%a = accumulate(%g)\n}",
+      "repeat(3) {\n%g = f(%x)\n%a = accumulate(%g)\n%h = f(%g)\n%b = accumulate(%h)\n%y = relu(%h)\n}");
+}
+
+/// What a collective makes is awaited no earlier than before; what the loop does not make is added where it was.
+TEST(AccumulateEarly, LeavesOthersInPlace) {
+  expect_unchanged(accumulate_early,
+                   "repeat(3) {\n%g = f(%x)\n%s = reduce_scatter(%g, sum, d_model, data)\n%y = relu(%g)\n"
+                   "%a = accumulate(%s)\n%b = accumulate(%x)\n}");
+}
+
 const char* const kGatheredLayers =
     "variable %w1: f32[batch=8, d_model=8/data]\nvariable %w2: f32[batch=8, d_model=8/data]\n"
     "variable %w3: f32[batch=8, d_model=8/data]\n"

@@ -1,0 +1,45 @@
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/spmd/instruction_uses.h"
+#include "engine/spmd/passes/passes.h"
+#include "engine/spmd/passes/rewrite_blocks.h"
+
+namespace mtf {
+namespace {
+
+void accumulate_early(const Program& program, std::vector<Instruction>& block) {
+  // The instruction that another one follows, or the instruction itself, and the number of the instruction.
+  using Place = std::pair<size_t, size_t>;
+  struct Maker {
+    Place place;
+    bool is_collective;
+  };
+  std::vector<Place> places;
+  std::unordered_map<ValueId, Maker> made;  // by root: the last writer so far
+  for (size_t i = 0; i < block.size(); ++i) {
+    const Instruction& instruction = block[i];
+    Place place{i, i};
+    const auto term =
+        instruction.is<action::Accumulate>() ? made.find(program.root(instruction.inputs[0])) : made.end();
+    if (term != made.end() && !term->second.is_collective) {
+      Place ready = term->second.place;
+      const auto total = made.find(program.root(instruction.outputs[0]));
+      if (total != made.end()) ready = std::max(ready, total->second.place);
+      place.first = ready.first;
+    }
+    for (ValueId id : writes(instruction)) made[program.root(id)] = {place, instruction.is_collective()};
+    places.push_back(place);
+  }
+  reorder(block, places);
+}
+
+}  // namespace
+
+Program accumulate_early(Program program) {
+  for_each_block(program.instructions, [&](auto& block) { accumulate_early(program, block); });
+  return program;
+}
+
+}  // namespace mtf
