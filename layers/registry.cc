@@ -78,6 +78,15 @@ Node as_map(const Node& options, std::string_view shorthand) {
   return Node::map({Entry{std::string(shorthand), options.mark(), options}}, options.mark());
 }
 
+/// Options of all layers of a kind, as they stand beside those of one layer.
+Node implied(const Node& defaults) {
+  if (!defaults.is_map()) return defaults;
+  std::vector<Entry> entries = defaults.entries();
+  for (Entry& entry : entries) entry.implied = true;
+  const Node result = Node::map(std::move(entries), defaults.mark());
+  return defaults.incomplete() ? result.as_incomplete() : result;
+}
+
 struct Unnamed {
   LayerList::Item item;
   std::string base;  ///< what to number; empty: the user gave the name
@@ -208,7 +217,7 @@ Node LayerParser::with_defaults(const std::string& layer, std::string_view short
   const Node own = as_map(options, shorthand);
   if (!defaults) return own;
   const Node base = as_map(*defaults, shorthand);
-  return own.is_null() ? base : config::merge(base, own);
+  return own.is_null() ? base : config::merge(implied(base), own);
 }
 
 LayerList LayerParser::parse(const Node& list, const std::set<std::string>& taken) {

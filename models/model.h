@@ -94,6 +94,9 @@ class Model {
   virtual std::optional<int64_t> positions(int64_t /*length*/) const { return std::nullopt; }
   /// The option that gives inputs and targets one embedding, such as "shared_embedding", where it is on; else empty.
   virtual std::string_view one_embedding() const { return {}; }
+  /// The setting that counts the ends of sequence in `targets`, so that each text must be an inputs part and a targets part
+  /// with one behind each: "loss_on_targets_only: true", or "type: delimited_lm". Empty: there is none.
+  virtual std::string_view inputs_part_setting() const { return {}; }
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.

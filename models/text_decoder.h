@@ -34,7 +34,7 @@ class TextDecoder {
 
   /// It reads `inputs`; otherwise it goes on with what is given.
   virtual bool has_encoder() const = 0;
-  /// A given text ends with the end of sequence.
+  /// A given text always ends with the end of sequence, whatever the model was trained on.
   virtual bool ends_prompts() const { return false; }
   /// Tokens that its positions are made for; nothing: any number.
   virtual std::optional<int64_t> longest_text() const = 0;

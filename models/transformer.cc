@@ -197,6 +197,12 @@ std::vector<std::string> LanguageModel::optional_features() const {
   return {"targets_segmentation", "targets_position"};
 }
 
+std::string_view LanguageModel::inputs_part_setting() const {
+  if (options_.loss_on_targets_only) return "loss_on_targets_only: true";
+  if (options_.input_full_attention) return "input_full_attention: true";
+  return options_.delimited ? "type: delimited_lm" : "";
+}
+
 ModelOutput LanguageModel::build(Context& context, const Features& features) const {
   const Tensor& targets = required_feature(features, "targets");
   const Dimension& length = targets.shape().dimension("length");

@@ -131,6 +131,7 @@ class LanguageModel final : public Model, public TextDecoder {
   std::vector<std::string> features() const override { return {"targets"}; }
   std::vector<std::string> optional_features() const override;
   std::optional<int64_t> positions(int64_t length) const override { return stack_.positions(length); }
+  std::string_view inputs_part_setting() const override;
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override;
 

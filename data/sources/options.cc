@@ -90,7 +90,7 @@ void check_lengths(const TextSourceOptions& text, const DataOptions& options, co
                      fmt::format("`data.sequence_length` has no number for `{}`", name_of(side)));
     }
   }
-  if (options.filter.too_long == TooLong::kSplit && sides.size() > 1)
+  if (options.filter.too_long == TooLong::kSplit && !text.objective && text.sides().size() > 1)
     report.error("filter", "pairs of texts cannot be split",
                  "`data.filter.too_long` drop or cut, or sources without `inputs`");
 }
@@ -292,6 +292,17 @@ std::string_view first_type(const TrainSourceOptions& options) {
 
 bool has_texts(const TrainSourceOptions& options) {
   return text_source(*mixture_of(options).sources.front()) != nullptr;
+}
+
+std::vector<NamedTexts> training_texts(const TrainSourceOptions& options) {
+  const Mixture mixture = mixture_of(options);
+  std::vector<NamedTexts> texts;
+  for (size_t i = 0; i < mixture.sources.size(); ++i) {
+    if (mixture.sources[i]->empty()) continue;
+    if (const TextSourceOptions* const source = text_source(*mixture.sources[i]))
+      texts.push_back({mixture.names.empty() ? "data.train" : "data.train." + mixture.names[i], *source});
+  }
+  return texts;
 }
 
 std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,

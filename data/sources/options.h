@@ -92,6 +92,13 @@ SplitSource open_split_sources(const TrainSourceOptions& options, const SourceCo
 std::string_view first_type(const TrainSourceOptions& options);
 /// True where the examples are texts, whose lengths and ids the configuration decides.
 bool has_texts(const TrainSourceOptions& options);
+/// A source of texts and its key: data.train, data.train.NAME or evaluate.datasets.NAME.
+struct NamedTexts {
+  std::string key;
+  const TextSourceOptions& source;
+};
+/// All sources of texts in `data.train`.
+std::vector<NamedTexts> training_texts(const TrainSourceOptions& options);
 /// SourceOptions::declared_features of the first source.
 std::optional<std::vector<Feature>> declared_features(const TrainSourceOptions& options,
                                                       const BySide<int64_t>& lengths,

@@ -31,6 +31,10 @@ struct ObjectiveOptions {
   virtual BySide<int64_t> row(const BySide<int64_t>& given) const = 0;
   /// The features of rows of these lengths with ids of a vocabulary of `size`.
   virtual std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const = 0;
+  /// True if inputs and targets of an example are joined into one text of `targets`.
+  virtual bool joins_pairs() const { return false; }
+  /// True where the lines of a text are sentences of which examples are put together: each is encoded by itself.
+  virtual bool lines_are_sentences() const { return false; }
   /// One objective, or several that take turns; all have these features. Throws Error (kConfig) where the vocabulary does
   /// not suit.
   virtual std::vector<WeightedObjective> make(const BySide<int64_t>& row,

@@ -125,8 +125,20 @@ std::vector<Side> JsonlOptions::sides() const {
 }
 std::vector<Side> TfrecordOptions::sides() const { return sides_named(keys_of(features)); }
 
+bool TfrecordOptions::has_ids(Side side) const {
+  const TfrecordFeature* const feature = features.find(name_of(side));
+  return feature != nullptr && feature->kind == StoredText::kIds;
+}
+
 std::vector<Side> sides_in_rows(const TextSourceOptions& options) {
   return options.joins_pairs() ? std::vector<Side>{Side::kTargets} : options.sides();
+}
+
+std::optional<bool> has_inputs_part(const TextSourceOptions& options) {
+  // An objective on joined pairs keeps the end of sequence between them, so its examples have three.
+  if (options.objective) return (*options.objective)->joins_pairs() && !options.joins_pairs();
+  if (!options.joins_pairs() && options.has_ids(Side::kTargets)) return std::nullopt;
+  return options.joins_pairs();
 }
 
 BySide<int64_t> sequence_lengths(const SequenceLengthOptions& options) {

@@ -41,6 +41,8 @@ struct TextSourceOptions : SourceOptions {
   virtual std::vector<Side> sides() const = 0;
   /// True if both texts of a pair are joined into one text of `targets`.
   virtual bool joins_pairs() const { return false; }
+  /// True if the files hold token ids of this side, of which any may be an end of sequence.
+  virtual bool has_ids(Side /*side*/) const { return false; }
   /// Returns groups of files that are read side by side: {path}, or {inputs, targets}. Paths without a regular
   /// file, and lists that do not fit together (at `mark`), are added to `problems`.
   virtual std::vector<std::vector<std::string>> file_groups(const Mark& mark,
@@ -163,6 +165,7 @@ struct TfrecordOptions final : FilesOfTexts {
 
   std::vector<Side> sides() const override;
   bool joins_pairs() const override { return as == PairsAs::kTargets; }
+  bool has_ids(Side side) const override;
   std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;
   SourceChoice choice() const override { return *this; }
 };
@@ -171,6 +174,10 @@ void describe(config::Visitor& visit, TfrecordOptions& options);
 
 /// Returns the sides that are features of the rows: those in the files, unless inputs and targets are joined.
 std::vector<Side> sides_in_rows(const TextSourceOptions& options);
+
+/// True if each text in `targets` of the rows is an inputs part and a targets part, both with the end of sequence behind
+/// them. Nothing: the ids in the files decide it.
+std::optional<bool> has_inputs_part(const TextSourceOptions& options);
 
 /// The packing of examples into rows. kDense reorders examples to leave little padding. kReference packs as
 /// Mesh TensorFlow does. kNone puts one example into each row.

@@ -14,10 +14,13 @@ struct RowRules {
   BySide<int64_t> row;    ///< tokens of a row; 0: the source does not have this side
   BySide<int64_t> limit;  ///< longest text in tokens, at most `row`
   std::optional<double> max_ratio = {};
-  TooLong too_long = TooLong::kDrop;  ///< kSplit only if there is one side
+  TooLong too_long = TooLong::kDrop;  ///< kSplit only if texts are no pairs
   Packing packing = Packing::kDense;
   /// True: an empty text becomes a lone end-of-sequence token. False: its example is dropped.
   bool keep_empty = false;
+  /// True: texts are joined pairs, and those that are cut keep two ends of sequence. A pair of which the cut leaves no token
+  /// of the targets is dropped.
+  bool cuts_joined_pairs = false;
 };
 
 /// The statistics of the examples and rows.
@@ -25,7 +28,8 @@ struct TextReport {
   std::string name;  ///< the source's name; empty if there is only one source
   int64_t examples = 0;
   int64_t blank_lines = 0;  ///< skipped; not counted as examples
-  int64_t empty = 0;        ///< dropped, or kept as a lone end-of-sequence token
+  /// Dropped, or kept as a lone end-of-sequence token. Joined pairs of which a cut leaves no targets are among them.
+  int64_t empty = 0;
   int64_t too_long = 0;     ///< dropped, cut or split by `rules.too_long`
   int64_t too_unequal = 0;  ///< dropped because of `rules.max_ratio`
   int64_t rows = 0;

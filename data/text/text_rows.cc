@@ -8,6 +8,7 @@
 #include "data/text/old_stores.h"
 #include "data/text/packing.h"
 #include "data/text/text_cache.h"
+#include "data/vocabulary/vocabulary.h"
 #include "engine/base/hash.h"
 
 namespace mtf {
@@ -84,6 +85,10 @@ class Selection {
       ++report_.too_unequal;
       return;
     }
+    if (too_long && rules_.cuts_joined_pairs && !keeps_targets(i)) {
+      ++report_.empty;
+      return;
+    }
     report_.too_long += too_long;
     if (too_long && rules_.too_long == TooLong::kDrop) return;
     if (too_long && rules_.too_long == TooLong::kSplit) return split(piece, length);
@@ -95,6 +100,15 @@ class Selection {
     if (!rules_.max_ratio || sides_.size() < 2) return false;
     const auto [shorter, longer] = std::minmax(length.inputs, length.targets);
     return static_cast<double>(longer) > *rules_.max_ratio * static_cast<double>(shorter);
+  }
+
+  /// True if the cut leaves the inputs of joined pair i, their end of sequence and a token of the targets. An end of
+  /// sequence is the last token that it leaves.
+  bool keeps_targets(int64_t i) const {
+    const auto left = static_cast<size_t>(std::max<int64_t>(rules_.limit.targets - 2, 0));
+    const std::span<const int32_t> tokens =
+        tokens_.tokens(Side::kTargets).subspan(static_cast<size_t>(tokens_.begin(Side::kTargets, i)), left);
+    return std::ranges::find(tokens, kEosId) != tokens.end();
   }
 
   void split(Piece piece, const BySide<int64_t>& length) {
@@ -192,11 +206,11 @@ void RowStore::check(const TokenStore& tokens, const BySide<int64_t>& row) const
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,
                         const TextProgress& progress, const std::function<void(const std::string&)>& note) {
-  const std::string key = hash128_hex(
-      fmt::format("rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}\n",
-                  tokens_key, rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
-                  rules.max_ratio.value_or(0), static_cast<int>(rules.too_long),
-                  static_cast<int>(rules.packing), rules.keep_empty));
+  const std::string key = hash128_hex(fmt::format(
+      "rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}{}\n", tokens_key,
+      rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
+      rules.max_ratio.value_or(0), static_cast<int>(rules.too_long), static_cast<int>(rules.packing),
+      rules.keep_empty, rules.cuts_joined_pairs ? " joined pairs" : ""));
   const auto report = [&](TextStage stage) {
     if (progress) progress(stage, 0, 0);
   };

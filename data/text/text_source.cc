@@ -53,11 +53,15 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   }
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
   rules.too_long = too_long_rule(settings, are_pairs(options));
-  if (rules.too_long == TooLong::kSplit && sides.size() > 1)
+  if (rules.too_long == TooLong::kSplit && are_pairs(options))
     throw Error(ErrorKind::kConfig, mark, "pairs of texts cannot be split",
                 "`data.filter.too_long` drop or cut, or a source without `inputs`");
   rules.packing = evaluation && are_pairs(options) ? Packing::kNone : settings.packing;
   rules.keep_empty = evaluation;
+  // What Mesh TensorFlow makes of a pair that fills a row stays as it is: no other text in the row is affected.
+  const bool fills_row = rules.packing == Packing::kReference && rules.limit.targets == rules.row.targets;
+  rules.cuts_joined_pairs =
+      options.joins_pairs() && rules.too_long == TooLong::kCut && !evaluation && !fills_row;
   return rules;
 }
 
@@ -99,7 +103,8 @@ TextSource::TextSource(std::vector<Feature> features, TokenStore tokens, RowStor
     vocabulary_sizes_[side] = features_[3 * sides_.size()].vocabulary;
     sides_.push_back(side);
   }
-  cut_ends_ = rules.too_long == TooLong::kCut && rules.packing != Packing::kReference;
+  cut_ends_ =
+      rules.too_long == TooLong::kCut && (rules.packing != Packing::kReference || rules.cuts_joined_pairs);
 }
 
 void TextSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
@@ -173,13 +178,14 @@ struct OpenedTokens {
   TokenStore store;
 };
 
-OpenedTokens open_tokens(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark) {
+OpenedTokens open_tokens(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark,
+                         bool lines_apart = false) {
   std::vector<Problem> problems;
   TextFiles files = find_text_files(options, mark, problems, settings.limit);
   if (!problems.empty()) throw Error(std::move(problems));
   const std::string cache = settings.cache.empty() ? default_cache_directory() : settings.cache;
   const TokenizeOptions tokenizing{settings.vocabularies, settings.lowercase, settings.threads,
-                                   settings.progress};
+                                   settings.progress, lines_apart};
   const std::string key = token_store_key(files, tokenizing, cache);
   TokenStore store = open_token_store(files, tokenizing, key, cache, settings.note);
   return {std::move(files), cache, key, std::move(store)};
@@ -209,7 +215,7 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
 std::unique_ptr<Source> TextSourceOptions::open(const SourceContext& context) const {
   if (!objective) return make_text_source(*this, context.text, context.mark);
   check_settings(*this, context.text, context.mark);
-  OpenedTokens tokens = open_tokens(*this, context.text, context.mark);
+  OpenedTokens tokens = open_tokens(*this, context.text, context.mark, (*objective)->lines_are_sentences());
   const PieceTokens parts{.store = std::make_shared<const TokenStore>(std::move(tokens.store)),
                           .key = tokens.key,
                           .side = sides_in_rows(*this).front(),

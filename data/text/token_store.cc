@@ -156,8 +156,8 @@ TokenStore::TokenStore(const std::string& path) : file_(read_store(path)) {
 
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory) {
-  std::string text =
-      fmt::format("tokens 5\n{}\nlowercase {}\n", settings_of(files.options), options.lowercase);
+  std::string text = fmt::format("tokens 6\n{}\nlowercase {} lines_apart {}\n", settings_of(files.options),
+                                 options.lowercase, options.lines_apart);
   for (const Side side : kSides) {
     const auto& vocabulary = options.vocabularies[side];
     text += fmt::format("{} {}\n", mtf::name_of(side), vocabulary ? vocabulary->fingerprint() : "");

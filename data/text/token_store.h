@@ -7,7 +7,7 @@
 //
 // The file has the safetensors format. It holds `SIDE/tokens` int32 [tokens + 1], where the last element is
 // an end-of-sequence token that belongs to no example, `SIDE/offsets` int64 [examples + 1], and `SIDE/lines` int64 [lines],
-// the first token of each line but the first one of each text.
+// the first token of each line but the first one of each text, where lines are encoded apart.
 #pragma once
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ class TokenStore {
   }
   /// True if `end` is one past the last token of some example.
   bool ends_example(Side side, int64_t end) const { return std::ranges::binary_search(offsets_[side], end); }
-  /// The lines, but the first, that begin within the tokens [begin, end).
+  /// The lines that are encoded apart, but the first, that begin within the tokens [begin, end).
   std::span<const int64_t> lines(Side side, int64_t begin, int64_t end) const {
     const std::span<const int64_t> all = lines_[side];
     const auto first = std::ranges::lower_bound(all, begin), last = std::ranges::lower_bound(all, end);

@@ -51,7 +51,7 @@ class Encoder {
     }
   }
 
-  /// Appends the tokens of a text, and where its lines begin if `lines` is given.
+  /// Appends the tokens of a text. `lines`: where lines begin that are encoded one by one.
   void append(const TextField& field, Side side, std::vector<int32_t>& tokens,
               std::vector<int64_t>* lines = nullptr) const {
     if (field.empty()) return;
@@ -61,13 +61,14 @@ class Encoder {
     }
     const std::string text = options_.lowercase ? to_lower_case(field.text) : field.text;
     const size_t begin = tokens.size();
-    for (size_t line = 0; line < text.size();) {
-      const size_t end = std::min(text.find('\n', line), text.size() - 1) + 1;
-      if (lines != nullptr && line > 0) lines->push_back(std::ssize(tokens));
+    for (size_t part = 0; part < text.size();) {
+      const size_t end =
+          options_.lines_apart ? std::min(text.find('\n', part), text.size() - 1) + 1 : text.size();
+      if (lines != nullptr && part > 0) lines->push_back(std::ssize(tokens));
       const std::vector<int32_t> ids =
-          options_.vocabularies[side]->encode(std::string_view(text).substr(line, end - line));
+          options_.vocabularies[side]->encode(std::string_view(text).substr(part, end - part));
       tokens.insert(tokens.end(), ids.begin(), ids.end());
-      line = end;
+      part = end;
     }
     if (tokens.size() > begin) tokens.push_back(kEosId);
   }

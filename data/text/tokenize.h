@@ -20,20 +20,21 @@ struct TokenizeOptions {
   bool lowercase = false;
   int threads = 2;
   TextProgress progress = {};
+  bool lines_apart = false;  ///< each line is encoded by itself: it is a sentence
 };
 
 /// The tokens of consecutive examples. Sides that the rows do not have are empty.
 struct TokenChunk {
   BySide<std::vector<int32_t>> tokens;   ///< the tokens of all examples, one after the other
   BySide<std::vector<int64_t>> lengths;  ///< [examples]: the number of tokens of each example
-  /// The index of the first token of each line of a text but its first line.
+  /// With lines apart: the index of the first token of each line of a text but its first line.
   BySide<std::vector<int64_t>> lines;
 };
 
 /// Calls `append` with the examples of files that were scanned before, in chunks. An end-of-sequence token is
 /// appended to each text; lists of ids stay as they are; an empty side has no tokens. If inputs and targets
 /// are joined, the targets' vocabulary encodes both, and the example has no tokens when one of them is empty.
-/// Documents are encoded line by line. Throws Error (kData) when the files have changed since the scan and
+/// Throws Error (kData) when the files have changed since the scan and
 /// have problems now.
 void tokenize(const TextFiles& files, const TokenizeOptions& options,
               const std::function<void(const TokenChunk&)>& append);

@@ -54,14 +54,15 @@ double limit_of(double gap, size_t characters) { return gap * 0x1p22 / static_ca
 
 }  // namespace
 
-PieceLattice::PieceLattice(const SentencePieceModelFile& model) {
+PieceLattice::PieceLattice(const SentencePieceModelFile& model) : costs_(model.pieces.size(), kInfinity) {
   float least = std::numeric_limits<float>::max();
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePieceModelFile::Piece& piece = model.pieces[id];
     if (!piece.is_text()) continue;
     const bool is_normal = piece.type == PieceType::kNormal;
     if (is_normal) least = std::min(least, piece.score);
-    pieces_.push_back({piece.text, is_normal ? -piece.score : kCostOfUserDefined, static_cast<int32_t>(id)});
+    costs_[id] = is_normal ? -piece.score : kCostOfUserDefined;
+    pieces_.push_back({piece.text, costs_[id], static_cast<int32_t>(id)});
   }
   cost_of_unknown_ = -(least - kUnknownPenalty);
   std::ranges::sort(pieces_, {}, &Piece::text);  // strings compare bytes without sign

@@ -43,6 +43,9 @@ class PieceLattice {
   /// the word, and becomes that with the word.
   void append(std::string_view word, float& sum, std::vector<Part>& parts) const;
 
+  /// What append() takes from `sum` for a piece, by its id in the model; infinite where it is no piece of text.
+  double cost(int32_t id) const { return costs_[static_cast<size_t>(id)]; }
+
  private:
   struct Piece {
     std::string text;
@@ -55,6 +58,7 @@ class PieceLattice {
   template <class Visit>
   size_t visit_pieces(std::string_view word, size_t begin, const Visit& visit) const;
 
+  std::vector<double> costs_;            ///< by id in the model
   std::vector<Piece> pieces_;            ///< in the order of their bytes
   std::array<size_t, 257> begins_ = {};  ///< where those begin whose first byte is at least the index
   double cost_of_unknown_ = 0;           ///< of a character that is no piece

@@ -84,6 +84,11 @@ void SentencePieceVocabulary::prepare_words(std::string_view model) {
   const std::optional<SentencePieceModelFile> file = parse_sentencepiece_model(model);
   if (!file || !words_are_apart(*file)) return;
   words_ = std::make_unique<WordCache>();
+  // No rule of the library has an end of line among other characters, but a piece of a user may.
+  const bool has_line_end = std::ranges::any_of(file->pieces, [](const SentencePieceModelFile::Piece& piece) {
+    return piece.text.find('\n') != std::string::npos;
+  });
+  if (!has_line_end && normalized("a\na") == normalized("a a")) line_end_ = '\n';
   keeps_blanks_ = !file->removes_extra_blanks;
   spells_unknown_ = file->spells_unknown;
   if (file->algorithm == SentencePieceModelFile::Algorithm::kUnigram)
@@ -98,7 +103,7 @@ std::vector<int32_t> SentencePieceVocabulary::encode(std::string_view text) cons
   double cost = 0;
   size_t doubtful = 0, ids_of_doubtful = 0;  // the end of the last word whose ids depend on what is before it
   for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
+    const size_t end = end_of_word(text, begin);
     const std::optional<CachedWord> word = encode_word(text.substr(begin, end - begin), ids_of_word);
     if (!word) return encode_at_once(text);
     ids.insert(ids.end(), word->ids.begin(), word->ids.end());
@@ -110,9 +115,15 @@ std::vector<int32_t> SentencePieceVocabulary::encode(std::string_view text) cons
     begin = end + 1;
   }
   if (doubtful == 0) return ids;
-  std::vector<int32_t> result = encode_at_once(text.substr(0, doubtful));
+  std::vector<int32_t> result = encode_with_sums(text.substr(0, doubtful));
   result.insert(result.end(), ids.begin() + static_cast<ptrdiff_t>(ids_of_doubtful), ids.end());
   return result;
+}
+
+/// Returns where the word that begins there ends: at a blank or at the end of the text.
+size_t SentencePieceVocabulary::end_of_word(std::string_view text, size_t begin) const {
+  const auto ends = [this](char c) { return c == ' ' || c == line_end_; };
+  return static_cast<size_t>(std::ranges::find_if(text.substr(begin), ends) - text.begin());
 }
 
 /// Returns the ids of a word as it is encoded by itself, which may be in `ids`; nullopt if the word has to be
@@ -159,8 +170,8 @@ std::string SentencePieceVocabulary::normalized(std::string_view word, std::vect
   return text;
 }
 
-/// Encodes a long text of a unigram model word by word and adds up the scores as the library does. encode_at_once() would
-/// take more than 100 bytes of memory for each byte.
+/// Encodes a text of a unigram model word by word and adds up the scores as the library does. encode_at_once() would
+/// take more than 100 bytes of memory for each byte of a long text.
 std::vector<int32_t> SentencePieceVocabulary::encode_with_sums(std::string_view text) const {
   if (text.find(kEscapedBlank) != std::string_view::npos) return encode_at_once(text);
   std::unordered_map<std::string_view, std::string> known;
@@ -168,17 +179,32 @@ std::vector<int32_t> SentencePieceVocabulary::encode_with_sums(std::string_view 
   std::vector<PieceLattice::Part> parts;
   float sum = 0;
   for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
+    const size_t end = end_of_word(text, begin);
     const std::string_view word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::optional<CachedWord> cached = end <= kLongestText ? words_->find(word) : std::nullopt;
+    if (cached && append_cached(*cached, sum, ids)) continue;
     if (known.size() == WordCache::most_words) known.clear();
     const auto [entry, is_new] = known.try_emplace(word);
     if (is_new) entry->second = normalized(word);
     parts.clear();
     lattice_->append(entry->second, sum, parts);
     append_ids(parts, ids);
-    begin = end + 1;
   }
   return ids;
+}
+
+/// Appends the ids that a word has by itself if it has them behind a text of this `sum` of scores, too; otherwise returns
+/// false. A word with unknown characters has costs that its ids do not tell.
+bool SentencePieceVocabulary::append_cached(const CachedWord& word, float& sum,
+                                            std::vector<int32_t>& ids) const {
+  float with_word = sum;
+  for (const int32_t id : word.ids)
+    with_word = static_cast<float>(with_word - lattice_->cost(to_model_[static_cast<size_t>(id)]));
+  if (!(-with_word < word.limit)) return false;
+  sum = with_word;
+  ids.insert(ids.end(), word.ids.begin(), word.ids.end());
+  return true;
 }
 
 /// Unknown characters are bytes, or one id for those that follow each other.

@@ -66,13 +66,16 @@ class SentencePieceVocabulary final : public Vocabulary {
   void prepare_words(std::string_view model);
   std::optional<CachedWord> encode_word(std::string_view word, std::vector<int32_t>& ids) const;
   std::string normalized(std::string_view word, std::vector<int32_t>* ids = nullptr) const;
+  size_t end_of_word(std::string_view text, size_t begin) const;
   std::vector<int32_t> encode_with_sums(std::string_view text) const;
+  bool append_cached(const CachedWord& word, float& sum, std::vector<int32_t>& ids) const;
   void append_ids(std::span<const PieceLattice::Part> parts, std::vector<int32_t>& ids) const;
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   std::vector<int32_t> to_model_;    ///< the model's id of each of ours, or that it has none
   std::vector<int32_t> from_model_;  ///< empty: the same ids
   std::string fingerprint_;
+  char line_end_ = ' ';                    ///< '\n' where the model takes it for a blank
   bool keeps_blanks_ = false;              ///< a word without characters is a "▁"
   bool spells_unknown_ = false;            ///< in bytes
   std::unique_ptr<WordCache> words_;       ///< null: texts are encoded at once

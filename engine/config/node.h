@@ -113,8 +113,8 @@ struct Entry {
   std::string key;
   Mark mark;  ///< place of the key
   Node value;
-  /// True for a `type` that came from a bare word (`optimizer: adam`, then `optimizer.clip_norm=1`): it is
-  /// ignored where the map has no type.
+  /// True for a `type` that came from a bare word (`optimizer: adam`, then `optimizer.clip_norm=1`), and for an option of a
+  /// layer that stands in `model.layer_defaults` alone: it is ignored where the map has no such key.
   bool implied = false;
 };
 

@@ -172,10 +172,12 @@ Node Visitor::dump() const {
 namespace internal {
 namespace {
 
-void add_change(const std::string& path, const Node& before, const Node& after, Resume resume,
+/// A value that is nullptr was not given.
+void add_change(const std::string& path, const Node* before, const Node* after, Resume resume,
                 std::vector<Change>& result) {
-  result.push_back({path, to_flow_yaml(before), to_flow_yaml(after),
-                    resume == Resume::kInherit ? Resume::kReported : resume});
+  const auto text = [](const Node* value) { return value ? to_flow_yaml(*value) : "not given"; };
+  result.push_back(
+      {path, text(before), text(after), resume == Resume::kInherit ? Resume::kReported : resume});
 }
 
 /// True for lists of the same length in which no scalar, and no element's kind, differs.
@@ -199,21 +201,24 @@ void compare_trees(const std::string& path, const Node& before, const Node& afte
     }
     return;
   }
-  if (!before.is_map() || !after.is_map()) return add_change(path, before, after, resume, result);
+  if (!before.is_map() || !after.is_map()) return add_change(path, &before, &after, resume, result);
   const Node* type_before = before.find("type");
   const Node* type_after = after.find("type");
-  const Node none;
   if ((type_before || type_after) && !(type_before && type_after && *type_before == *type_after)) {
     const Resume of_type = field.resume_type == Resume::kInherit ? resume : field.resume_type;
-    return add_change(path + ".type", type_before ? *type_before : none, type_after ? *type_after : none,
-                      of_type, result);
+    return add_change(path + ".type", type_before, type_after, of_type, result);
   }
   for (const Entry& entry : before.entries()) {
-    const Entry* other = after.entry(entry.key);
-    compare_trees(path + "." + entry.key, entry.value, other ? other->value : none, field, resume, result);
+    const std::string below = path + "." + entry.key;
+    if (const Entry* other = after.entry(entry.key)) {
+      compare_trees(below, entry.value, other->value, field, resume, result);
+    } else if (!entry.value.is_null()) {
+      add_change(below, &entry.value, nullptr, resume, result);
+    }
   }
   for (const Entry& entry : after.entries()) {
-    if (!before.entry(entry.key)) add_change(path + "." + entry.key, none, entry.value, resume, result);
+    if (!before.entry(entry.key) && !entry.value.is_null())
+      add_change(path + "." + entry.key, nullptr, &entry.value, resume, result);
   }
 }
 

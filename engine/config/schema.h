@@ -34,7 +34,7 @@ namespace mtf::config {
 /// A difference between two values of a described struct.
 struct Change {
   std::string path;           ///< "train.batch_size"
-  std::string before, after;  ///< in one-line YAML
+  std::string before, after;  ///< in one-line YAML, or "not given"
   Resume resume = Resume::kReported;
 };
 

@@ -75,6 +75,8 @@ class Report {
   /// `path`: a key, or what is below it, such as "split.dev"; if it is not given, the error is at the map.
   void error(std::string_view path, std::string message, std::string hint = {}) const;
   bool given(std::string_view key) const { return node_.find(key) != nullptr; }
+  /// True for a key that is given, but not in this map itself (Entry::implied).
+  bool implied(std::string_view key) const { return given(key) && node_.entry(key)->implied; }
   /// The place of error(path), for checks that come later.
   Mark mark(std::string_view path) const { return node_.mark_of(path); }
 

@@ -18,9 +18,14 @@
 
 namespace mtf {
 
-/// True for a dimension that layers and operations add for their own use: its name begins with `_`. No layout rule may
-/// split it.
-inline bool is_internal(std::string_view dimension) { return dimension.starts_with('_'); }
+/// It stands in names that split_apart() (engine/graph/sharding_rule.h) makes and in no others: Graph refuses variables and
+/// inputs with it.
+inline constexpr char kApart = '\\';
+/// True for a dimension that layers and operations add for their own use: its name begins with `_` or has kApart. No layout
+/// rule may name it.
+inline bool is_internal(std::string_view dimension) {
+  return dimension.starts_with('_') || dimension.find(kApart) != std::string_view::npos;
+}
 
 /// How the parts of a partial value are combined.
 enum class Reduction { kSum, kMax, kMin };

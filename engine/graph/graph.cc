@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "engine/base/check.h"
-#include "engine/graph/sharding_rule.h"
+#include "engine/core/layout.h"
 #include "engine/graph/structural.h"
 
 namespace mtf {

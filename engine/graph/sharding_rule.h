@@ -19,8 +19,6 @@ namespace mtf {
 
 class Operation;
 
-/// It stands in names that split_apart() makes and in no others: Graph refuses variables and inputs with it.
-inline constexpr char kApart = '\\';
 /// The name of a dimension that is split as `name` is, but over no mesh dimension that splits one of `others`:
 /// `experts\batch`.
 std::string split_apart(const std::string& name, const std::vector<std::string>& others);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 namespace mtf {
 
 config::EnumNames enum_names(Gating) {
@@ -140,14 +143,100 @@ void describe_top_k(config::Visitor& visit, TopKOptions& options) {
         config::non_negative);
 }
 
+/// Reports options that have no effect with the others. One of `model.layer_defaults` may be for other layers where this
+/// layer itself says what it depends on.
+class Effects {
+ public:
+  Effects(const MoeOptions& options, const config::Report& report) : options_(options), report_(report) {}
+
+  void check() const {
+    check_gating();
+    check_dispatch();
+    if (!options_.is_top_k()) return;
+    if (options_.shared_experts == 0)
+      unread({"shared_hidden_size", "shared_gate"}, "shared_experts", "without `shared_experts`",
+             "`shared_experts: 1`");
+    if (!options_.selection_bias)
+      unread({"bias_update_rate", "centered"}, "selection_bias", "without `selection_bias`",
+             "`selection_bias: true`");
+    if (options_.expert_groups == 1)
+      unread({"groups_per_token", "group_score"}, "expert_groups", "without `expert_groups`",
+             "a number of `expert_groups`");
+  }
+
+ private:
+  using Keys = std::initializer_list<std::string_view>;
+
+  void check_gating() const {
+    using enum Gating;
+    only({kTop2, kTopN},
+         {"second_policy_train", "second_policy_eval", "second_threshold_train", "second_threshold_eval",
+          "use_second_place_loss", "parity"},
+         "gating `top_2` or `top_n`");
+    only({kTopN}, {"top_n_num_experts_per_token"}, "gating `top_n`");
+    only({kNtlb}, {"ntlb_top_k"}, "gating `ntlb`");
+    only({kSwitch, kSwitchMax, kNtlb, kExpertSelection},
+         {"switch_policy_train", "switch_policy_eval", "switch_jitter"},
+         "gating `switch`, `switch_max`, `ntlb` or `expert_selection`");
+    only({kSwitch, kSwitchMax, kExpertSelection}, {"switch_dropout"},
+         "gating `switch`, `switch_max` or `expert_selection`");
+    only({kSwitch, kSwitchMax}, {"switch_temperature"}, "gating `switch` or `switch_max`");
+    only({kTopK},
+         {"experts_per_token", "score", "selection_bias", "bias_update_rate", "centered", "expert_groups",
+          "groups_per_token", "group_score", "normalize", "scale", "weight_on", "drop", "shared_experts",
+          "shared_gate", "shared_hidden_size"},
+         "gating `top_k`");
+    only({kTopK}, {"balance"}, "`loss_coef`");
+    only({kTopK}, {"router_z"}, "`z_loss`");
+    if (!options_.is_top_k()) return;
+    only({}, {"loss_coef"}, "`balance`");
+    only({}, {"z_loss"}, "`router_z`");
+    only({}, {"min_expert_capacity"}, "another gating");
+  }
+
+  void check_dispatch() const {
+    if (!options_.is_dropless()) return;
+    const std::string_view with = options_.dispatch ? "with dispatch `dropless`"
+                                                    : "with dispatch `dropless`, the default of this gating";
+    unread({"capacity_factor_train", "capacity_factor_eval"}, "dispatch", with, "`dispatch: capacity`");
+    if (options_.is_top_k())
+      unread({"drop"}, "dispatch", with, "`dispatch: capacity`");
+    else
+      unread({"min_expert_capacity"}, "dispatch", with, "`dispatch: capacity`");
+  }
+
+  void only(std::initializer_list<Gating> readers, Keys keys, std::string_view instead) const {
+    if (std::ranges::find(readers, options_.gating) == readers.end())
+      unread(keys, "gating", fmt::format("with gating `{}`", config::dump(options_.gating).text()), instead);
+  }
+
+  /// `decider`: the key because of which the others have no effect.
+  void unread(Keys keys, std::string_view decider, std::string_view with, std::string_view instead) const {
+    for (const std::string_view key : keys) {
+      if (!report_.given(key) || (report_.implied(key) && (is_own("gating") || is_own(decider)))) continue;
+      report_.error(key, fmt::format("`{}` has no effect {}", key, with),
+                    fmt::format("leave it out, or take {}", instead));
+    }
+  }
+  bool is_own(std::string_view key) const { return report_.given(key) && !report_.implied(key); }
+
+  const MoeOptions& options_;
+  const config::Report& report_;
+};
+
 void check(const MoeOptions& options, const config::Report& report) {
+  Effects(options, report).check();
   const int64_t experts = options.num_experts;
   const auto too_many = [&](std::string_view key, int64_t choices) {
     if (choices > experts)
-      report.error(key, fmt::format("`{}` is {}, but there are {} experts", key, choices, experts),
+      report.error(key,
+                   fmt::format("`{}` is {}, but there {} {} expert{}", key, choices,
+                               experts == 1 ? "is" : "are", experts, experts == 1 ? "" : "s"),
                    fmt::format("at most {}", experts));
   };
-  if (options.gating == Gating::kTop2) too_many("num_experts", 2);
+  if (options.gating == Gating::kTop2 && experts < 2)
+    report.error("num_experts", "gating `top_2` chooses 2 experts of each token, and there is 1",
+                 "at least 2, or gating `switch`");
   if (options.gating == Gating::kTopN)
     too_many("top_n_num_experts_per_token", options.top_n_num_experts_per_token);
   if (options.gating == Gating::kNtlb) too_many("ntlb_top_k", options.ntlb_top_k);
@@ -157,8 +246,11 @@ void check(const MoeOptions& options, const config::Report& report) {
     if (experts % groups != 0) {
       report.error("expert_groups", fmt::format("{} experts cannot form {} groups", experts, groups),
                    "a divisor of `num_experts`");
-    } else if (options.experts_per_token <= experts &&
-               (kept > groups || experts / groups * kept < options.experts_per_token)) {
+    } else if (groups > 1 && kept > groups) {
+      report.error("groups_per_token",
+                   fmt::format("`groups_per_token` is {}, but there are {} groups", kept, groups),
+                   fmt::format("at most {}", groups));
+    } else if (options.experts_per_token <= experts && experts / groups * kept < options.experts_per_token) {
       report.error("groups_per_token",
                    fmt::format("{} of {} groups of {} experts do not have {} experts", kept, groups,
                                experts / groups, options.experts_per_token),

@@ -544,7 +544,7 @@ TEST(Changes, SayWhatMayChangeWhenARunContinues) {
   }
   EXPECT_THAT(lines, ElementsAre("mode: train -> evaluate free", "train.steps: 1 -> 2 free",
                                  "train.batch_size: 64 -> 3 error", "optimizer.beta1: 0.5 -> 0.6 reported",
-                                 "lengths.a: null -> 1 reported"));
+                                 "lengths.a: not given -> 1 reported"));
   after.optimizer = Sgd{};
   EXPECT_EQ(changes(before, after)[3].path, "optimizer.type");
   EXPECT_EQ(changes(before, after)[3].resume, Resume::kError);

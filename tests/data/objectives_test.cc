@@ -296,6 +296,19 @@ TEST_F(Objectives, MaskedTokensAreTheTargets) {
   EXPECT_NE(trained_rows(*source, "targets_place", 6), places);
 }
 
+TEST_F(Objectives, OnlyPairsTakeLinesForSentences) {
+  const auto takes = [](const std::string& objective) {
+    Diagnostics diagnostics;
+    const auto choice =
+        config::parse<ObjectiveChoice>(config::parse_yaml(objective, "test", diagnostics), diagnostics);
+    diagnostics.throw_if_errors();
+    return choice->lines_are_sentences();
+  };
+  EXPECT_TRUE(takes(fmt::format(kMasked, ", pairs: sentence_order")));
+  EXPECT_FALSE(takes(fmt::format(kMasked, "")));
+  EXPECT_FALSE(takes("{type: span_corruption}"));
+}
+
 TEST_F(Objectives, PairsOfSentencesFollowEachOtherOrNot) {
   const std::string texts = some_texts(60, 30, 25);
   for (const std::string pairs : {"next_sentence", "sentence_order"}) {

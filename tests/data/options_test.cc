@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 
 #include "data/paths.h"
 #include "engine/config/load.h"
@@ -48,6 +50,37 @@ TEST(DataOptions, IdentitySource) {
   EXPECT_EQ(source->examples(), 100);
   EXPECT_EQ(source->features()[0], (Feature{"x", Shape{{"pixels", 8}}, DType::kFloat32}));
   EXPECT_EQ(source->features()[1].name, "y");
+}
+
+TEST(DataOptions, TextsWithAnInputsPart) {
+  const auto options = parse<DataOptions>(R"(
+train:
+  text: {type: text, path: a}
+  pairs: {type: tsv, path: a}
+  joined: {type: tsv, path: a, as: targets}
+  spans: {type: text, path: a, objective: {type: span_corruption, as: targets}}
+  prefix: {type: text, path: a, objective: {type: prefix_lm, as: targets}}
+  mixture: {type: text, path: a, objective: {type: ul2, as: targets}}
+  middle: {type: text, path: a, objective: {type: fill_in_the_middle}}
+  spans_of_pairs: {type: tsv, path: a, as: targets, objective: {type: span_corruption, as: targets}}
+  ids: {type: tfrecord, path: a, features: {targets: ids}}
+  joined_ids: {type: tfrecord, path: a, as: targets}
+vocabulary: bytes
+sequence_length: 64
+)");
+  std::map<std::string, std::optional<bool>> found;
+  for (const NamedTexts& texts : training_texts(*options.train))
+    found[texts.key] = has_inputs_part(texts.source);
+  EXPECT_EQ(found, (std::map<std::string, std::optional<bool>>{{"data.train.text", false},
+                                                               {"data.train.pairs", false},
+                                                               {"data.train.joined", true},
+                                                               {"data.train.spans", true},
+                                                               {"data.train.prefix", true},
+                                                               {"data.train.mixture", true},
+                                                               {"data.train.middle", false},
+                                                               {"data.train.spans_of_pairs", false},
+                                                               {"data.train.ids", std::nullopt},
+                                                               {"data.train.joined_ids", true}}));
 }
 
 TEST(DataOptions, NamesOfClassesDiffer) {
@@ -125,6 +158,9 @@ TEST(DataOptions, WhatTextsLackIsSaid) {
   EXPECT_THAT(data_error(pairs + "vocabulary: bytes\nsequence_length: {inputs: 8, target: 8}"),
               AllOf(HasSubstr("no feature `target`"), HasSubstr("did you mean `targets`")));
   EXPECT_THAT(data_error(pairs + "vocabulary: bytes\nsequence_length: 8\nfilter: {too_long: split}"),
+              HasSubstr("pairs of texts cannot be split"));
+  EXPECT_THAT(data_error("train: {type: tsv, path: a, as: targets}\nvocabulary: bytes\nsequence_length: 8\n"
+                         "filter: {too_long: split}"),
               HasSubstr("pairs of texts cannot be split"));
   EXPECT_THAT(data_error("train: {type: tsv, path: a, columns: [en, de]}"),
               HasSubstr("neither `inputs` nor `targets`"));

@@ -91,7 +91,8 @@ std::string random_text(std::mt19937& random, const std::vector<std::string>& wo
       "\xff",   "\xe2\x96", "\xc3",   "1",        "11",
       "111",    "1111111",  "<tag>",  "<unk>",    "</s>",
       "ß",      "Ä",        "über",   "صلى الله", "\u200b",
-      "\u00ad", "a.",       "!",      "-"};
+      "\u00ad", "a.",       "!",      "-",        "\r\n",
+      "\n\n",   " \n",      "\n ",    "ha\nus"};
   std::string text;
   const bool is_plain = random() % 2 == 0;
   for (uint32_t left = random() % 40; left > 0; --left) {
@@ -149,6 +150,8 @@ TEST(SentencePieceWords, TrainedModelsEncodeWordsAsTheyEncodeTexts) {
          std::vector<std::pair<std::string, std::string>>{{"byte_fallback", "true"},
                                                           {"remove_extra_whitespaces", "false"},
                                                           {"user_defined_symbols", "<tag>,um,\u0301"},
+                                                          {"user_defined_symbols", "\n"},
+                                                          {"user_defined_symbols", "ha\nus"},
                                                           {"split_by_number", "false"}}) {
       const std::string model = trained_model(
           {{"model_type", type}, {"vocab_size", "450"}, {"hard_vocab_limit", "false"}, {name, value}});
@@ -260,6 +263,24 @@ TEST(SentencePieceWords, RoundingDecidesBetweenSegmentationsAsInTheWholeText) {
       for (int byte = 0; byte_fallback && byte < 256; ++byte)
         model.pieces.push_back({fmt::format("<0x{:02X}>", byte), 0, kByte});
       expect_same_ids(written_model(model, byte_fallback), words, 100, fmt::format("model {}", round));
+    }
+  }
+}
+
+TEST(SentencePieceWords, DocumentsOfManyLinesHaveTheIdsOfTheLibrary) {
+  const std::vector<std::string> words = words_of_made_up_texts();
+  for (const std::string rules : {"nmt_nfkc", "identity"}) {
+    const SentencePieceVocabulary vocabulary(trained_model({{"normalization_rule_name", rules}}),
+                                             "test.model");
+    std::mt19937 random(18);
+    for (int round = 0; round < 20; ++round) {
+      std::string text;
+      for (int line = 0; line < 500; ++line) {
+        const std::string part =
+            random() % 8 == 0 ? random_text(random, words) : words[random() % words.size()];
+        if (part.find("▁") == std::string::npos) text += part + (random() % 4 == 0 ? "\r\n" : "\n");
+      }
+      ASSERT_EQ(vocabulary.encode(text), vocabulary.encode_at_once(text)) << rules;
     }
   }
 }

@@ -9,6 +9,10 @@
 #include "data/loader.h"
 #include "data/text/evaluation_texts.h"
 #include "data/text/text_cache.h"
+#include "data/vocabulary/sentencepiece_vocabulary.h"
+#include "engine/base/json.h"
+#include "tests/data/library_model.h"
+#include "tests/data/made_up_texts.h"
 #include "tests/data/text_testing.h"
 
 namespace mtf::testing {
@@ -127,6 +131,26 @@ TEST_F(TextRows, JoinedPairsAreNeverSplitUnasked) {
   EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"), ElementsAre("ab|C|", "cdef||"));
 }
 
+TEST_F(TextRows, JoinedPairsWhoseTargetsWouldBeCutOffAreDropped) {
+  // Of the second pair the cut would leave the inputs, of the third an end of sequence behind them.
+  ParallelOptions joined = parallel(file("en", "ab\ncdefghi\ncdef\ncde\n"), file("de", "C\nX\nXYZ\nXYZ\n"));
+  joined.as = PairsAs::kTargets;
+  const auto open = [&](Packing packing) {
+    TextSettings how = settings(0, 12, packing);
+    how.filter.max_length = 6;
+    how.filter.too_long = TooLong::kCut;
+    return make_text_source(joined, how);
+  };
+  const auto dense = open(Packing::kDense);
+  EXPECT_THAT(texts_of(*dense, "targets"), ElementsAre("ab|C|cde|X|"));
+  EXPECT_EQ(dense->report().empty, 2);
+  EXPECT_EQ(dense->report().too_long, 1);
+  EXPECT_THAT(texts_of(*open(Packing::kReference), "targets"), ElementsAre("ab|C|cde|X|"));
+  TextSettings how = settings(0, 6, Packing::kReference);  // pairs that fill their rows
+  EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"),
+              ElementsAre("ab|C|", "cdefgh", "cdef|X", "cde|XY"));
+}
+
 /// A vocabulary that finds no token in a text of tildes, as SentencePiece does in one of ideographic spaces.
 class WithoutTildes final : public Vocabulary {
  public:
@@ -143,6 +167,79 @@ class WithoutTildes final : public Vocabulary {
  private:
   ByteVocabulary bytes_;
 };
+
+TEST_F(TextRows, TextsOfSeveralLinesHaveTheIdsThatTheLibraryGivesTheWholeText) {
+  const std::vector<std::string> words = made_up_texts(50);
+  const std::vector<std::string> ends = {"\n", "\n\n", " \n", "\r\n", "\t\n ", "\n\u3000", "  ", ".\n- "};
+  std::mt19937 random(3);
+  std::vector<std::string> texts;
+  std::string bytes;
+  for (int text = 0; text < 40; ++text) {
+    std::string& all = texts.emplace_back(random() % 2 == 0 ? "" : " ");
+    for (uint32_t left = 1 + random() % 6; left > 0; --left)
+      all += words[random() % words.size()] + ends[random() % ends.size()];
+    bytes += json_text({{"targets", all}}) + "\n";
+  }
+  JsonlOptions source;
+  source.path = {{file("texts", bytes)}};
+  source.columns = std::vector<std::string>{"targets"};
+  for (const std::string rules : {"nmt_nfkc", "nfkc", "identity"}) {
+    for (const char* option :
+         {"add_dummy_prefix", "remove_extra_whitespaces", "treat_whitespace_as_suffix"}) {
+      for (const char* value : {"true", "false"}) {
+        const auto vocabulary = std::make_shared<const SentencePieceVocabulary>(
+            library_model(texts, {{"vocab_size", "150"},
+                                  {"hard_vocab_limit", "false"},
+                                  {"normalization_rule_name", rules},
+                                  {option, value}}),
+            "test.model");
+        TextSettings how = settings(0, 1000);
+        how.vocabularies.targets = vocabulary;
+        const auto rows = rows_of(*make_text_source(source, how), "targets");
+        ASSERT_EQ(rows.size(), texts.size());
+        for (size_t text = 0; text < texts.size(); ++text) {
+          std::vector<int32_t> expected = vocabulary->encode_at_once(texts[text]);
+          expected.push_back(kEosId);
+          expected.resize(1000);
+          ASSERT_EQ(rows[text], expected) << rules << " " << option << " " << value << ": " << texts[text];
+        }
+      }
+    }
+  }
+}
+
+/// A vocabulary that puts a ^ in front of each text, as SentencePiece does with a blank.
+class WithFront final : public Vocabulary {
+ public:
+  int64_t size() const override { return bytes_.size(); }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    return bytes_.encode("^" + std::string(text));
+  }
+  std::string decode(std::span<const int32_t> ids) const override { return bytes_.decode(ids); }
+  std::string piece(int32_t id) const override { return bytes_.piece(id); }
+  std::string fingerprint() const override { return "with front"; }
+
+ private:
+  ByteVocabulary bytes_;
+};
+
+TEST_F(TextRows, LinesAreEncodedApartWhereTheyAreSentences) {
+  std::vector<Problem> problems;
+  const TextFiles files =
+      find_text_files(text(file("t", "ab\nc\n\nd\n"), TextUnit::kDocument), {}, problems, {});
+  TokenizeOptions how{.vocabularies = {nullptr, std::make_shared<const WithFront>()}, .threads = 1};
+  TokenChunk found;
+  const auto read = [&] { tokenize(files, how, [&](const TokenChunk& chunk) { found = chunk; }); };
+  read();
+  EXPECT_EQ(decoded(found.tokens.targets), "^ab\nc|^d|");
+  EXPECT_THAT(found.lines.targets, IsEmpty());
+  const std::string key = token_store_key(files, how, path("cache"));
+  how.lines_apart = true;
+  read();
+  EXPECT_EQ(decoded(found.tokens.targets), "^ab\n^c|^d|");
+  EXPECT_THAT(found.lines.targets, ElementsAre(4));
+  EXPECT_NE(token_store_key(files, how, path("cache")), key);
+}
 
 TEST_F(TextRows, JoinedPairsHaveTwoEndsAlsoWhereATextHasNoTokens) {
   ParallelOptions joined = parallel(file("en", "ab\n~\nef\n"), file("de", "~~\nCD\nEF\n"));
@@ -471,6 +568,9 @@ TEST_F(TextRows, SettingsThatDoNotSuitAreNamed) {
   how = settings(8, 8);
   how.filter.too_long = TooLong::kSplit;
   EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("cannot be split"));
+  ParallelOptions joined = pairs;
+  joined.as = PairsAs::kTargets;
+  EXPECT_THAT(failure([&] { make_text_source(joined, how); }), HasSubstr("cannot be split"));
   how = settings(8, 8);
   how.cache = "/proc/none";
   EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("data.cache"));

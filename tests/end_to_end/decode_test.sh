@@ -70,7 +70,7 @@ checkpoint: {every: 150}
 END
 cat > prompted.yaml << 'END'
 data:
-  train: {type: parallel, inputs: train.in, targets: train.out}
+  train: {type: parallel, inputs: train.in, targets: train.out, as: targets}
   vocabulary: bytes
   sequence_length: 64
   cache: cache
@@ -83,8 +83,8 @@ model:
   loss_on_targets_only: true
   layer_defaults: {SelfAttention: {num_heads: 4, key_value_size: 8}, DenseReluDense: {hidden_size: 64}}
   block: [SelfAttention, DenseReluDense]
-train: {steps: 150, batch_size: 16, log_every: 50}
-checkpoint: {every: 150}
+train: {steps: 300, batch_size: 16, log_every: 50}
+checkpoint: {every: 300}
 END
 for model in translate lm prompted; do
   expect_exit 0 "$mtf_train" $model.yaml run.model_dir=$model

@@ -17,14 +17,9 @@ awk 'BEGIN {
 rev train.in > train.out
 head -n 60 train.in > test.in
 
-# texts TYPE: prints training texts. For delimited_lm prompts end with an end-of-sequence token, for lm they
-# do not.
-texts() {
-  echo "{type: parallel, inputs: train.in, targets: train.out$([ "$1" = delimited_lm ] || echo ', as: targets')}"
-}
 for type in lm delimited_lm; do
   cat > $type.yaml << END
-data: {train: $(texts $type), vocabulary: bytes, sequence_length: 96, cache: cache}
+data: {train: {type: parallel, inputs: train.in, targets: train.out, as: targets}, vocabulary: bytes, sequence_length: 96, cache: cache}
 model:
   type: $type
   d_model: 32
@@ -84,6 +79,17 @@ for type in lm delimited_lm; do
     done
   done
 done
+
+# Where the training data end prompts, both types are the same model and read the same prompt.
+for type in lm delimited_lm; do
+  infer $type infer.method=greedy > written.$type
+  score $type score.inputs=test.in score.targets=test.in > scored.$type
+done
+cmp written.lm written.delimited_lm || fail "lm writes other texts than delimited_lm"
+cmp scored.lm scored.delimited_lm || fail "lm scores other texts than delimited_lm"
+pairs='pairs: {type: parallel, inputs: train.in, targets: train.out, as: targets}'
+infer lm "data.train={$pairs, texts: {type: text, path: train.in}}" > written.jsonl
+grep -q "warning: some sources of .data.train. end prompts" said || fail "sources of two kinds have no warning"
 
 # Without a prompt each token attends only to those before it.
 score lm score.targets=test.in > whole.jsonl

@@ -140,6 +140,15 @@ def talking_heads(case, across=False):
     return {"TalkingHeadsEncDecAttention" if across else "TalkingHeadsSelfAttention": options}
 
 
+EXPERT_PLACES = ("capacity_factor_train", "capacity_factor_eval", "min_expert_capacity")
+
+
+def without(options, *keys):
+    """Takes out options that MoE1D refuses, for they have no effect with the others."""
+    for key in keys:
+        options.pop(key, None)
+
+
 def experts(case, causal, gating=None):
     r = case.r
     gatings = ["top_2", "top_n", "switch", "switch_max", "ntlb", "top_k", "top_k", "top_k"] + (
@@ -181,6 +190,8 @@ def experts(case, causal, gating=None):
             )
         if r.chance(0.4):
             options |= {"dispatch": "capacity"} | r.some(0.5, drop="probability", capacity_factor_train=0.5)
+        else:
+            without(options, *EXPERT_PLACES)
         if r.chance(0.3):
             options["balance"] = {"coef": 0.1, "scope": r.pick("sequence", "batch")}
             if options["balance"]["scope"] == "batch":
@@ -191,6 +202,8 @@ def experts(case, causal, gating=None):
         options |= r.some(0.4, top_n_num_experts_per_token=lambda: r.pick(1, 2, 3, 4), use_second_place_loss=True)
         if options.get("top_n_num_experts_per_token") == 1:
             options["use_second_place_loss"] = False
+        if gating == "top_2":
+            without(options, "top_n_num_experts_per_token")
         options |= {
             "second_policy_train": r.pick("all", "none", "threshold", "random"),
             "second_policy_eval": r.pick("all", "none", "threshold", "random"),
@@ -200,10 +213,13 @@ def experts(case, causal, gating=None):
         policies = ["argmax", "input_dropout", "input_jitter"] + (["sample"] if gating in ("switch", "switch_max") else [])
         options |= {"switch_policy_train": r.choice(policies), "switch_policy_eval": r.choice(policies)}
         options |= r.some(0.3, switch_temperature=0.5, switch_jitter=0.1)
+        if gating in ("ntlb", "expert_selection"):
+            without(options, "switch_temperature")
         if gating == "ntlb":
             options |= r.some(0.5, ntlb_top_k=2)
     if gating in ("top_2", "top_n", "switch") and r.chance(0.3):
         options["dispatch"] = "dropless"
+        without(options, *EXPERT_PLACES)
     return {"MoE1D": options}
 
 

@@ -89,10 +89,6 @@ struct RecordedLayer {
   Mode mode = Mode::kTrain;
 };
 
-constexpr const char* kCommon =
-    "num_experts: 4, hidden_size: 12, grouping: flat, second_policy_train: all, second_policy_eval: all, "
-    "switch_policy_train: argmax, switch_policy_eval: argmax, ";
-
 const RecordedLayer kRecorded[] = {
     {"06_moe_switch_eval", "gating: switch, group_size: 24", Mode::kEvaluate},
     {"06_moe_switch_overflow",
@@ -109,15 +105,17 @@ const RecordedLayer kRecorded[] = {
      "use_second_place_loss: true"},
 };
 
-/// Later keys win over those of kCommon.
+/// With policies, where the options name none, by which routers draw nothing.
 std::string yaml_of(const RecordedLayer& layer) {
-  std::string common = kCommon;
-  for (const char* key : {"second_policy_train", "second_policy_eval"}) {
-    if (std::string_view(layer.options).find(key) == std::string_view::npos) continue;
-    const size_t begin = common.find(key);
-    common.erase(begin, common.find(", ", begin) + 2 - begin);
+  const std::string_view options = layer.options;
+  const bool is_switch = options.starts_with("gating: switch");
+  std::string yaml = "{num_experts: 4, hidden_size: 12, grouping: flat, ";
+  for (const char* mode : {"train", "eval"}) {
+    const std::string key = fmt::format("{}_policy_{}", is_switch ? "switch" : "second", mode);
+    if (options.find(key) == std::string_view::npos)
+      yaml += fmt::format("{}: {}, ", key, is_switch ? "argmax" : "all");
   }
-  return fmt::format("{{{}{}}}", common, layer.options);
+  return fmt::format("{}{}}}", yaml, options);
 }
 
 /// Layouts from text, where + joins the mesh dimensions of a rule: "batch:x;experts:x+y".
@@ -316,9 +314,9 @@ struct SixTokens {
     Graph graph;
     const Dimension model{"d_model", 3};
     const Tensor x = graph.input("x", {{"batch", 1}, {"length", 6}, model});
-    const std::string yaml = fmt::format(
-        "{{num_experts: 3, min_expert_capacity: 1, switch_policy_eval: argmax, second_policy_eval: all, {}}}",
-        options);
+    const std::string yaml =
+        fmt::format("{{num_experts: 3, {}{}}}",
+                    options.starts_with("gating: top_k") ? "" : "min_expert_capacity: 1, ", options);
     const RouterRun run(graph, yaml, x, {}, mode);
     std::map<std::string, Values> variables = statistics;
     for (const auto& variable : graph.variables()) {
@@ -520,7 +518,47 @@ TEST(MoE1D, RefusesImpossibleOptions) {
   EXPECT_THAT(problems("num_experts: 8, gating: top_k, expert_groups: 4, experts_per_token: 3"),
               HasSubstr("more groups"));
   EXPECT_THAT(problems("gating: switch_max, dispatch: dropless"), HasSubstr("chooses by capacity"));
+  EXPECT_THAT(problems("num_experts: 6, gating: top_k, expert_groups: 3, groups_per_token: 4"),
+              HasSubstr("`groups_per_token` is 4, but there are 3 groups; at most 3"));
+  EXPECT_THAT(problems("num_experts: 1"),
+              HasSubstr("gating `top_2` chooses 2 experts of each token, and there is 1; at least 2"));
   EXPECT_THAT(problems("second_policy_train: some"), HasSubstr("unknown value `some`"));
+}
+
+TEST(MoE1D, RefusesOptionsWithoutEffect) {
+  const auto problems = [](const std::string& options) { return problems_of("[MoE1D: {" + options + "}]"); };
+  EXPECT_THAT(
+      problems("router_z: 1"),
+      HasSubstr(":1:20: `router_z` has no effect with gating `top_2`; leave it out, or take `z_loss`"));
+  EXPECT_THAT(problems("gating: switch, shared_experts: 1"),
+              HasSubstr("`shared_experts` has no effect with gating `switch`; leave it out, or take gating "
+                        "`top_k`"));
+  EXPECT_THAT(problems("gating: top_k, loss_coef: 1"), HasSubstr("or take `balance`"));
+  EXPECT_THAT(problems("gating: top_k, second_policy_train: none"), HasSubstr("gating `top_2` or `top_n`"));
+  EXPECT_THAT(problems("gating: top_k, drop: probability"),
+              HasSubstr("`drop` has no effect with dispatch `dropless`, the default of this gating; leave it "
+                        "out, or take `dispatch: capacity`"));
+  EXPECT_THAT(problems("gating: switch, dispatch: dropless, capacity_factor_train: 1"),
+              HasSubstr("`capacity_factor_train` has no effect with dispatch `dropless`; "));
+  EXPECT_THAT(problems("gating: top_k, shared_gate: true"), HasSubstr("without `shared_experts`"));
+  EXPECT_THAT(problems("gating: top_k, centered: true"), HasSubstr("without `selection_bias`"));
+  EXPECT_THAT(problems("gating: top_k, group_score: max"), HasSubstr("without `expert_groups`"));
+  EXPECT_EQ(problems("gating: top_k, dispatch: capacity, drop: probability, capacity_factor_train: 1, "
+                     "shared_experts: 1, shared_gate: true, router_z: null, loss_coef: null"),
+            "");
+}
+
+TEST(MoE1D, TakesDefaultsThatAreForOtherLayers) {
+  const auto problems = [](const std::string& defaults, const std::string& options) {
+    return problems_of("[MoE1D: {" + options + "}]", {.defaults = "{MoE1D: {" + defaults + "}}"});
+  };
+  EXPECT_EQ(problems("router_z: 1, capacity_factor_train: 1, gating: switch, shared_gate: true",
+                     "gating: top_k, shared_experts: 0"),
+            "");
+  EXPECT_THAT(problems("router_z: 1", "num_experts: 4"), HasSubstr("no effect with gating `top_2`"));
+  EXPECT_THAT(problems("gating: top_k", "z_loss: 1"), HasSubstr("no effect with gating `top_k`"));
+  EXPECT_THAT(problems_of("[MoE1D]", {.defaults = "{MoE1D: {router_z: 1}}"}),
+              HasSubstr("no effect with gating `top_2`"));
 }
 
 }  // namespace

@@ -98,6 +98,31 @@ TEST(LayoutCheck, L2TwoDimensionsOfOneTensorOverOneMeshDimension) {
       "used by layer_1/kernel [pixels=784, hidden=1024], layer_1/einsum [batch=64, pixels=784, hidden=1024]");
 }
 
+TEST(LayoutCheck, L2RulesOfTwoSections) {
+  // In the first kernel the dimension of the later section stands first, in the second one last.
+  Graph graph;
+  build_mlp(graph);
+  const Tensor back = graph.read(
+      graph.variable("back", {{"hidden", 1024}, {"pixels", 784}}, DType::kFloat32, Initializer::zeros()));
+  graph.set_output("back", relu(back));
+  graph.variable("slot", {{"hidden", 1024}, {"pixels", 784}}, DType::kFloat32, Initializer::zeros(),
+                 Variable::Kind::kSlot);
+  const Problem parameter =
+      only_error(check(graph, "x:2", {rule("hidden", {"x"}, 7)}, {rule("pixels", {"x"}, 8)}));
+  EXPECT_EQ(parameter.mark.to_string(), "run.yaml:8:11");
+  EXPECT_EQ(
+      parameter.message,
+      "layout splits `hidden` (run.yaml:7:11) and parameter_layout `pixels`, both of one tensor, over mesh "
+      "dimension `x`");
+  const Problem optimizer = only_error(
+      check(graph, "x:2", {rule("batch", {"x"}, 7)}, {rule("pixels", {"x"}, 8)}, {rule("hidden", {"x"}, 9)}));
+  EXPECT_EQ(optimizer.mark.to_string(), "run.yaml:9:11");
+  EXPECT_EQ(
+      optimizer.message,
+      "parameter_layout splits `pixels` (run.yaml:8:11) and optimizer_layout `hidden`, both of one tensor, "
+      "over mesh dimension `x`");
+}
+
 TEST(LayoutCheck, L2OneMeshDimensionTwiceInOneRule) {
   const Problem problem = only_error(check_mlp("rows:2", {rule("batch", {"rows", "rows"}, 7)}));
   EXPECT_EQ(problem.message, "layout splits `batch` over mesh dimension `rows` twice");

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/graph/sharding_rule.h"
 #include "engine/ops/einsum.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "tests/support/problem_texts.h"
 
@@ -81,6 +83,24 @@ TEST(UnusedRules, OfInternalDimensionsAreRefused) {
         ElementsAre("run.yaml:7:11: layout splits `_entries`, and dimensions whose names begin with `_` "
                     "are internal; one of `batch`, `hidden`, `pixels`"));
   }
+}
+
+TEST(UnusedRules, OfDimensionsThatAreSplitApartAreRefused) {
+  Graph graph;
+  build_network(graph);
+  const std::string apart = split_apart("experts", {"batch"});
+  graph.set_output("report", rename(graph.input("load", {{"experts", 4}}), "experts", apart));
+  DimensionNames names;
+  names.add(graph);
+  EXPECT_THAT(names.tensors, ElementsAre("batch", "experts", "hidden", "pixels"));
+  const LayoutRules layout = rules_at(7, {{apart, "all"}}), none;
+  const std::vector<std::string> shared;
+  Diagnostics diagnostics;
+  check_unused_rules({layout, none, none, shared}, Mesh(Shape::parse("all:2")), names, {}, diagnostics);
+  EXPECT_THAT(
+      texts(diagnostics.errors()),
+      ElementsAre("run.yaml:7:11: layout splits `experts\\batch`, and dimensions whose names have `\\` "
+                  "are internal; one of `batch`, `experts`, `hidden`, `pixels`"));
 }
 
 TEST(UnusedRules, OfVariablesAndSlotsNeedAVariable) {

@@ -108,6 +108,17 @@ TEST_F(ContinuationTest, AChangeOfTheModelOrFewerStepsInConfigYamlAreFoundToo) {
   EXPECT_THAT(refusal(edited({{"io: 4", "io: 5"}})), HasSubstr("was 4 and is now 5"));
 }
 
+TEST_F(ContinuationTest, AnOptionOfTheModelThatIsGivenItsDefaultHasNotChanged) {
+  write_config(toy(), 0, "");
+  save(10, toy());
+  EXPECT_EQ(refusal(toy({"model.loss=mean_squared_error"})), "");
+  EXPECT_THAT(continuation_->changes, IsEmpty());
+  EXPECT_THAT(refusal(toy({"model.loss=mean_absolute_error"})),
+              HasSubstr("`model.loss` was mean_squared_error and is now mean_absolute_error"));
+  EXPECT_THAT(refusal(toy({"model.layers.0.dense.bias=false"})),
+              HasSubstr("`model.layers.0.dense.bias` was not given and is now false"));
+}
+
 TEST_F(ContinuationTest, OfACheckpointOfAnOlderVersionTheSeedIsCompared) {
   write_config(toy(), 0, "");
   save(10, toy(), [&](Manifest& manifest) {

@@ -17,6 +17,7 @@
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/output.h"
+#include "trainer/session/inputs_parts.h"
 #include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
@@ -118,7 +119,7 @@ void check_member(const Session& session, const ChosenWeights& member, const Mod
   if (own->has_encoder() != other->has_encoder())
     refuse(other->has_encoder() ? "has an encoder, and that of this configuration has none"
                                 : "has no encoder, and that of this configuration has one");
-  if (own->ends_prompts() != other->ends_prompts())
+  if (other->ends_prompts() ? !ends_prompts(session) : own->ends_prompts())
     refuse(fmt::format("{} the given text by an end of sequence, unlike that of this configuration",
                        other->ends_prompts() ? "ends" : "does not end"));
   const std::optional<int64_t> here = own->longest_text(), there = other->longest_text();

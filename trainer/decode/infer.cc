@@ -19,6 +19,7 @@
 #include "trainer/decode/text_metrics.h"
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/inputs_parts.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -150,6 +151,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const Config& config = session.config;
   const TextCodec can_write(session, config.infer);
+  warn_of_prompts(session);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);
   const std::array inputs{NamedInput{"infer.input", config.infer.input.choice ? "" : config.infer.input.text},

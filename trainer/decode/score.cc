@@ -20,6 +20,7 @@
 #include "trainer/decode/paired_lines.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/session/device_notes.h"
+#include "trainer/session/inputs_parts.h"
 #include "trainer/session/model_inputs.h"
 #include "trainer/session/same_run.h"
 
@@ -244,6 +245,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   const TextCodec can_read(session, {});
   const LineFiles files = scored_files_of(session);
   check_files(config, files, *session.model->decoder());
+  if (has_inputs(files)) warn_of_prompts(session);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);
   const std::array inputs{NamedInput{"score.targets", options.targets},

@@ -8,6 +8,7 @@
 #include "engine/base/counted.h"
 #include "engine/base/print_message.h"
 #include "trainer/decode/text_rules.h"
+#include "trainer/session/inputs_parts.h"
 
 namespace mtf {
 namespace {
@@ -45,7 +46,8 @@ TextCodec::TextCodec(const Session& session, const DecodeOptions& options)
     : decoder_(decoder_of(session)),
       vocabularies_(session.vocabularies),
       options_(options),
-      lowercase_(session.config.data.lowercase) {}
+      lowercase_(session.config.data.lowercase),
+      ends_prompts_(mtf::ends_prompts(session)) {}
 
 std::vector<int32_t> TextCodec::encode(const Vocabulary& vocabulary, std::string_view text) const {
   return vocabulary.encode(lowercase_ ? to_lower_case(text) : std::string(text));
@@ -64,7 +66,7 @@ GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint6
     given.inputs.push_back(kEosId);
   } else {
     given.prefix = encode(*vocabularies_.targets, line);
-    if (decoder_.ends_prompts()) given.prefix.push_back(kEosId);
+    if (ends_prompts_) given.prefix.push_back(kEosId);
     given.prompt = std::ssize(given.prefix);
   }
   if (!prefix.empty()) {

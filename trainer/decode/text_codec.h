@@ -42,6 +42,7 @@ class TextCodec {
   TextVocabularies vocabularies_;
   DecodeOptions options_;
   bool lowercase_;
+  bool ends_prompts_;  ///< an end-of-sequence token stands behind a line that the model continues
 };
 
 }  // namespace mtf

@@ -33,8 +33,7 @@ class Collection {
 
   std::map<std::string, Occurrences> splittable() && {
     std::erase_if(by_name_, [this](const auto& entry) {
-      return entry.second.divisor == 1 || !takes_rules(entry.first) || unsplittable_.contains(entry.first) ||
-             ruled(entry.first) != entry.first;
+      return entry.second.divisor == 1 || !takes_rules(entry.first) || unsplittable_.contains(entry.first);
     });
     return std::move(by_name_);
   }

@@ -69,9 +69,9 @@ run.mode    train     trains, and evaluates in between (default); goes on where 
             bench     measures some training steps: what each operation and each layer of them costs
             calibrate measures this machine for `hardware` of run.mode=explain, and needs no file
 
-A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with all
-defaults), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation), events.out.tfevents.*
-(for TensorBoard), checkpoints/step-N/ (safetensors and manifest.json), log.txt.
+A run writes into run.model_dir (default runs/NAME of the first file): config.yaml (the configuration with its
+defaults but those of the model), metrics.jsonl (a line per logged step), evaluate.jsonl (a line per evaluation),
+events.out.tfevents.* (for TensorBoard), checkpoints/step-N/ (safetensors and manifest.json), log.txt.
 
   mtf-train runs/mnist/config.yaml                         goes on with a run that was stopped or killed
   mtf-train runs/mnist/config.yaml configs/layouts/fsdp.yaml        the same on another mesh

@@ -17,6 +17,7 @@
 #include "trainer/config/strategy.h"
 #include "trainer/session/evaluation_graph.h"
 #include "trainer/session/evaluation_sets.h"
+#include "trainer/session/inputs_parts.h"
 #include "trainer/session/open_data.h"
 #include "trainer/session/stored_model.h"
 
@@ -198,6 +199,7 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   hint_at_precision(session, diagnostics);
   make_model_of(session, diagnostics);
   add_teacher(session, diagnostics);
+  check_text_rows(session, diagnostics);
   collect_errors([&] { session.layouts = make_layouts(session.config); }, diagnostics);
   // The other processes use the caches and vocabularies that the first one makes.
   session.processes->first_then_others("data",

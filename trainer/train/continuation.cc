@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/hash.h"
+#include "models/model.h"
 #include "trainer/session/model_dir.h"
 
 namespace mtf {
@@ -23,14 +24,25 @@ std::string shortened(const std::string& text) {
   return text.size() <= longest ? text : text.substr(0, longest) + " ...";
 }
 
+/// Adds the defaults of the options that were left out to both models, where both can be parsed.
+void complete_models(Config& before, Config& after) {
+  Diagnostics diagnostics;
+  const auto old_model = config::parse<ModelChoice>(before.model, diagnostics);
+  const auto new_model = config::parse<ModelChoice>(after.model, diagnostics);
+  if (diagnostics.has_errors() || old_model.empty() || new_model.empty()) return;
+  before.model = config::dump(old_model);
+  after.model = config::dump(new_model);
+}
+
 class Comparison {
  public:
   Comparison(const Config& config, Diagnostics& diagnostics, Continuation& result)
       : config_(config), diagnostics_(diagnostics), result_(result) {}
 
-  void run(const Config& before, const Config& after) {
-    for (const Change& change : config::changes(before, after)) add(change);
+  void run(Config before, Config after) {
     compare_block_variables(before.model, after.model);
+    complete_models(before, after);
+    for (const Change& change : config::changes(before, after)) add(change);
     check_steps(before.train.steps, after.train.steps);
   }
 

@@ -50,6 +50,7 @@ struct DenoiserOptions : ObjectiveOptions {
   virtual Denoiser denoiser() const = 0;
   BySide<int64_t> row(const BySide<int64_t>& given) const override;
   std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const override;
+  bool joins_pairs() const override { return rows.as == PairsAs::kTargets; }
   std::vector<WeightedObjective> make(const BySide<int64_t>& row,
                                       std::shared_ptr<const Vocabulary> vocabulary) const override;
 };

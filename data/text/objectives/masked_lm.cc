@@ -41,6 +41,7 @@ struct MaskedLmOptions final : ObjectiveOptions {
   bool has_pairs() const { return pairs != SentencePairs::kNone; }
   /// Tokens that stand around the texts of an example.
   int64_t added() const { return has_pairs() ? 3 : 2; }
+  bool lines_are_sentences() const override { return has_pairs(); }
   BySide<int64_t> row(const BySide<int64_t>& given) const override;
   std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const override;
   std::vector<WeightedObjective> make(const BySide<int64_t>& row,

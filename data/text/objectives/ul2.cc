@@ -52,6 +52,7 @@ struct Ul2Options final : ObjectiveOptions {
   std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const override {
     return denoising_features(row, size);
   }
+  bool joins_pairs() const override { return rows.as == PairsAs::kTargets; }
   std::vector<WeightedObjective> make(const BySide<int64_t>& row,
                                       std::shared_ptr<const Vocabulary> vocabulary) const override {
     std::vector<WeightedObjective> all;

@@ -130,7 +130,7 @@ class LayoutCheck {
            : holds(layouts_.parameter) ? "parameter_layout"
                                        : "optimizer_layout";
   }
-  /// The rule for a dimension; null: none. check_unused_rules() reports rules for internal dimensions.
+  /// The rule for a dimension by its own name; null: none. check_unused_rules() reports rules for internal dimensions.
   const LayoutRule* find_rule(std::string_view dimension, Domain domain) const {
     return is_internal(dimension) ? nullptr : rules(domain).find(dimension);
   }
@@ -150,6 +150,7 @@ class LayoutCheck {
   void check_tensor(const std::string& name, const Shape& shape, Domain domain);
   void check_repeated_rules(const std::string& name, const Shape& shape, Domain domain);
   void check_shared(const std::string& name, const Shape& shape, Domain domain, const std::string& what);
+  std::string splits_both(const LayoutRule& first, const LayoutRule& last) const;
   const LayoutRule* rule_for(const std::string& dimension, Domain domain) const;
   std::vector<std::string> mesh_dimensions(const std::string& dimension, const LayoutRule& rule,
                                            Domain domain) const;
@@ -280,27 +281,36 @@ std::vector<std::string> LayoutCheck::mesh_dimensions(const std::string& dimensi
 
 void LayoutCheck::check_shared(const std::string& name, const Shape& shape, Domain domain,
                                const std::string& what) {
-  std::map<std::string, std::string> user;  // mesh dimension -> tensor dimension
+  std::map<std::string, const LayoutRule*> user;  // by mesh dimension
   for (const Dimension& d : shape) {
     const LayoutRule* rule = rule_for(d.name, domain);
     if (!rule) continue;
-    const std::string& ruled = rule->dimension;
     for (const std::string& mesh_dimension : mesh_dimensions(d.name, *rule, domain)) {
       const std::optional<int> axis = layouts_.mesh.shape().find(mesh_dimension);
       if (!axis) continue;
-      const auto [other, added] = user.emplace(mesh_dimension, ruled);
+      const auto [other, added] = user.emplace(mesh_dimension, rule);
       if (added) continue;
-      const bool twice = other->second == ruled;
+      const bool twice = other->second == rule;
       if (!twice && layouts_.mesh.size(*axis) == 1) continue;  // neither is split
-      find(fmt::format("L2 {} {} {}", ruled, other->second, mesh_dimension), *rule,
-           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule), ruled,
-                               mesh_dimension)
-                 : fmt::format("{} splits `{}` and `{}`, both of {}, over mesh dimension `{}`",
-                               section(*rule), other->second, ruled, what, mesh_dimension),
+      // Both are elements of one list, in which those of later sections come last.
+      const auto [first, last] = std::minmax(other->second, rule);
+      find(fmt::format("L2 {} {} {}", last->dimension, first->dimension, mesh_dimension), *last,
+           twice ? fmt::format("{} splits `{}` over mesh dimension `{}` twice", section(*rule),
+                               rule->dimension, mesh_dimension)
+                 : fmt::format("{}, both of {}, over mesh dimension `{}`", splits_both(*first, *last), what,
+                               mesh_dimension),
            twice ? "name it once" : "split one of them over another mesh dimension or not at all",
            name + " " + shape.to_string());
     }
   }
+}
+
+/// Says which sections split the dimensions of two rules. `last` is the rule at whose place the problem is reported.
+std::string LayoutCheck::splits_both(const LayoutRule& first, const LayoutRule& last) const {
+  const std::string one = section(first), other = section(last);
+  if (one == other) return fmt::format("{} splits `{}` and `{}`", one, first.dimension, last.dimension);
+  const std::string place = first.mark.known() ? fmt::format(" ({})", first.mark.to_string()) : "";
+  return fmt::format("{} splits `{}`{} and {} `{}`", one, first.dimension, place, other, last.dimension);
 }
 
 void LayoutCheck::check_divisible(const std::string& name, const Shape& shape, Domain domain) {

@@ -107,10 +107,11 @@ class UnusedRules {
   }
 
   void refuse(const RuleSection& section, const LayoutRule& rule) {
-    diagnostics_.error(rule.mark,
-                       fmt::format("{} splits `{}`, and dimensions whose names begin with `_` are internal",
-                                   section.name, rule.dimension),
-                       did_you_mean("", {section.names.begin(), section.names.end()}));
+    diagnostics_.error(
+        rule.mark,
+        fmt::format("{} splits `{}`, and dimensions whose names {} are internal", section.name,
+                    rule.dimension, rule.dimension.starts_with('_') ? "begin with `_`" : "have `\\`"),
+        did_you_mean("", {section.names.begin(), section.names.end()}));
   }
 
   void report(const RuleSection& section, const LayoutRule& rule) {
