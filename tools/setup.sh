@@ -15,6 +15,8 @@ case ${1:-} in
   tests) packages+=(python3-venv openmpi-bin iproute2 chromium) ;;
   wheel) packages+=(python3-venv) ;;
   release) packages+=(python3-venv mmdebstrap) ;;
+  "") ;;
+  *) echo "setup: $1 is none of tests, wheel, release" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then

@@ -3,8 +3,9 @@
 # 300 steps in one process and in two, compares both runs, and computes BLEU. tools/release.sh runs it in fresh systems.
 set -euo pipefail
 [ $# -eq 2 ] || { echo "try: PREFIX and FASHION_MNIST have to be given; see the top of $0" >&2; exit 2; }
-bin=$1/bin
-model=$1/share/mtf-train/configs/models/mnist.yaml
+prefix=$(realpath "$1")
+bin=$prefix/bin
+model=$prefix/share/mtf-train/configs/models/mnist.yaml
 data=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -27,7 +28,7 @@ run=("$model" train.steps=300 train.log_every=100
 "$bin/mtf-compare" one two --metrics --tolerance 0.1
 
 # The files of configs/hardware are found by their names.
-"$bin/mtf-train" "$1/share/mtf-train/configs/models/toy.yaml" run.mode=explain hardware=h100_8x_nvlink_400g > explained
+"$bin/mtf-train" "$prefix/share/mtf-train/configs/models/toy.yaml" run.mode=explain hardware=h100_8x_nvlink_400g > explained
 
 # A mistake has the exit code of the program.
 code=0

@@ -90,7 +90,7 @@ void check_lengths(const TextSourceOptions& text, const DataOptions& options, co
                      fmt::format("`data.sequence_length` has no number for `{}`", name_of(side)));
     }
   }
-  if (options.filter.too_long == TooLong::kSplit && !text.objective && text.sides().size() > 1)
+  if (options.filter.too_long == TooLong::kSplit && sides.size() > 1)
     report.error("filter", "pairs of texts cannot be split",
                  "`data.filter.too_long` drop or cut, or sources without `inputs`");
 }

@@ -136,8 +136,8 @@ std::vector<Side> sides_in_rows(const TextSourceOptions& options) {
 
 std::optional<bool> has_inputs_part(const TextSourceOptions& options) {
   // An objective on joined pairs keeps the end of sequence between them, so its examples have three.
+  if (options.has_ids(Side::kTargets) && !options.joins_pairs()) return std::nullopt;
   if (options.objective) return (*options.objective)->joins_pairs() && !options.joins_pairs();
-  if (!options.joins_pairs() && options.has_ids(Side::kTargets)) return std::nullopt;
   return options.joins_pairs();
 }
 

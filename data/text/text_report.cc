@@ -36,8 +36,11 @@ std::string TextReport::to_string() const {
                : fmt::format("none of {} is left", counted(examples, "example"));
   std::vector<std::string> notes;
   if (empty > 0)
-    notes.push_back(
-        fmt::format("{} {}", number(empty), rules.keep_empty ? "without text" : "without text dropped"));
+    notes.push_back(fmt::format("{} {}", number(empty),
+                                rules.keep_empty ? "without text"
+                                : rules.cuts_joined_pairs
+                                    ? "without text, or without targets once cut, dropped"
+                                    : "without text dropped"));
   if (too_long > 0) {
     const char* const treated = rules.too_long == TooLong::kDrop  ? "dropped"
                                 : rules.too_long == TooLong::kCut ? "cut off"

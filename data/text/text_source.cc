@@ -53,7 +53,7 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   }
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
   rules.too_long = too_long_rule(settings, are_pairs(options));
-  if (rules.too_long == TooLong::kSplit && are_pairs(options))
+  if (rules.too_long == TooLong::kSplit && sides.size() > 1)
     throw Error(ErrorKind::kConfig, mark, "pairs of texts cannot be split",
                 "`data.filter.too_long` drop or cut, or a source without `inputs`");
   rules.packing = evaluation && are_pairs(options) ? Packing::kNone : settings.packing;

@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <iterator>
 #include <numeric>
@@ -132,8 +133,7 @@ std::optional<CachedWord> SentencePieceVocabulary::encode_word(std::string_view 
                                                                std::vector<int32_t>& ids) const {
   if (const std::optional<CachedWord> known = words_->find(word)) return known;
   const bool is_long = word.size() > kLongestWord;
-  if ((is_long && lattice_ != nullptr) || word.find(kEscapedBlank) != std::string_view::npos)
-    return std::nullopt;
+  if (word.find(kEscapedBlank) != std::string_view::npos) return std::nullopt;
   CachedWord result;
   if (word.empty() && keeps_blanks_) {
     ids = {ours(processor_->PieceToId(kEscapedBlank))};
@@ -170,6 +170,17 @@ std::string SentencePieceVocabulary::normalized(std::string_view word, std::vect
   return text;
 }
 
+/// The same for a word whose ids are known; where all of them are pieces of text, they spell it.
+std::string SentencePieceVocabulary::normalized(std::string_view word, const CachedWord& known) const {
+  std::string text;
+  for (const int32_t id : known.ids) {
+    const int32_t of_model = to_model_[static_cast<size_t>(id)];
+    if (!std::isfinite(lattice_->cost(of_model))) return normalized(word);
+    text += processor_->IdToPiece(of_model);
+  }
+  return text;
+}
+
 /// Encodes a text of a unigram model word by word and adds up the scores as the library does. encode_at_once() would
 /// take more than 100 bytes of memory for each byte of a long text.
 std::vector<int32_t> SentencePieceVocabulary::encode_with_sums(std::string_view text) const {
@@ -186,7 +197,7 @@ std::vector<int32_t> SentencePieceVocabulary::encode_with_sums(std::string_view 
     if (cached && append_cached(*cached, sum, ids)) continue;
     if (known.size() == WordCache::most_words) known.clear();
     const auto [entry, is_new] = known.try_emplace(word);
-    if (is_new) entry->second = normalized(word);
+    if (is_new) entry->second = cached ? normalized(word, *cached) : normalized(word);
     parts.clear();
     lattice_->append(entry->second, sum, parts);
     append_ids(parts, ids);

@@ -66,6 +66,7 @@ class SentencePieceVocabulary final : public Vocabulary {
   void prepare_words(std::string_view model);
   std::optional<CachedWord> encode_word(std::string_view word, std::vector<int32_t>& ids) const;
   std::string normalized(std::string_view word, std::vector<int32_t>* ids = nullptr) const;
+  std::string normalized(std::string_view word, const CachedWord& known) const;
   size_t end_of_word(std::string_view text, size_t begin) const;
   std::vector<int32_t> encode_with_sums(std::string_view text) const;
   bool append_cached(const CachedWord& word, float& sum, std::vector<int32_t>& ids) const;

@@ -159,9 +159,6 @@ TEST(DataOptions, WhatTextsLackIsSaid) {
               AllOf(HasSubstr("no feature `target`"), HasSubstr("did you mean `targets`")));
   EXPECT_THAT(data_error(pairs + "vocabulary: bytes\nsequence_length: 8\nfilter: {too_long: split}"),
               HasSubstr("pairs of texts cannot be split"));
-  EXPECT_THAT(data_error("train: {type: tsv, path: a, as: targets}\nvocabulary: bytes\nsequence_length: 8\n"
-                         "filter: {too_long: split}"),
-              HasSubstr("pairs of texts cannot be split"));
   EXPECT_THAT(data_error("train: {type: tsv, path: a, columns: [en, de]}"),
               HasSubstr("neither `inputs` nor `targets`"));
   EXPECT_THAT(data_error("train: {type: tsv, path: a, columns: [targets], as: targets}"),

@@ -568,9 +568,6 @@ TEST_F(TextRows, SettingsThatDoNotSuitAreNamed) {
   how = settings(8, 8);
   how.filter.too_long = TooLong::kSplit;
   EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("cannot be split"));
-  ParallelOptions joined = pairs;
-  joined.as = PairsAs::kTargets;
-  EXPECT_THAT(failure([&] { make_text_source(joined, how); }), HasSubstr("cannot be split"));
   how = settings(8, 8);
   how.cache = "/proc/none";
   EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("data.cache"));

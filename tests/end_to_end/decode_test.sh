@@ -260,7 +260,12 @@ done
 cp test.in same.in
 expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer infer.input=same.in infer.output=same.in
 expect_text 'same.in is the file `infer.input`, which would be lost'
+expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer "infer.input={type: text, path: same.in}" infer.output=same.in
 expect_same_file same.in test.in "infer.output replaced infer.input"
+cp test.in ./-
+infer translate infer.n_best=1 < test.in > dash.out
+expect_same_file dash.out beam.txt "a file of the name - beside standard input and output"
+rm ./-
 infer translate infer.input=test.in infer.n_best=4 > nbest.txt
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl > nbest.jsonl
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl infer.length_penalty=0 > unpenalised.jsonl

@@ -88,7 +88,7 @@ done
 cmp written.lm written.delimited_lm || fail "lm writes other texts than delimited_lm"
 cmp scored.lm scored.delimited_lm || fail "lm scores other texts than delimited_lm"
 pairs='pairs: {type: parallel, inputs: train.in, targets: train.out, as: targets}'
-infer lm "data.train={$pairs, texts: {type: text, path: train.in}}" > written.jsonl
+infer lm data.train=null "data.train={$pairs, texts: {type: text, path: train.in}}" > written.jsonl
 grep -q "warning: some sources of .data.train. end prompts" said || fail "sources of two kinds have no warning"
 
 # Without a prompt each token attends only to those before it.

@@ -13,7 +13,7 @@
 namespace mtf {
 namespace {
 
-constexpr int64_t kLargestFile = int64_t{1} << 32;
+constexpr int64_t kLargestTable = int64_t{1} << 32;
 
 /// The numbers of one line. `place` is for messages.
 std::vector<float> numbers_of(std::string_view line, const std::string& place) {
@@ -32,7 +32,7 @@ std::vector<float> numbers_of(std::string_view line, const std::string& place) {
 
 /// All lines of a file.
 std::vector<std::vector<float>> rows_of(const std::string& path) {
-  const std::string text = read_file(path, "a file of numbers", kLargestFile);
+  const std::string text = read_file(path, "a file of numbers", kLargestTable);
   std::vector<std::vector<float>> rows;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

@@ -14,6 +14,10 @@
 #include "tests/support/operation_cases.h"
 
 namespace mtf::testing {
+
+void PrintTo(const OperationCase& operation_case, std::ostream* stream) {
+  *stream << operation_case.operations;
+}
 namespace {
 
 /// Operations that stop gradients on purpose, although they depend on their inputs.
@@ -129,9 +133,4 @@ TEST(OperationCases, CoverTheUnaryOperations) {
 }
 
 }  // namespace
-
-void PrintTo(const OperationCase& operation_case, std::ostream* stream) {
-  *stream << operation_case.operations;
-}
-
 }  // namespace mtf::testing

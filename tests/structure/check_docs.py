@@ -4,6 +4,7 @@ check_docs.py SOURCE_DIR looks at README.md, CONTRIBUTING.md, CHANGELOG.md and d
 
 - a block of code whose fence names a file, as in ```cpp layers/report.cc, has lines of that file, in their order; a line
   `...` stands for lines that are left out. In a block ```diff FILE the lines that begin with a blank stand in the file.
+- a path of a configuration or a script in another block exists;
 - a path in backticks exists, if it begins with a folder of the sources: `layers/report.cc`, `layers/report.{h,cc}`,
   `configs/layouts/*_4.yaml`; so does the target of a link, with its heading.
 - `Class::member` in backticks is a member in a file that has the class; in the pages about the sources the other
@@ -22,6 +23,7 @@ SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".yaml",
 ABOUT_SOURCES = ("docs/architecture.md", "docs/extending.md", "docs/numerics.md", "docs/gpus.md")
 FENCE = re.compile(r"^```(\w*)(?: (\S+))?$")
 CODE = re.compile(r"`([^`\n]+)`")
+USED = re.compile(r"(?<![\w/.$-])((?:configs|tools|tests)/[\w./*-]+\.(?:yaml|sh|py))\b")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 IDENTIFIER = re.compile(r"^[A-Za-z_]\w*(?:_\w+|[a-z][A-Z]\w*)(?:\(\))?$")
 
@@ -168,6 +170,10 @@ class Checker:
         for number, language, path, lines in found:
             if path:
                 self.check_block(f"{page}:{number}", language, path, lines)
+                continue
+            for at, line in enumerate(lines, number):
+                for used in USED.findall(line):
+                    self.check_path(f"{page}:{at}", used)
         for number, line in enumerate(rest, 1):
             place = f"{page}:{number}"
             for target in LINK.findall(line):

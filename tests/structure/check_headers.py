@@ -72,7 +72,7 @@ def main(root, compiler, part):
         for name in missing_includes(text):
             problems.append(f"{path}: uses names of <{name}> and does not include it")
     chosen = [path for path, text in found.items() if zlib.crc32((path + text).encode()) % part == 0]
-    flags = [compiler, "-std=c++20", f"-I{root}", "-w"]
+    flags = [compiler, "-std=c++20", f"-I{root}", "-isystem", "/usr/include/eigen3", "-w"]
     with tempfile.TemporaryDirectory() as work:
         precompiled = os.path.join(work, "frequent.h")
         with open(precompiled, "w", encoding="utf-8") as file:

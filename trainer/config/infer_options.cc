@@ -47,12 +47,19 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
         "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha", config::non_negative);
   visit("max_length", options.max_length, "tokens at most: a number, or by the input's length",
         config::positive);
-  visit("min_length", options.min_length, "tokens at least, the end of the text not counted",
+  visit("min_length", options.min_length,
+        "tokens at least, unless `max_length` or a text of `stop` comes first; the end of the text is not "
+        "counted",
         config::non_negative);
   visit("no_repeat_ngram_size", options.no_repeat_ngram_size,
         "no sequence of so many tokens comes twice in a text; 0: any may", config::non_negative);
   visit("stop", options.stop, "a text ends before the first of these, such as [\"###\"]");
   visit.check([&options](const config::Report& report) {
+    const auto* most = std::get_if<int64_t>(&options.max_length);
+    if (most != nullptr && options.min_length > *most)
+      report.error("min_length",
+                   fmt::format("`min_length` is {}, and `max_length` {}", options.min_length, *most),
+                   "a smaller one");
     if (std::ranges::find(options.stop, "") != options.stop.end())
       report.error("stop", "an empty text in `stop`, which would end each text before it begins",
                    "texts such as \"###\"");

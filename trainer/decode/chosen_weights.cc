@@ -221,6 +221,13 @@ int64_t newest_step(const WeightGroup& group) {
   return std::ranges::max_element(group, {}, &ChosenWeights::step)->step;
 }
 
+std::vector<NamedInput> files_of(std::string_view key, std::optional<SourceChoice> source) {
+  std::vector<NamedInput> files;
+  if (!source) return files;
+  for (const config::Path* path : (*source)->paths()) files.push_back({key, path->text});
+  return files;
+}
+
 void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark,
                         std::span<const NamedInput> inputs) {
   check_output_names(output, groups.size(), mark);
@@ -233,12 +240,13 @@ void check_output_names(const std::string& output, const std::vector<WeightGroup
                             description(*other->second), description(group), newest_step(group)),
                 "one of them at a time");
   }
+  if (output == "-") return;
   for (const auto& [step, group] : by_step) {
     const std::string name = name_at_step(output, step);
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(name, ignored)) continue;
     for (const NamedInput& input : inputs) {
-      if (!std::filesystem::equivalent(name, input.path, ignored)) continue;
+      if (is_stream(input.path) || !std::filesystem::equivalent(name, input.path, ignored)) continue;
       throw Error(ErrorKind::kConfig, mark,
                   fmt::format("{} is the file `{}`, which would be lost", name, input.key), "another name");
     }

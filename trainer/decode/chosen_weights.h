@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Session& sessio
                                                            const std::vector<WeightGroup>& groups);
 /// Returns the step of the newest checkpoint.
 int64_t newest_step(const WeightGroup& group);
+/// Returns the files that a source names, as inputs by its key; none without a source.
+std::vector<NamedInput> files_of(std::string_view key, std::optional<SourceChoice> source);
 /// Throws Error (kConfig) if the groups would write into the same output, or over one of the files `inputs`.
 void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark,
                         std::span<const NamedInput> inputs = {});

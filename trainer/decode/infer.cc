@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -154,10 +153,12 @@ void infer(Session& session, Diagnostics& diagnostics) {
   warn_of_prompts(session);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);
-  const std::array inputs{NamedInput{"infer.input", config.infer.input.choice ? "" : config.infer.input.text},
-                          NamedInput{"infer.prefix", config.infer.prefix}};
+  const NamedInput input{"infer.input", config.infer.input.choice ? "" : config.infer.input.text},
+      prefix{"infer.prefix", config.infer.prefix};
+  std::vector<NamedInput> inputs = files_of("infer.input", config.infer.input.choice);
+  inputs.insert(inputs.end(), {input, prefix});
   check_output_names(config.infer.output, chosen, config.mark("infer.output"), inputs);
-  check_inputs(config, inputs[0], inputs[1], chosen.size());
+  check_inputs(config, input, prefix, chosen.size());
   const LineFiles files = given_files_of(session);
   const GivenText shortest;
   const GroupModels models(session, chosen.front(), config.infer.ensemble, config.mark("infer.checkpoint"));

@@ -248,10 +248,11 @@ void score(Session& session, Diagnostics& diagnostics) {
   if (has_inputs(files)) warn_of_prompts(session);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);
-  const std::array inputs{NamedInput{"score.targets", options.targets},
-                          NamedInput{"score.inputs", options.inputs}};
+  const NamedInput targets{"score.targets", options.targets}, given{"score.inputs", options.inputs};
+  std::vector<NamedInput> inputs = files_of("score.data", options.data);
+  inputs.insert(inputs.end(), {targets, given});
   check_output_names(options.output, chosen, config.mark("score.output"), inputs);
-  check_inputs(config, inputs[0], inputs[1], chosen.size());
+  check_inputs(config, targets, given, chosen.size());
   const GroupModels models(session, chosen.front(), options.ensemble, config.mark("score.checkpoint"));
   check_same_run(session, models.programs(), fields_of(session, chosen));
   const DeviceNotes notes(session);

@@ -263,7 +263,9 @@ void predict(Session& session, Diagnostics& diagnostics) {
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), {});
   const NamedInput lines{"infer.input", config.infer.input.choice ? "" : config.infer.input.text};
-  check_output_names(config.infer.output, chosen, config.mark("infer.output"), {&lines, 1});
+  std::vector<NamedInput> inputs = files_of("infer.input", config.infer.input.choice);
+  inputs.push_back(lines);
+  check_output_names(config.infer.output, chosen, config.mark("infer.output"), inputs);
   const Input input = open_input(session);
   if (!input.source) check_inputs(config, lines, {}, chosen.size());
   check_features(session, input.features());

@@ -39,9 +39,20 @@ void check_inputs_part(const Session& session, const NamedTexts& texts, const Ma
       mark,
       fmt::format("`{}` needs texts of an inputs part and a targets part, which `{}` does not make", setting,
                   texts.key),
-      fmt::format("pairs with `as: targets`, an objective of single texts with `as: targets`, or `type: lm` "
-                  "without `{}`",
-                  setting));
+      fmt::format("pairs with `as: targets`, an objective of single texts with `as: targets`, or {}",
+                  setting.starts_with("type") ? "`type: lm`" : fmt::format("no `{}`", setting)));
+}
+
+/// Reports joined pairs that are split: of a row, the model would take inputs for targets.
+void check_split(const Session& session, const NamedTexts& texts, Diagnostics& diagnostics) {
+  const std::string_view setting = session.model->inputs_part_setting();
+  if (setting.empty() || !texts.source.joins_pairs() || texts.source.objective ||
+      session.config.data.filter.too_long != TooLong::kSplit) {
+    return;
+  }
+  diagnostics.error(session.config.mark("data.filter.too_long"),
+                    fmt::format("pairs of `{}` are split, and `{}` needs whole ones", texts.key, setting),
+                    "drop or cut; or leave it out: single texts are split, and pairs dropped");
 }
 
 /// How many sources of data.train make texts with an inputs part.
@@ -64,6 +75,7 @@ void check_text_rows(Session& session, Diagnostics& diagnostics) {
     for (const NamedTexts& texts : training_texts_of(session)) {
       has_rows &= check_objective(session, texts, diagnostics);
       check_inputs_part(session, texts, mark, diagnostics);
+      check_split(session, texts, diagnostics);
     }
   }
   for (const auto& [name, dataset] : config.evaluate.datasets) {
@@ -88,8 +100,9 @@ void warn_of_prompts(const Session& session) {
     return;
   if (sources_with_inputs_part(training_texts_of(session)) == 0) return;
   print_message(
-      "warning: some sources of `data.train` end prompts with an end of sequence and others have none: it is "
-      "not added to prompts; `model.type: delimited_lm` adds it\n");
+      "warning: some sources of `data.train` end prompts with an end of sequence, and others have none, or "
+      "ids of which "
+      "that is not known: it is not added to prompts; `model.type: delimited_lm` adds it\n");
 }
 
 }  // namespace mtf

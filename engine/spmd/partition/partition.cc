@@ -31,9 +31,9 @@ Program partition(const Graph& graph, const Layouts& layouts, const PartitionOpt
   program = schedule_gathers(std::move(program), options.gather_ahead);
   program = bucket_reductions(std::move(program), kBucketBytes);
   program = group_segments(std::move(program));
-  program = accumulate_early(std::move(program));
   if (options.fuse_epilogues) program = fuse_epilogues(std::move(program));
   if (options.fuse_elementwise) program = fuse_elementwise(std::move(program));
+  program = accumulate_early(std::move(program));
   if (layouts.pipeline) program = pipeline_loops(std::move(program), *layouts.pipeline, options.costs);
   program = split_collectives(std::move(program));
   program = reuse_memory(std::move(program));

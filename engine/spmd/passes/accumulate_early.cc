@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -23,12 +22,8 @@ void accumulate_early(const Program& program, std::vector<Instruction>& block) {
     Place place{i, i};
     const auto term =
         instruction.is<action::Accumulate>() ? made.find(program.root(instruction.inputs[0])) : made.end();
-    if (term != made.end() && !term->second.is_collective) {
-      Place ready = term->second.place;
-      const auto total = made.find(program.root(instruction.outputs[0]));
-      if (total != made.end()) ready = std::max(ready, total->second.place);
-      place.first = ready.first;
-    }
+    // Nothing else in the loop touches the total.
+    if (term != made.end() && !term->second.is_collective) place.first = term->second.place.first;
     for (ValueId id : writes(instruction)) made[program.root(id)] = {place, instruction.is_collective()};
     places.push_back(place);
   }

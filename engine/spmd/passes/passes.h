@@ -63,13 +63,6 @@ Program bucket_reductions(Program program, int64_t bytes);
 /// adjacent. A segment ends wherever these dimensions change.
 Program group_segments(Program program);
 
-/// Moves each accumulate of a loop directly after the instruction that makes its term, so that a gradient of a microbatch is not
-/// kept beside the sum over the microbatches until the end of the backward pass. Terms that a collective makes stay where they
-/// are: it goes on while others are computed.
-///   repeat 2: %1 = f(%0), %2 = g(%1), %3 = accumulate(%1), %4 = accumulate(%2)
-///   into  repeat 2: %1 = f(%0), %3 = accumulate(%1), %2 = g(%1), %4 = accumulate(%2)
-Program accumulate_early(Program program);
-
 /// Fuses what follows a contraction into it: its bias, a gelu or relu, terms that are added to it, the sum over
 /// microbatches; and into the gradient of a look-up the gradient to which it is added. For devices whose kernels
 /// support this: FusedEinsum, FusedGatherGradient and KernelContext::accumulates. Applies where a single instruction
@@ -89,6 +82,13 @@ Program fuse_epilogues(Program program);
 /// memory. Constants that only elementwise operations read become part of them. Nothing moves across a
 /// collective, and no fusion is made that would keep more memory alive for its last reader than it saves.
 Program fuse_elementwise(Program program);
+
+/// Moves each accumulate of a loop directly after the instruction that makes its term, so that a gradient of a microbatch is not
+/// kept beside the sum over the microbatches until the end of the backward pass. Terms that a collective makes stay where they
+/// are: it goes on while others are computed.
+///   repeat 2: %1 = f(%0), %2 = g(%1), %3 = accumulate(%1), %4 = accumulate(%2)
+///   into  repeat 2: %1 = f(%0), %3 = accumulate(%1), %2 = g(%1), %4 = accumulate(%2)
+Program accumulate_early(Program program);
 
 /// What takes as long as so many FLOPs of products. The order only needs to know roughly how long chunks take beside each
 /// other. The defaults are rough figures of a processor such as that of configs/hardware/cpu_32_cores_100g.yaml: 85 GFLOP/s
