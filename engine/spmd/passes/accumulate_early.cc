@@ -20,8 +20,10 @@ void accumulate_early(const Program& program, std::vector<Instruction>& block) {
   for (size_t i = 0; i < block.size(); ++i) {
     const Instruction& instruction = block[i];
     Place place{i, i};
-    const auto term =
-        instruction.is<action::Accumulate>() ? made.find(program.root(instruction.inputs[0])) : made.end();
+    const auto* const accumulate = instruction.as<action::Accumulate>();
+    const bool adds_term =
+        accumulate != nullptr && accumulate->operation == nullptr;  // else it makes what it adds
+    const auto term = adds_term ? made.find(program.root(instruction.inputs[0])) : made.end();
     // Nothing else in the loop touches the total.
     if (term != made.end() && !term->second.is_collective) place.first = term->second.place.first;
     for (ValueId id : writes(instruction)) made[program.root(id)] = {place, instruction.is_collective()};
