@@ -94,6 +94,7 @@ def listening_ports(process):
 
 def crowd(processes):
     held, seen = [], set()
+    print("watches", *processes, flush=True)
     while True:
         for process in processes:
             for port in listening_ports(process):

@@ -34,6 +34,7 @@ attack_ranks() {
   attack crowd "$(cat number.0)" "$(cat number.1)" "$(cat number.2)"
   attack flood "127.0.0.1:$1" 1100
   attack forge "127.0.0.1:$1"
+  wait_for grep -q "^watches $(cat number.0) " attacks
   sleep 0.5
 }
 
