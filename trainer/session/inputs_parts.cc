@@ -101,8 +101,7 @@ void warn_of_prompts(const Session& session) {
   if (sources_with_inputs_part(training_texts_of(session)) == 0) return;
   print_message(
       "warning: some sources of `data.train` end prompts with an end of sequence, and others have none, or "
-      "ids of which "
-      "that is not known: it is not added to prompts; `model.type: delimited_lm` adds it\n");
+      "ids of which that is not known: it is not added to prompts; `model.type: delimited_lm` adds it\n");
 }
 
 }  // namespace mtf

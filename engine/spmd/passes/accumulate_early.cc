@@ -1,5 +1,6 @@
+#include <cstddef>
 #include <unordered_map>
-#include <utility>
+#include <vector>
 
 #include "engine/spmd/instruction_uses.h"
 #include "engine/spmd/passes/passes.h"
@@ -9,23 +10,21 @@ namespace mtf {
 namespace {
 
 void accumulate_early(const Program& program, std::vector<Instruction>& block) {
-  // The instruction that another one follows, or the instruction itself, and the number of the instruction.
-  using Place = std::pair<size_t, size_t>;
   struct Maker {
-    Place place;
+    size_t place;
     bool is_collective;
   };
-  std::vector<Place> places;
+  std::vector<size_t> places;  // of instructions that stay or, for others, of those that they follow
   std::unordered_map<ValueId, Maker> made;  // by root: the last writer so far
   for (size_t i = 0; i < block.size(); ++i) {
     const Instruction& instruction = block[i];
-    Place place{i, i};
+    size_t place = i;
     const auto* const accumulate = instruction.as<action::Accumulate>();
     const bool adds_term =
         accumulate != nullptr && accumulate->operation == nullptr;  // else it makes what it adds
     const auto term = adds_term ? made.find(program.root(instruction.inputs[0])) : made.end();
     // Nothing else in the loop touches the total.
-    if (term != made.end() && !term->second.is_collective) place.first = term->second.place.first;
+    if (term != made.end() && !term->second.is_collective) place = term->second.place;
     for (ValueId id : writes(instruction)) made[program.root(id)] = {place, instruction.is_collective()};
     places.push_back(place);
   }

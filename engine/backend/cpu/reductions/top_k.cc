@@ -125,9 +125,7 @@ MTF_INLINE int64_t indices_from(const T* x, int64_t n, Computed<T> value, int32_
   for (; i + kGroup <= n; i += kGroup) {
     if (any_from<kGroup>(x + i, value)) collect(i, i + kGroup);
   }
-  for (; i < n; ++i) {
-    if (!(widen(x[i]) < value)) indices[count++] = static_cast<int32_t>(i);
-  }
+  collect(i, n);
   return count;
 }
 
