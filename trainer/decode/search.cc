@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -297,28 +298,28 @@ SampleSearch::SampleSearch(int64_t samples, int64_t limit, const TextRules* rule
     : limit_(limit),
       rules_(rules),
       given_(given),
+      ended_(static_cast<size_t>(samples)),
       hypotheses_(static_cast<size_t>(samples)),
       tokens_(static_cast<size_t>(samples)) {}
 
-bool SampleSearch::ended(const Hypothesis& hypothesis) const {
-  const std::vector<int32_t>& tokens = hypothesis.tokens;
-  return !tokens.empty() && (tokens.back() == kEosId || std::ssize(tokens) >= limit_ ||
-                             (rules_ != nullptr && rules_->stop(given_, tokens)));
+/// True if the text ends with its last token.
+bool SampleSearch::ends(const std::vector<int32_t>& tokens) const {
+  return tokens.back() == kEosId || std::ssize(tokens) >= limit_ ||
+         (rules_ != nullptr && rules_->stop(given_, tokens));
 }
 
-bool SampleSearch::done() const {
-  return std::all_of(hypotheses_.begin(), hypotheses_.end(), [&](const Hypothesis& h) { return ended(h); });
-}
+bool SampleSearch::done() const { return std::ranges::all_of(ended_, std::identity()); }
 
 void SampleSearch::advance(std::span<const Draw> draws) {
   for (size_t i = 0; i < hypotheses_.size(); ++i) {
     Hypothesis& hypothesis = hypotheses_[i];
     tokens_[i] = kPadId;
-    if (ended(hypothesis)) continue;
+    if (ended_[i]) continue;
     hypothesis.tokens.push_back(draws[i].token);
     hypothesis.log_probs.push_back(draws[i].log_prob);
     hypothesis.score = hypothesis.log_prob += draws[i].log_prob;
     tokens_[i] = draws[i].token;
+    ended_[i] = ends(hypothesis.tokens);
   }
 }
 

@@ -142,11 +142,12 @@ class SampleSearch {
   std::vector<Hypothesis> results() const { return hypotheses_; }
 
  private:
-  bool ended(const Hypothesis& hypothesis) const;
+  bool ends(const std::vector<int32_t>& tokens) const;
 
   int64_t limit_;
   const TextRules* rules_;
   std::span<const int32_t> given_;
+  std::vector<char> ended_;  ///< [samples]
   std::vector<Hypothesis> hypotheses_;
   std::vector<int32_t> tokens_;
 };
