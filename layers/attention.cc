@@ -4,14 +4,11 @@
 
 #include <cmath>
 
-#include "engine/base/reproducible_math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
-#include "engine/ops/concat.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
-#include "engine/ops/slice.h"
 #include "engine/ops/unary.h"
 
 namespace mtf {
@@ -132,21 +129,6 @@ config::EnumNames enum_names(RelativeAttention) {
   return {{"none", RelativeAttention::kNone},
           {"bias", RelativeAttention::kBias},
           {"bias_shared", RelativeAttention::kBiasShared}};
-}
-
-Tensor rotate(const Tensor& x, const Tensor& position, double base) {
-  const int64_t half = x.shape().dimension("d_kv").size / 2;
-  Graph& graph = x.graph();
-  const Dimension pairs{"d_kv", half};
-  const Tensor index = cast(range(graph, pairs), DType::kFloat32);
-  const Tensor frequency = exp(scalar_multiply(index, -reproducible::log(base) / static_cast<double>(half)));
-  const Tensor angle = multiply(cast(position, DType::kFloat32), frequency, position.shape() + Shape{pairs});
-  const Tensor c = cast(cos(angle), x.dtype()), s = cast(sin(angle), x.dtype());
-  const Tensor first = slice(x, "d_kv", 0, half), second = slice(x, "d_kv", half, half);
-  const Shape shape = first.shape();
-  return concat({subtract(multiply(first, c, shape), multiply(second, s, shape)),
-                 add(multiply(second, c, shape), multiply(first, s, shape))},
-                "d_kv");
 }
 
 }  // namespace mtf

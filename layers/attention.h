@@ -90,8 +90,4 @@ class AttentionProjections {
 enum class RelativeAttention { kNone, kBias, kBiasShared };
 config::EnumNames enum_names(RelativeAttention);
 
-/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half). x: [.., d_kv], position:
-/// int32, some of the other dimensions. Su et al., RoFormer, 2021, eq. 34.
-Tensor rotate(const Tensor& x, const Tensor& position, double base);
-
 }  // namespace mtf

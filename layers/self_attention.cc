@@ -13,15 +13,13 @@
 #include "layers/dropout.h"
 #include "layers/registry.h"
 #include "layers/relative_bias.h"
+#include "layers/rotary.h"
 #include "layers/span_positions.h"
 
 namespace mtf {
 namespace {
 
-struct SelfAttentionOptions : HeadOptions, RelativeBiasOptions {
-  bool rotary = false;
-  double rotary_base = 10000;
-};
+struct SelfAttentionOptions : HeadOptions, RelativeBiasOptions, RotaryOptions {};
 
 void describe(config::Visitor& visit, SelfAttentionOptions& options) {
   describe(visit, static_cast<HeadOptions&>(options));
@@ -30,8 +28,7 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
       "adds a learned number for each head and distance: `bias` a table for each layer, `bias_shared` one "
       "for all");
   describe_convolution(visit, options);
-  visit("rotary", options.rotary, "turns queries and keys by their positions");
-  visit("rotary_base", options.rotary_base, "of the wavelengths, from 2 pi to 2 pi base", config::positive);
+  describe_rotary(visit, options);
   visit.check([&options](const config::Report& report) {
     if (options.rotary && options.key_value_size % 2 != 0)
       report.error("key_value_size", "rotary positions need an even size", "an even number");
@@ -65,7 +62,7 @@ struct SelfAttention {
   AttentionOptions mixing;
 
   LayerTensor operator()(Context& context, const LayerTensor& x, const Tensor& bias_table,
-                         const std::optional<double>& rotary_base) {
+                         const RotaryOptions& rotary) {
     const Sequence& sequence = context.sequence("self-attention");
     const std::string& length = sequence.length.name;
     const Dimension model = context.made(x)[0];
@@ -83,9 +80,9 @@ struct SelfAttention {
     inputs.q = mix.query(inputs.q);
     inputs.k = mix.key(inputs.k);
     const Tensor prefix_query = inputs.q;
-    if (rotary_base) {
-      inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), *rotary_base);
-      inputs.k = rotate(inputs.k, position(sequence, inputs.k, std::string(kMemoryLength)), *rotary_base);
+    if (rotary.rotary) {
+      inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), rotary);
+      inputs.k = rotate(inputs.k, position(sequence, inputs.k, std::string(kMemoryLength)), rotary);
     }
     if (sequence.decoding != nullptr) remember(context, *sequence.decoding, inputs);
     if (sequence.is_step()) {
@@ -146,9 +143,7 @@ class SelfAttentionLayer final : public Layer {
     const Dimension model = context.made(x)[0];
     const Shape heads = AttentionProjections(context, options_, model).query_heads();
     const Tensor table = RelativeBias{options_}.table(context, heads, mixing);
-    std::optional<double> rotary;
-    if (options_.rotary) rotary = options_.rotary_base;
-    return SelfAttention{options_, mixing}(context, x, table, rotary);
+    return SelfAttention{options_, mixing}(context, x, table, options_);
   }
 
  private:
@@ -167,7 +162,7 @@ class LocalSelfAttentionLayer final : public Layer {
     if (sequence.looks_ahead()) mixing.max_relative = options_.radius;
     // The length keeps its name, so that it is not gathered where it is split; caches have one of their own.
     if (sequence.decoding == nullptr) mixing.memory_length = sequence.length.name;
-    return SelfAttention{options_, mixing}(context, x, {}, std::nullopt);
+    return SelfAttention{options_, mixing}(context, x, {}, {});
   }
 
  private:

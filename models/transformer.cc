@@ -49,7 +49,14 @@ void describe(config::Visitor& visit, LanguageModelOptions& options) {
   visit("input_full_attention", options.input_full_attention,
         "tokens of the inputs part of a row see each other, later ones too (prefix language model)");
   visit("loss_on_targets_only", options.loss_on_targets_only, "tokens of the inputs part have no loss");
+  visit("predict_padding", options.predict_padding,
+        "false: padding (id 0) has no probability, as in models whose tokeniser has none");
   describe_token_model(visit, options);
+  visit.check([&options](const config::Report& report) {
+    if (!options.predict_padding && options.loss.label_smoothing > 0)
+      report.error("label_smoothing", "it gives a part of the target to padding, which has no probability",
+                   "`label_smoothing: 0`, or `predict_padding: true`");
+  });
 }
 
 void describe(config::Visitor& visit, AlignedOptions& options) {
@@ -226,7 +233,7 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
   const Tensor x = hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
   ModelOutput output;
-  output.logits = token_logits(context, options_, *embedding, x, vocabulary);
+  output.logits = logits(context, *embedding, x, vocabulary);
   const auto loss = context.graph().scope("loss");
   const Tensor of_targets = of_inputs ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
   const TokenWeights weights{
@@ -241,6 +248,16 @@ Tensor LanguageModel::hidden(Context& context, const TokenEmbedding& embedding, 
   Tensor x = stack_.embed(context, embedding, ids);
   x = stack_.add_positions(context, x, position, sequence.length);
   return stack_.layers(context, sequence, x);
+}
+
+Tensor LanguageModel::logits(Context& context, const TokenEmbedding& embedding, const Tensor& hidden,
+                             const Dimension& vocabulary) const {
+  const Tensor all = token_logits(context, options_, embedding, hidden, vocabulary);
+  if (options_.predict_padding) return all;
+  Graph& graph = all.graph();
+  constexpr double impossible = -1e9;
+  const Tensor is_padding = equal(range(graph, vocabulary), graph.constant(0, DType::kInt32));
+  return add(all, scalar_multiply(cast(is_padding, all.dtype()), impossible), all.shape());
 }
 
 Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
@@ -258,8 +275,7 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
         prompt_priority(input.prompt, input.prefix.shape(), sequence.length);
   }
   const Tensor x = hidden(context, *embedding, input.prefix, {}, sequence);
-  return token_logits(context, options_, *embedding, gather(x, input.position, sequence.length.name),
-                      vocabulary);
+  return logits(context, *embedding, gather(x, input.position, sequence.length.name), vocabulary);
 }
 
 Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
@@ -273,7 +289,7 @@ Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Ste
                     .has_priorities = options_.input_full_attention,
                     .decoding = &decoding};
   const Tensor x = hidden(context, *embedding, input.token, input.position, sequence);
-  return token_logits(context, options_, *embedding, x, vocabulary);
+  return logits(context, *embedding, x, vocabulary);
 }
 
 AlignedModel::AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics)

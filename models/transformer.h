@@ -95,6 +95,7 @@ struct LanguageModelOptions : ModelOptions, TokenModelOptions, StackOptions {
   std::string name = "transformer";
   bool input_full_attention = false;
   bool loss_on_targets_only = false;
+  bool predict_padding = true;
   bool delimited = false;  ///< not a key: rows hold inputs, end of sequence, targets, end of sequence, ...
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
@@ -147,6 +148,9 @@ class LanguageModel final : public Model, public TextDecoder {
   /// Hidden states of `ids` at `position` (null: the index), in the scope of the model.
   Tensor hidden(Context& context, const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
                 Sequence& sequence) const;
+  /// token_logits(), or without one of padding.
+  Tensor logits(Context& context, const TokenEmbedding& embedding, const Tensor& hidden,
+                const Dimension& vocabulary) const;
 
   LanguageModelOptions options_;
   TransformerStack stack_;

@@ -124,6 +124,8 @@ def attention(case, causal, across=False):
         return {"LocalSelfAttention": options | {"radius": r.pick(4, 9, 16)}}
     options |= r.some(0.3, relative_attention_type=lambda: r.pick("bias", "bias_shared"), relative_attention_num_buckets=8)
     options |= r.some(0.2, rotary=True)
+    if "rotary" in options:
+        options |= r.some(0.5, rotary_scaling=lambda: r.pick({"type": "linear", "factor": 2.5}, {"type": "llama3", "original_length": 16}))
     return {"SelfAttention": options}
 
 

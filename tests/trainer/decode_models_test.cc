@@ -29,6 +29,9 @@ INSTANTIATE_TEST_SUITE_P(
         DecodedModel{"rotary_prefix",
                      "input_full_attention: true, block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, "
                      "key_value_size: 4, rotary: true}]"},
+        DecodedModel{"without_padding",
+                     "predict_padding: false, positions: none, block: [SelfAttention: {num_heads: 2, "
+                     "key_value_size: 4, rotary: true, rotary_scaling: {type: linear, factor: 3}}]"},
         DecodedModel{"heads_apart",
                      "block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, key_value_size: 4, "
                      "combine_dims: false}, LocalSelfAttention: {num_heads: 4, num_memory_heads: 1, "

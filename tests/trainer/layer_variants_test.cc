@@ -299,6 +299,10 @@ std::vector<Variant> variants() {
   result.push_back(
       {"capped_logits", language_model("SelfAttention, DenseReluDense", "logit_soft_cap: 0.2,")});
   result.push_back(
+      {"without_padding", language_model("SelfAttention: {rotary: true, rotary_scaling: {type: llama3, "
+                                         "original_length: 16}}, DenseReluDense",
+                                         "predict_padding: false,")});
+  result.push_back(
       {"encoder_decoder", translator("EncDecAttention: {qk_norm: true, soft_cap: 0.5, prefix_length: 2, "
                                      "z_loss: 0.1}")});
   result.push_back({"talking_heads", language_model(fmt::format(

@@ -1,0 +1,57 @@
+// Rotary positions: queries and keys are turned by angles that grow with their positions, so that their products know the
+// distance. Su et al., RoFormer, 2021, eq. 34.
+//
+//   q = rotate(q, position, options);   // q: [.., d_kv]
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "engine/config/choice.h"
+#include "engine/graph/tensor.h"
+
+namespace mtf {
+
+/// Slower angles, for rows that are longer than those a model was trained on first. A way is one struct with its registration.
+struct RotaryScaling {
+  virtual ~RotaryScaling() = default;
+  /// frequency: float32 [d_kv], radians a position, one for each pair of entries.
+  virtual Tensor scaled(const Tensor& frequency) const = 0;
+};
+using RotaryScalingChoice = config::Choice<RotaryScaling>;
+
+/// All angles are smaller by `factor`. Chen et al., Position Interpolation, 2023, eq. 4.
+struct LinearRotaryScaling final : RotaryScaling {
+  static constexpr std::string_view type_name = "linear";
+  double factor = 0;
+
+  Tensor scaled(const Tensor& frequency) const override;
+};
+void describe(config::Visitor& visit, LinearRotaryScaling& options);
+
+/// Angles that turn less than `low_frequency` times in `original_length` positions are smaller by `factor`, those that turn more
+/// than `high_frequency` times stay, and those between are means of both. Grattafiori et al., Llama 3, 2024; Llama 3.1's code.
+struct Llama3RotaryScaling final : RotaryScaling {
+  static constexpr std::string_view type_name = "llama3";
+  double factor = 8;
+  double low_frequency = 1;
+  double high_frequency = 4;
+  int64_t original_length = 8192;
+
+  Tensor scaled(const Tensor& frequency) const override;
+};
+void describe(config::Visitor& visit, Llama3RotaryScaling& options);
+
+struct RotaryOptions {
+  bool rotary = false;
+  double rotary_base = 10000;
+  std::optional<RotaryScalingChoice> rotary_scaling = {};
+};
+void describe_rotary(config::Visitor& visit, RotaryOptions& options);
+
+/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half), or the scaled angle. x: [.., d_kv], position:
+/// int32, some of the other dimensions.
+Tensor rotate(const Tensor& x, const Tensor& position, const RotaryOptions& options);
+
+}  // namespace mtf
