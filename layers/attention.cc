@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/binary.h"
@@ -12,6 +13,18 @@
 #include "engine/ops/unary.h"
 
 namespace mtf {
+
+config::EnumNames enum_names(AttentionKernel) {
+  return {{"q", AttentionKernel::kQueries},
+          {"k", AttentionKernel::kKeys},
+          {"v", AttentionKernel::kValues},
+          {"o", AttentionKernel::kOutput}};
+}
+
+void describe(config::Visitor& visit, AttentionLora& options) {
+  describe(visit, static_cast<LoraOptions&>(options));
+  visit("kernels", options.kernels, "those that get an update");
+}
 
 void describe(config::Visitor& visit, HeadOptions& options) {
   visit("num_heads", options.num_heads, "heads of the queries", config::positive);
@@ -35,6 +48,7 @@ void describe(config::Visitor& visit, HeadOptions& options) {
         "initial values of q, k, v and o (default: normal, with deviations d_model^-1/2, and (heads "
         "d_kv)^-1/2 of o)");
   visit("bias_initializer", options.bias_initializer, "initial values of the biases");
+  visit("lora", options.lora, kLoraHelp);
   visit.check([&options](const config::Report& report) {
     if (options.num_memory_heads > 0 && options.num_heads % options.num_memory_heads != 0) {
       report.error(
@@ -93,9 +107,19 @@ Tensor AttentionProjections::project(const Tensor& x, const std::string& variabl
   const double stddev = 1 / std::sqrt(static_cast<double>(model_.size));
   const Initializer initializer = kernel_initializer(stddev, model_.size, apart.size(), scale);
   const Tensor kernel = context_.variable(variable, Shape{model_} + stored, initializer, scale);
-  const Shape rest = x.shape() - Shape{model_};
-  const Tensor y = add_bias(einsum({x, kernel}, rest + stored), variable, stored);
+  const Tensor y = add_bias(product(x, variable, kernel, Shape{model_}, stored), variable, stored);
   return replace_dimensions(y, stored, apart);
+}
+
+Tensor AttentionProjections::product(const Tensor& x, const std::string& variable, const Tensor& kernel,
+                                     const Shape& over, const Shape& output) const {
+  const Shape made = x.shape() - over + output;
+  const Tensor y = einsum({x, kernel}, made);
+  if (!options_.lora) return y;
+  const bool updated = std::ranges::any_of(options_.lora->kernels, [&](AttentionKernel updates) {
+    return variable.find("qkvo"[static_cast<size_t>(updates)]) != std::string::npos;  // kv: k and v
+  });
+  return updated ? add(y, lora_update(context_, variable, x, over, output, *options_.lora), made) : y;
 }
 
 Tensor AttentionProjections::query(const Tensor& x) const {
@@ -118,7 +142,7 @@ Tensor AttentionProjections::output(const Tensor& mixed) const {
   const Initializer initializer = kernel_initializer(stddev, apart.size(), model_.size, 1);
   const Tensor kernel = context_.variable("o", stored + Shape{model_}, initializer);
   const Tensor x = replace_dimensions(mixed, apart, stored);
-  return add_bias(einsum({x, kernel}, x.shape() - stored + Shape{model_}), "o", Shape{model_});
+  return add_bias(product(x, "o", kernel, stored, Shape{model_}), "o", Shape{model_});
 }
 
 config::EnumNames enum_names(AttentionBias) {

@@ -20,12 +20,23 @@
 #include "layers/attention_mixing.h"
 #include "layers/context.h"
 #include "layers/initializer.h"
+#include "layers/lora.h"
 
 namespace mtf {
 
 /// Which projections add a bias.
 enum class AttentionBias { kNone, kAll, kInputs };
 config::EnumNames enum_names(AttentionBias);
+
+/// The kernels of an attention layer; with shared_kv the one of keys and values is both.
+enum class AttentionKernel { kQueries, kKeys, kValues, kOutput };
+config::EnumNames enum_names(AttentionKernel);
+
+/// Low-rank updates of some kernels.
+struct AttentionLora : LoraOptions {
+  std::vector<AttentionKernel> kernels = {AttentionKernel::kQueries, AttentionKernel::kValues};
+};
+void describe(config::Visitor& visit, AttentionLora& options);
 
 /// Keys of every attention layer.
 struct HeadOptions : AttentionMixingOptions {
@@ -40,6 +51,7 @@ struct HeadOptions : AttentionMixingOptions {
   AttentionBias bias = AttentionBias::kNone;
   std::optional<InitializerOptions> kernel_initializer;
   InitializerOptions bias_initializer = ZerosInitializer{};
+  std::optional<AttentionLora> lora;
 };
 void describe(config::Visitor& visit, HeadOptions& options);
 
@@ -72,6 +84,9 @@ class AttentionProjections {
  private:
   /// scale: of the initial values, against those of a projection whose result is not scaled.
   Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double scale = 1) const;
+  /// x times a kernel, with its low-rank update where it has one. x: [kept.., over..] -> [kept.., output..]
+  Tensor product(const Tensor& x, const std::string& variable, const Tensor& kernel, const Shape& over,
+                 const Shape& output) const;
   /// The initial values of a kernel, scaled by `scale`.
   Initializer kernel_initializer(double stddev, int64_t fan_in, int64_t fan_out, double scale) const;
   /// y + bias over the dimensions `output`, unless the options have no bias there.

@@ -17,6 +17,7 @@ Tensor dense_here(Context& context, const Tensor& input, const Shape& output,
   const Initializer initializer = make_initializer(arguments.kernel_initializer, over.size(), output.size());
   const Tensor kernel = context.variable("kernel", arguments.experts + over + output, initializer);
   Tensor y = einsum({x, kernel}, x.shape() - over + output);
+  if (arguments.lora) y = add(y, lora_update(context, "kernel", x, over, output, *arguments.lora), y.shape());
   if (arguments.bias) {
     const Initializer of_bias = make_initializer(arguments.bias_initializer, over.size(), output.size());
     y = add(y, context.variable("bias", arguments.experts + output, of_bias));
@@ -71,6 +72,7 @@ struct DenseOptions {
   bool bias = true;
   InitializerOptions kernel_initializer;
   InitializerOptions bias_initializer = ZerosInitializer{};
+  std::optional<LoraOptions> lora;
 };
 
 void describe(config::Visitor& visit, DenseOptions& options) {
@@ -83,6 +85,7 @@ void describe(config::Visitor& visit, DenseOptions& options) {
   visit("bias", options.bias, "adds a bias");
   visit("kernel_initializer", options.kernel_initializer, "initial values of the kernel");
   visit("bias_initializer", options.bias_initializer, "initial values of the bias");
+  visit("lora", options.lora, kLoraHelp);
 }
 
 class DenseLayer final : public Layer {
@@ -95,7 +98,8 @@ class DenseLayer final : public Layer {
         .over = options_.over.empty() ? context.made(x) : find_dimensions(x, options_.over),
         .bias = options_.bias,
         .kernel_initializer = options_.kernel_initializer,
-        .bias_initializer = options_.bias_initializer};
+        .bias_initializer = options_.bias_initializer,
+        .lora = options_.lora};
     const std::string name = options_.activation.size() == 1 ? "" : "wi";
     const Tensor y = dense_product(context, name, x, options_.output, options_.activation, arguments);
     return {y, options_.output};

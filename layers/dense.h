@@ -13,6 +13,7 @@
 #include "layers/activation.h"
 #include "layers/context.h"
 #include "layers/initializer.h"
+#include "layers/lora.h"
 
 namespace mtf {
 
@@ -23,12 +24,13 @@ struct DenseArguments {
   bool bias = true;
   InitializerOptions kernel_initializer = {};
   InitializerOptions bias_initializer = ZerosInitializer{};
+  std::optional<LoraOptions> lora = {};
 };
 
 /// y = activation(x · kernel + bias).  x: [kept.., over..], kernel: [experts.., over.., output..], bias:
 /// [experts.., output..], y: [kept.., output..]. Where `over` and `output` share a name, x's dimension gets a
-/// leading `_` in the kernel. Variables: SCOPE/name/kernel and SCOPE/name/bias; an empty `name` adds no
-/// scope. Throws Error when `over` is not in x, or `output` names a dimension that stays.
+/// leading `_` in the kernel. Variables: SCOPE/name/kernel and SCOPE/name/bias, with `lora` kernel_lora_a and kernel_lora_b; an
+/// empty `name` adds no scope. Throws Error when `over` is not in x, or `output` names a dimension that stays.
 Tensor dense(Context& context, const std::string& name, const Tensor& x, const Shape& output,
              const DenseArguments& arguments = {});
 

@@ -12,6 +12,7 @@ struct FeedForwardOptions {
   double dropout = 0;
   InitializerOptions kernel_initializer;
   InitializerOptions bias_initializer = ZerosInitializer{};
+  std::optional<LoraOptions> lora;
 };
 
 void describe(config::Visitor& visit, FeedForwardOptions& options) {
@@ -24,6 +25,7 @@ void describe(config::Visitor& visit, FeedForwardOptions& options) {
         config::reported_on_resume);
   visit("kernel_initializer", options.kernel_initializer, "initial values of the kernels");
   visit("bias_initializer", options.bias_initializer, "initial values of the biases");
+  visit("lora", options.lora, kLoraHelp);
 }
 
 class FeedForwardLayer final : public Layer {
@@ -37,7 +39,8 @@ class FeedForwardLayer final : public Layer {
     DenseArguments arguments{.over = model,
                              .bias = options_.bias,
                              .kernel_initializer = options_.kernel_initializer,
-                             .bias_initializer = options_.bias_initializer};
+                             .bias_initializer = options_.bias_initializer,
+                             .lora = options_.lora};
     Tensor h = dense_product(context, "wi", x, hidden, options_.activation, arguments);
     h = dropout(context, h, options_.dropout, Shape{sequence.length});
     arguments.over = hidden;

@@ -107,6 +107,7 @@ def attention(case, causal, across=False):
         z_loss=0.1,
         combine_dims=False,
         shared_kv=True,
+        lora=lambda: {"rank": r.randint(1, 4), "kernels": r.pick(["q", "v"], ["o"], ["q", "k", "v", "o"])},
         extra_logit=0.5,
         bias=lambda: r.pick(True, "qkv"),
         dropout=0.2,

@@ -302,6 +302,8 @@ std::vector<Variant> variants() {
       {"without_padding", language_model("SelfAttention: {rotary: true, rotary_scaling: {type: llama3, "
                                          "original_length: 16}}, DenseReluDense",
                                          "predict_padding: false,")});
+  result.push_back({"lora", language_model("SelfAttention: {lora: {rank: 2, alpha: 1, kernels: [q, k, o]}}, "
+                                           "DenseReluDense: {lora: {rank: 3, alpha: 2, dropout: 0.25}}")});
   result.push_back(
       {"encoder_decoder", translator("EncDecAttention: {qk_norm: true, soft_cap: 0.5, prefix_length: 2, "
                                      "z_loss: 0.1}")});
