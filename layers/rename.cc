@@ -30,8 +30,8 @@ class RenameLayer final : public Layer {
     }
     const Tensor y = rename(x, from, to);
     context.note_rename(from, to);
-    const Shape made = context.made(x);
-    return {y, made.contains(from) ? made.renamed(from, to) : made};
+    if (!x.made()) return y;
+    return {y, x.made()->contains(from) ? x.made()->renamed(from, to) : *x.made()};
   }
 
  private:

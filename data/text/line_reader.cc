@@ -42,19 +42,12 @@ void check_utf8(std::string_view text, const std::string& path, std::string_view
     problems.add(path, unit, number, *invalid, std::string(kConvertToUtf8));
 }
 
-std::string_view without_byte_order_mark(std::string_view line, int64_t number) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
-  return line;
-}
-
 LineReader::LineReader(const std::string& path, TextProblems& problems, const TextLimit& limit)
     : file_(path, "a text file"), lines_(path, file_.reader(), limit), problems_(problems) {}
 
 std::optional<std::string_view> LineReader::next() {
-  std::optional<std::string_view> line = lines_.next();
+  const std::optional<std::string_view> line = lines_.next();
   if (!line) return line;
-  line = without_byte_order_mark(*line, lines_.line());
   if (lines_.line() == 1) check_first(*line);
   if (is_text_) check_utf8(*line, path(), "line", lines_.line(), problems_);
   return line;

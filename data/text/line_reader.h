@@ -26,9 +26,6 @@ std::optional<std::string> invalid_utf8(std::string_view text);
 void check_utf8(std::string_view text, const std::string& path, std::string_view unit, int64_t number,
                 TextProblems& problems);
 
-/// Returns line `number` of a file, the first one without a byte order mark.
-std::string_view without_byte_order_mark(std::string_view line, int64_t number);
-
 class LineReader {
  public:
   /// Throws Error (kData) when the file cannot be opened.

@@ -14,6 +14,7 @@ namespace mtf {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
 
@@ -57,6 +58,8 @@ std::optional<std::string_view> LineSplitter::next() {
     searched = size;
     if (!refill()) break;
   }
+  if (line_ == 0 && std::string_view(buffer_.data() + begin_, end_ - begin_).starts_with(kByteOrderMark))
+    begin_ += kByteOrderMark.size();
   if (newline == nullptr && begin_ == end_) return std::nullopt;
   ++line_;
   const char* const text = buffer_.data() + begin_;

@@ -14,6 +14,7 @@ struct RowRules {
   BySide<int64_t> row;    ///< tokens of a row; 0: the source does not have this side
   BySide<int64_t> limit;  ///< longest text in tokens, at most `row`
   std::optional<double> max_ratio = {};
+  bool joins_pairs = false;           ///< texts are pairs that were joined: `max_ratio` is of their two parts
   TooLong too_long = TooLong::kDrop;  ///< kSplit only if there is one side
   Packing packing = Packing::kDense;
   /// True: an empty text becomes a lone end-of-sequence token. False: its example is dropped.

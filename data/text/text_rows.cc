@@ -81,7 +81,7 @@ class Selection {
     }
     report_.empty += empty;
     if (empty && !rules_.keep_empty) return;
-    if (is_too_unequal(length)) {
+    if (is_too_unequal(i, length)) {
       ++report_.too_unequal;
       return;
     }
@@ -96,10 +96,20 @@ class Selection {
     pieces_.push_back(piece);
   }
 
-  bool is_too_unequal(const BySide<int64_t>& length) const {
-    if (!rules_.max_ratio || sides_.size() < 2) return false;
-    const auto [shorter, longer] = std::minmax(length.inputs, length.targets);
+  bool is_too_unequal(int64_t i, const BySide<int64_t>& length) const {
+    if (!rules_.max_ratio || (sides_.size() < 2 && !rules_.joins_pairs)) return false;
+    const BySide<int64_t> parts = rules_.joins_pairs ? parts_of(i) : length;
+    const auto [shorter, longer] = std::minmax(parts.inputs, parts.targets);
     return static_cast<double>(longer) > *rules_.max_ratio * static_cast<double>(shorter);
+  }
+
+  /// The tokens of the inputs and of the targets of joined pair i, each with its end of sequence.
+  BySide<int64_t> parts_of(int64_t i) const {
+    const int64_t begin = tokens_.begin(Side::kTargets, i), length = tokens_.length(Side::kTargets, i);
+    const std::span<const int32_t> tokens =
+        tokens_.tokens(Side::kTargets).subspan(static_cast<size_t>(begin), static_cast<size_t>(length));
+    const int64_t inputs = std::ranges::find(tokens, kEosId) - tokens.begin() + 1;
+    return {inputs, length - inputs};
   }
 
   /// True if the cut leaves the inputs of joined pair i, their end of sequence and a token of the targets. An end of
@@ -207,10 +217,11 @@ RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key,
                         const TextFiles& files, const std::string& cache_directory,
                         const TextProgress& progress, const std::function<void(const std::string&)>& note) {
   const std::string key = hash128_hex(fmt::format(
-      "rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}{}\n", tokens_key,
+      "rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}{}{}\n", tokens_key,
       rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
       rules.max_ratio.value_or(0), static_cast<int>(rules.too_long), static_cast<int>(rules.packing),
-      rules.keep_empty, rules.cuts_joined_pairs ? " joined pairs" : ""));
+      rules.keep_empty, rules.cuts_joined_pairs ? " joined pairs" : "",
+      rules.joins_pairs && rules.max_ratio ? " ratio of parts" : ""));
   const auto report = [&](TextStage stage) {
     if (progress) progress(stage, 0, 0);
   };

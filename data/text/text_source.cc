@@ -52,6 +52,7 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
     rules.limit[side] = evaluation ? length : std::min(length, settings.filter.max_length.value_or(length));
   }
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
+  rules.joins_pairs = options.joins_pairs();
   rules.too_long = too_long_rule(settings, are_pairs(options));
   if (rules.too_long == TooLong::kSplit && sides.size() > 1)
     throw Error(ErrorKind::kConfig, mark, "pairs of texts cannot be split",
@@ -60,8 +61,7 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   rules.keep_empty = evaluation;
   // What Mesh TensorFlow makes of a pair that fills a row stays as it is: no other text in the row is affected.
   const bool fills_row = rules.packing == Packing::kReference && rules.limit.targets == rules.row.targets;
-  rules.cuts_joined_pairs =
-      options.joins_pairs() && rules.too_long == TooLong::kCut && !evaluation && !fills_row;
+  rules.cuts_joined_pairs = rules.joins_pairs && rules.too_long == TooLong::kCut && !evaluation && !fills_row;
   return rules;
 }
 

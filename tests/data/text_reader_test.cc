@@ -55,6 +55,8 @@ TEST_F(TextReading, LinesEndWithNewlinesOfEitherKindOrTheFile) {
   EXPECT_THAT(lines(file("c", "")), ElementsAre());
   EXPECT_THAT(lines(file("d", "\n")), ElementsAre(""));
   EXPECT_THAT(lines(file("e", "\xef\xbb\xbfmark\nnext")), ElementsAre("mark", "next"));
+  EXPECT_THAT(lines(file("f", "\xef\xbb\xbf")), ElementsAre());
+  EXPECT_THAT(lines(file("g", "\xef\xbb\xbf\n")), ElementsAre(""));
 }
 
 TEST_F(TextReading, LinesLongerThanAnyBufferAndCompressedFiles) {

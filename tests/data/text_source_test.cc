@@ -308,6 +308,16 @@ TEST_F(TextRows, FiltersCountWhatTheyDrop) {
   EXPECT_THAT(failure([&] { make_text_source(pairs, how); }), HasSubstr("none of 5 examples is left"));
 }
 
+TEST_F(TextRows, TheRatioOfJoinedPairsIsThatOfTheirParts) {
+  ParallelOptions pairs = parallel(file("en", "abcdef\na\nabc\n"), file("de", "x\nabcd\nab\n"));
+  pairs.as = PairsAs::kTargets;
+  TextSettings how = settings(0, 12);
+  how.filter.max_ratio = 2;
+  const auto source = make_text_source(pairs, how);
+  EXPECT_THAT(texts_of(*source, "targets"), ElementsAre("abc|ab|"));
+  EXPECT_EQ(source->report().too_unequal, 2);
+}
+
 TEST_F(TextRows, DocumentsKeepTheirLinesAndLowerCaseIsUnicode) {
   TextSettings how = settings(0, 12);
   how.lowercase = true;

@@ -141,7 +141,7 @@ same_weights one_of_3 sync_2_3
 
 # Slots of bfloat16, and those in codes of 8 bits, are rounded alike, also those of weights that are cut between servers.
 for type in bfloat16 int8; do
-  narrow="precision.slots=$type"
+  narrow="precision.slots=$type run.seed=3"
   alone ${type}_slots mesh=all:2 layout=batch:all train.steps=5 "$adam" learning_rate=0.001 $narrow
   together ${type}_slots_2_2 2 2 "$sync" mesh=all:2 layout=batch:all train.steps=5 "$adam" learning_rate=0.001 $narrow
   same_weights ${type}_slots ${type}_slots_2_2

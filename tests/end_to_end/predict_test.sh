@@ -210,6 +210,8 @@ infer lm 'infer.input={type: text, path: documents.txt, join: document}' infer.m
 [ "$(wc -l < predicted)" = 2 ] && grep -q "^the cat sees" predicted || fail "no text for each document"
 
 # What does not fit is one message.
+expect_exit 2 "$mtf_train" classes/config.yaml run.mode=infer infer.input=bare.tsv mesh=s:2 layout=layers:s parameter_layout=d_model:s
+expect_text "stage"
 expect_exit 2 "$mtf_train" classes/config.yaml run.mode=score score.targets=classes.txt
 expect_text "this model does not write texts; run.mode=infer with \`infer.format: jsonl\`"
 expect_exit 2 "$mtf_train" images/config.yaml run.mode=infer < /dev/null

@@ -164,6 +164,10 @@ TEST(RearrangingLayers, MeanReshapeRename) {
   EXPECT_EQ(mean.evaluate({1, 3, 5, 9}), (Values{2, 7}));
   const YamlLayers reshape("[reshape: {output: {pixels: 4}}, dense: {output: {c: 1}, bias: false}]", image);
   EXPECT_THAT(reshape.variables(), ElementsAre("dense/kernel [pixels=4, c=1]"));
+  // Renamed dimensions of space leave the channels what they are.
+  const YamlLayers before_convolution("[rename: {from: rows, to: r}, conv2d: {output: {f: 4}}]",
+                                      {{"batch", 1}, {"rows", 4}, {"cols", 4}, {"channels", 3}});
+  EXPECT_EQ(before_convolution.y.shape(), (Shape{{"batch", 1}, {"r", 4}, {"cols", 4}, {"f", 4}}));
   const YamlLayers rename(
       "[rename: {from: cols, to: width}, dense: {output: {c: 1}, over: width, bias: false}]", image);
   EXPECT_EQ(rename.y.shape(), (Shape{{"batch", 1}, {"rows", 2}, {"c", 1}}));

@@ -282,8 +282,16 @@ int thread_count(const Config& config) {
   return usable_cores(config.launch.local_size);
 }
 
+bool has_training_step(RunMode mode) {
+  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace ||
+         mode == RunMode::kBench;
+}
+
 Precision precision_of(const Config& config) {
-  return {dtype_of(config.precision.master), dtype_of(config.precision.slice),
+  // Other modes than training read running means, which are float32, in place of the weights.
+  const bool reads_averages = config.train.ema_decay && !has_training_step(config.run.mode);
+  return {dtype_of(config.precision.master),
+          reads_averages ? DType::kFloat32 : dtype_of(config.precision.slice),
           dtype_of(config.precision.activation), config.precision.matmul};
 }
 

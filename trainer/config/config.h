@@ -433,6 +433,8 @@ int64_t evaluate_batch_size(const Config& config, const Layouts& layouts);
 uint64_t data_seed(const Config& config);
 /// Worker threads: run.threads, or the cores that this process may use.
 int thread_count(const Config& config);
+/// True for modes that build the training step.
+bool has_training_step(RunMode mode);
 Precision precision_of(const Config& config);
 /// The type of optimizer slots in memory and in checkpoints: kFloat32, kBFloat16, or kInt8 for coded ones
 /// (trainer/optimizer/slot_blocks.h).

@@ -103,8 +103,7 @@ LineStream::LineStream(const std::string& path, const TextLimit& limit) : queue_
     try {
       LineSplitter lines(input_name(path), read ? read : reader(path), limit);
       while (const auto line = lines.next()) {
-        const std::string_view text = without_byte_order_mark(*line, lines.line());
-        if (is_accepted(text, lines.line(), path) && !queue->add(text)) break;
+        if (is_accepted(*line, lines.line(), path) && !queue->add(*line)) break;
       }
     } catch (...) {
       error = std::current_exception();

@@ -63,7 +63,9 @@ ServerVariables::ServerVariables(const Session& session, const ParameterServerPl
       scalars_(std::move(graph.scalars)),
       program_(partition(*graph.update, Layouts::single())),
       variables_(*session.backend, program_.mesh, program_.variables),
-      update_(program_, *session.backend, variables_, {.threads = thread_count(session.config)}) {
+      update_(
+          program_, *session.backend, variables_,
+          {.threads = thread_count(session.config), .seed = static_cast<uint64_t>(session.config.run.seed)}) {
   for (const ServedVariable& v : plan.variables) {
     if (v.server != server) continue;
     memory_[v.id] = {variables_.slice(v.variable.name, 0), static_cast<size_t>(v.bytes())};

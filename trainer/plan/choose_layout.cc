@@ -161,7 +161,7 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
   const Config& config = session.config;
   if (!searches_layout(config)) return std::nullopt;
   const std::string sections = fmt::format("{}", fmt::join(auto_sections(config), ", "));
-  check_batch_size(config, diagnostics);
+  if (!diagnostics.has_errors()) check_batch_size(config, diagnostics);
   diagnostics.throw_if_errors();
   if (config.run.mode != RunMode::kExplain) {
     if (const std::optional<FoundLayout> kept = kept_layout(session)) {
@@ -190,6 +190,7 @@ std::optional<LayoutPlan> choose_layout(Session& session, Diagnostics& diagnosti
     const LayoutCosts costs(session, {});
     check_layouts(costs.step(), session.layouts, diagnostics);
     check_pipeline(costs.step(), session.layouts, diagnostics);
+    if (!diagnostics.has_errors()) build_evaluation(session, diagnostics);
     diagnostics.throw_if_errors();
     throw Error(ErrorKind::kConfig, config.mark("layout"),
                 "no layout of the step is legal with the rules that are given", "leave some of them out");

@@ -250,10 +250,8 @@ void write_line(const std::string& line) {
     check_standard_output();
 }
 
-/// Returns a line as training data are read: without the byte order mark at the begin of a file. Throws Error
-/// (kData) when it is not valid UTF-8.
+/// Returns the line. Throws Error (kData) when it is no UTF-8.
 std::string_view text_of(std::string_view line, int64_t number) {
-  line = without_byte_order_mark(line, number);
   TextProblems problems;
   check_utf8(line, "standard input", "line", number, problems);
   problems.throw_if_any();

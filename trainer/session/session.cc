@@ -208,11 +208,6 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
   return session;
 }
 
-bool has_training_step(RunMode mode) {
-  return mode == RunMode::kTrain || mode == RunMode::kExplain || mode == RunMode::kTrace ||
-         mode == RunMode::kBench;
-}
-
 bool is_predictor(const Session& session) { return session.model && session.model->decoder() == nullptr; }
 
 bool runs_ahead(const Session& session) {
@@ -338,6 +333,7 @@ Program compile(const Session& session, const Graph& graph, const Layouts& layou
 Program compile_checked(const Session& session, const Graph& graph, const Layouts& layouts) {
   Diagnostics diagnostics;
   check_layouts(graph, layouts, diagnostics);
+  check_pipeline(graph, layouts, diagnostics);
   diagnostics.throw_if_errors();
   return compile(session, graph, layouts);
 }

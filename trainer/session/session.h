@@ -84,8 +84,6 @@ Session open_session(Config config, std::shared_ptr<ProcessGroup> processes, Dia
 Session open_session(const std::vector<std::string>& files, const std::vector<std::string>& arguments,
                      Diagnostics& diagnostics);
 
-/// True for modes that build the training step.
-bool has_training_step(RunMode mode);
 /// True if the model writes no texts: run.mode=infer then predicts for examples.
 bool is_predictor(const Session& session);
 
