@@ -125,6 +125,7 @@ Tensor AttentionProjections::product(const Tensor& x, const std::string& variabl
 Tensor AttentionProjections::query(const Tensor& x) const {
   const double key_scale = 1 / std::sqrt(static_cast<double>(key_.size));
   if (options_.fold_scaling_into_initializer) return project(x, "q", query_heads_, key_scale);
+  if (options_.qk_norm) return project(x, "q", query_heads_);  // AttentionMixing divides behind the norm
   return scalar_multiply(project(x, "q", query_heads_), key_scale);
 }
 

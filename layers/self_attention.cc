@@ -26,7 +26,7 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
   describe_relative_bias(
       visit, options,
       "adds a learned number for each head and distance: `bias` a table for each layer, `bias_shared` one "
-      "for all");
+      "for all layers whose heads have the same dimensions");
   describe_convolution(visit, options);
   describe_rotary(visit, options);
   visit.check([&options](const config::Report& report) {
@@ -40,7 +40,9 @@ struct LocalSelfAttentionOptions : HeadOptions {
 };
 
 void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
-  visit("radius", options.radius, "positions nearer than this see each other", config::positive);
+  visit("radius", options.radius,
+        "positions nearer than this are seen, and where later ones are seen, too, those up to it",
+        config::positive);
   describe_convolution(visit, options);
   describe(visit, static_cast<HeadOptions&>(options));
 }

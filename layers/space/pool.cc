@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "engine/ops/binary.h"
+#include "engine/ops/cast.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "layers/registry.h"
 #include "layers/space/space.h"
 
@@ -62,6 +65,14 @@ void describe(config::Visitor& visit, GlobalPoolOptions& options) {
   visit("along", options.along, "the dimensions that are reduced (default: all but batch and channels)");
 }
 
+/// reduce_max(x), whose gradient entries that are equally large share; that of reduce_max would go to each in full.
+Tensor shared_max(const Tensor& x, const Shape& kept) {
+  const Tensor still = stop_gradient(x), largest = reduce_max(still, kept);
+  const Tensor is_largest = cast(equal(still, largest, x.shape()), x.dtype());
+  const Tensor share = divide(is_largest, reduce_sum(is_largest, kept), x.shape());
+  return add(largest, reduce_sum(multiply(subtract(x, still), share), kept));  // 0 is added, with a gradient
+}
+
 template <PoolFunction kFunction>
 class GlobalPoolLayer final : public Layer {
  public:
@@ -71,7 +82,7 @@ class GlobalPoolLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const char* name = kFunction == PoolFunction::kMax ? "global_max_pool" : "global_average_pool";
     const Shape kept = x.shape() - space_of(context, x, options_.along, channels_of(context, x, {}), name);
-    return kFunction == PoolFunction::kMax ? reduce_max(x, kept) : reduce_mean(x, kept);
+    return kFunction == PoolFunction::kMax ? shared_max(x, kept) : reduce_mean(x, kept);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/graph/gradients.h"
 #include "tests/layers/yaml_layers.h"
 
 namespace mtf::testing {
@@ -99,7 +100,11 @@ TEST(PoolLayers, ReduceWindows) {
       YamlLayers("[average_pool: {size: {rows: 1, cols: 3}, stride: 1, padding: same}]", shape).evaluate(x),
       (Values{1.5, 2, 3, 3.5, 5.5, 6, 7, 7.5}));
   EXPECT_EQ(YamlLayers("[global_average_pool]", shape).evaluate(x), (Values{4.5}));
-  EXPECT_EQ(YamlLayers("[global_max_pool: cols]", shape).evaluate(x), (Values{4, 8}));
+  const YamlLayers largest("[global_max_pool: cols]", shape);
+  EXPECT_EQ(largest.evaluate(x), (Values{4, 8}));
+  const Tensor slope = gradients({largest.y}, {largest.x})[0];
+  EXPECT_EQ(evaluate(largest.graph, {slope}, {{"x", {3, 3, 1, 3, 0, 5, 5, 0}}})[0],
+            (Values{1 / 3.0F, 1 / 3.0F, 0, 1 / 3.0F, 0, 0.5, 0.5, 0}));
 }
 
 /// Values of PyTorch's interpolate(scale_factor=.., mode="linear", align_corners=False).
