@@ -7,8 +7,10 @@
 #include "data/paths.h"
 #include "data/vocabulary/byte_vocabulary.h"
 #include "data/vocabulary/extra_ids.h"
+#include "data/vocabulary/hugging_face_vocabulary.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/t2t_vocabulary.h"
+#include "data/vocabulary/tokenizer_file.h"
 #include "data/vocabulary/wordpiece_vocabulary.h"
 #include "engine/base/check.h"
 #include "engine/base/placed_at.h"
@@ -63,6 +65,7 @@ const config::Registration<VocabularyOptions, SentencePieceOptions> sentencepiec
 const config::Registration<VocabularyOptions, BytesOptions> bytes_registration;
 const config::Registration<VocabularyOptions, T2tOptions> t2t_registration;
 const config::Registration<VocabularyOptions, WordPieceOptions> wordpiece_registration;
+const config::Registration<VocabularyOptions, HuggingFaceOptions> hugging_face_registration;
 
 }  // namespace
 
@@ -104,6 +107,30 @@ void describe(config::Visitor& visit, WordPieceOptions& options) {
   visit("longest_word", options.longest_word,
         "characters of the longest word that is divided into pieces; a longer one is unknown",
         config::positive);
+}
+
+std::unique_ptr<Vocabulary> HuggingFaceOptions::read(const Mark& mark) const {
+  const HuggingFaceRules rules{.begin = begin, .end = end, .size = size};
+  return read_file(path, mark,
+                   [&](const std::string& file) { return read_hugging_face_vocabulary(file, rules); });
+}
+
+/// Without a token that texts begin with there is one id more: padding.
+std::optional<int64_t> HuggingFaceOptions::declared_size() const {
+  if (!size) return std::nullopt;
+  return *size + (begin ? 0 : 1);
+}
+
+void describe(config::Visitor& visit, HuggingFaceOptions& options) {
+  visit("path", options.path, "tokenizer.json of a model of Hugging Face", config::required);
+  visit(
+      "begin", options.begin,
+      "the token that texts of the model begin with, which becomes id 0; null: none but `end`, as in GPT-2");
+  visit("end", options.end, "the token that ends a text, which becomes id 1", config::required);
+  visit("size", options.size,
+        "ids of the model (vocab_size of its config.json), of which the last may have no token; null: what "
+        "the file has",
+        config::at_least(2), config::at_most(kMostFileIds));
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -129,6 +130,26 @@ struct WordPieceOptions final : VocabularyOptions {
 };
 
 void describe(config::Visitor& visit, WordPieceOptions& options);
+
+/// A byte pair vocabulary of Hugging Face.
+struct HuggingFaceOptions final : VocabularyOptions {
+  static constexpr std::string_view type_name = "hugging_face";
+  static constexpr std::array common_names = {
+      CommonName{"tokenizers", "`hugging_face`"}, CommonName{"tokenizer_json", "`hugging_face`"},
+      CommonName{"byte_level_bpe", "`hugging_face`"}, CommonName{"gpt2", "`hugging_face`"},
+      CommonName{"llama", "`hugging_face`"}};
+  static constexpr bool type_required = true;
+  config::Path path;
+  std::optional<std::string> begin = {};
+  std::string end;
+  std::optional<int64_t> size = {};
+
+  std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
+  std::optional<int64_t> declared_size() const override;
+  config::Path* file() override { return path.empty() ? nullptr : &path; }
+};
+
+void describe(config::Visitor& visit, HuggingFaceOptions& options);
 
 /// Two languages apart.
 struct TwoVocabularies {

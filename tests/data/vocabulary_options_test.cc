@@ -71,6 +71,10 @@ TEST(VocabularyOptions, AWordIsTheTypeWithItsDefaults) {
 TEST(VocabularyOptions, SizeNeedsNoFile) {
   EXPECT_EQ(target_size("{type: sentencepiece, size: 8000}"), 8000);
   EXPECT_EQ(target_size("{type: sentencepiece, size: 8000, path: /absent/x.model}"), 8000);
+  EXPECT_EQ(
+      target_size("{type: hugging_face, path: /absent/tokenizer.json, begin: <s>, end: </s>, size: 32000}"),
+      32000);
+  EXPECT_EQ(target_size("{type: hugging_face, path: /absent/tokenizer.json, end: </s>, size: 50257}"), 50258);
   const SentencePieceOptions options = pieces_of(
       "{type: sentencepiece, model: bpe, character_coverage: 1, byte_fallback: false, normalization: none}");
   EXPECT_EQ(options.model, SentencePieceModel::kBpe);
@@ -92,8 +96,10 @@ TEST(VocabularyOptions, TwoLanguagesMayBeApart) {
 }
 
 TEST(VocabularyOptions, AreWrittenAsTheyAreRead) {
-  for (const char* value : {"bytes", "{type: sentencepiece, size: 500, path: x.model}",
-                            "{type: t2t, path: y}", "{inputs: bytes, targets: sentencepiece}"}) {
+  for (const char* value :
+       {"bytes", "{type: sentencepiece, size: 500, path: x.model}", "{type: t2t, path: y}",
+        "{type: hugging_face, path: z.json, begin: <s>, end: </s>}",
+        "{inputs: bytes, targets: sentencepiece}"}) {
     Section section{parse_choice(value)};
     const config::Node dumped = config::dump(section);
     Diagnostics diagnostics;
@@ -106,7 +112,9 @@ TEST(VocabularyOptions, AreWrittenAsTheyAreRead) {
 
 TEST(VocabularyOptions, MistakesAreNamedAtTheirPlace) {
   EXPECT_THAT(error_of("{type: tokenizer_json, path: x}"),
-              AllOf(HasSubstr("test.yaml:1:20"), HasSubstr("unknown type `tokenizer_json`")));
+              AllOf(HasSubstr("test.yaml:1:20"), HasSubstr("unknown type `tokenizer_json`"),
+                    HasSubstr("`hugging_face`")));
+  EXPECT_THAT(error_of("{type: hugging_face, path: x}"), HasSubstr("end"));
   EXPECT_THAT(error_of("t2t"), HasSubstr("path"));
   EXPECT_THAT(error_of("sentencepeice"), HasSubstr("did you mean `sentencepiece`?"));
   EXPECT_THAT(error_of("{type: sentencepiece, sise: 3}"), HasSubstr("did you mean `vocabulary.size`?"));
@@ -133,6 +141,17 @@ TEST_F(VocabularyFiles, AreFoundAndTheirSizeCompared) {
   EXPECT_THAT(options_failure("{type: sentencepiece, size: 400, path: " + directory_ + "x.model}"),
               AllOf(HasSubstr("test.yaml:1:52: "), HasSubstr("x.model has 350 pieces, but `size` says 400"),
                     HasSubstr("`size: 350`")));
+}
+
+TEST_F(VocabularyFiles, OfHuggingFaceTellTheirSize) {
+  const std::string tokenizer = MTF_SOURCE_DIR "/tests/golden/hf_tokenizers/llama2.json";
+  EXPECT_EQ(target_size("{type: hugging_face, begin: <s>, end: </s>, path: " + tokenizer + "}"), 484);
+  EXPECT_EQ(target_size("{type: hugging_face, end: </s>, path: " + tokenizer + "}"), 485);
+  EXPECT_THAT(options_failure("{type: hugging_face, end: </s>, size: 480, path: " + tokenizer + "}"),
+              AllOf(HasSubstr("test.yaml:1:"), HasSubstr("`size: 484` or more")));
+  EXPECT_THAT(
+      options_failure("{type: hugging_face, end: <eos>, path: " + tokenizer + "}", ErrorKind::kConfig),
+      AllOf(HasSubstr("test.yaml:1:"), HasSubstr("has no token `<eos>`, which `end` names")));
 }
 
 TEST_F(VocabularyFiles, ThatAreMissingOrDamagedAreNamedAtTheirPlace) {

@@ -53,6 +53,12 @@ printf 'ein Haus , ein ö\n' | "$mtf_vocab" --encode t2t.subwords --pieces > out
 expect_text 'ein_ Haus_ ␣,␣_ ein_ \ 2 4 6 ; _'
 "$mtf_vocab" --decode t2t.subwords --pieces < out | cmp - <(echo 'ein Haus , ein ö') || fail "tensor2tensor's subwords"
 
+tokenizer=$source_dir/tests/golden/hf_tokenizers/llama2.json
+printf 'größe  <s>fox 狐\n' | "$mtf_vocab" --encode "$tokenizer" --begin '<s>' --end '</s>' > ids
+"$mtf_vocab" --decode "$tokenizer" --begin '<s>' --end '</s>' < ids | cmp - <(echo 'größe   fox 狐') || fail "a tokenizer.json"
+"$mtf_vocab" --encode "$tokenizer" > out 2>&1 < ids && fail "a tokenizer.json without --end is read"
+expect_text "--end is missing"
+
 # Lines are read as in training data: without "\r" at the end of a line and without byte order mark.
 printf '\xef\xbb\xbfGut\r\nso\r\n' | "$mtf_vocab" --encode bytes | cmp - <(printf '74 120 119\n118 114\n') ||
   fail "lines of Windows"

@@ -59,8 +59,10 @@ TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard inp
   --pieces              writes, or reads, the tokens themselves in the place of their ids
   --max-line-bytes N    a longer line of a text or of standard input is an error; default 67108864 (64 MiB)
   --cased               a WordPiece vocabulary keeps capital letters and accents
+  --end TOKEN           of a tokenizer.json: the token that ends a text, which becomes id 1; "</s>"
+  --begin TOKEN         of a tokenizer.json: the token that a text begins with, which becomes id 0, unless it is --end
 VOCABULARY is a SentencePiece model, a file of tensor2tensor that ends in .subwords, a WordPiece vocabulary that
-ends in .txt (BERT's vocab.txt), or the word `bytes`.
+ends in .txt (BERT's vocab.txt), a tokenizer of Hugging Face that ends in .json (tokenizer.json), or the word `bytes`.
 
 The same texts in the same order give the same vocabulary on every machine. In a configuration:
   data: {vocabulary: {type: sentencepiece, path: ende.model}}
@@ -73,6 +75,8 @@ struct Options {
   std::string encode, decode;  ///< the vocabulary to encode or decode with; empty: not requested
   bool pieces = false;
   bool cased = false;
+  std::optional<std::string> begin;
+  std::string end;
   std::string output;
   SentencePieceTraining vocabulary;
   int64_t sentences = TextSample::default_most;
@@ -118,6 +122,7 @@ cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
   cxxopts::Options parser("mtf-vocab");
   const auto text = [](const char* value) { return cxxopts::value<std::string>()->default_value(value); };
   parser.add_options()("h,help", "")("pieces", "")("cased", "")("no-byte-fallback", "");
+  parser.add_options()("begin", "", cxxopts::value<std::string>())("end", "", text(""));
   parser.add_options()("encode", "", text(""))("decode", "", text(""))("output", "", text(""));
   parser.add_options()("size", "", text("32000"))("model", "", text("unigram"))("coverage", "",
                                                                                 text("0.9995"));
@@ -172,6 +177,8 @@ Options parse(const std::vector<std::string>& words) {
   options.output = parsed["output"].as<std::string>();
   options.pieces = parsed["pieces"].as<bool>();
   options.cased = parsed["cased"].as<bool>();
+  if (parsed.count("begin") > 0) options.begin = parsed["begin"].as<std::string>();
+  options.end = parsed["end"].as<std::string>();
   options.vocabulary.size = parse_count(parsed, "size", 4);
   options.vocabulary.model = parse_word<SentencePieceModel>(parsed, "model");
   options.vocabulary.normalization = parse_word<TextNormalization>(parsed, "normalization");
@@ -214,7 +221,7 @@ void train(const Options& options) {
   progress.info(fmt::format("{} is there after {}", options.output, duration_text(seconds())));
 }
 
-std::unique_ptr<Vocabulary> open(const std::string& name, bool cased) {
+std::unique_ptr<Vocabulary> open(const std::string& name, const Options& given) {
   if (name == "bytes") return read_vocabulary(BytesOptions{});
   if (name.ends_with(".subwords")) {
     T2tOptions subwords;
@@ -224,8 +231,19 @@ std::unique_ptr<Vocabulary> open(const std::string& name, bool cased) {
   if (name.ends_with(".txt")) {
     WordPieceOptions pieces;
     pieces.path.text = name;
-    pieces.lowercase = !cased;
+    pieces.lowercase = !given.cased;
     return read_vocabulary(pieces);
+  }
+  if (name.ends_with(".json")) {
+    if (given.end.empty())
+      wrong_usage(
+          fmt::format("{}: --end is missing", name),
+          "the token that ends a text, for example `--end \"</s>\"`, and --begin for the one that begins it");
+    HuggingFaceOptions tokenizer;
+    tokenizer.path.text = name;
+    tokenizer.begin = given.begin;
+    tokenizer.end = given.end;
+    return read_vocabulary(tokenizer);
   }
   SentencePieceOptions options;
   options.path.text = name;
@@ -266,7 +284,7 @@ void filter(const TextLimit& limit,
 }
 
 void encode(const Options& options) {
-  const std::unique_ptr<Vocabulary> vocabulary = open(options.encode, options.cased);
+  const std::unique_ptr<Vocabulary> vocabulary = open(options.encode, options);
   filter(options.limit, [&](std::string_view line, int64_t number) {
     std::string tokens;
     for (const int32_t id : vocabulary->encode(text_of(line, number))) {
@@ -278,7 +296,7 @@ void encode(const Options& options) {
 }
 
 void decode(const Options& options) {
-  const std::unique_ptr<Vocabulary> vocabulary = open(options.decode, options.cased);
+  const std::unique_ptr<Vocabulary> vocabulary = open(options.decode, options);
   std::unordered_map<std::string, int32_t> ids;
   for (int32_t id = 0; id < vocabulary->size(); ++id)
     ids.emplace(options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id), id);

@@ -1,0 +1,111 @@
+// A tokenizer.json of Hugging Face's library `tokenizers`: a byte pair encoding, and what is done to texts around it.
+//
+//   const TokenizerFile file = parse_tokenizer_file(bytes, "llama/tokenizer.json");
+//
+// Steps that other steps can express are replaced by these: ByteLevel's rule for words, Digits and Metaspace by
+// SplitAtPattern. What the file says about padding, truncation and tokens around texts (post_processor) is not read: a model
+// here begins and ends texts itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace mtf {
+
+/// No model has more ids; the tables of a vocabulary take 40 bytes for each.
+inline constexpr int64_t kMostFileIds = 10'000'000;
+
+/// A token that is found in a text before the text is divided into words.
+struct AddedToken {
+  std::string text;
+  int32_t id = 0;
+  bool is_whole_word = false;  ///< not beside a character of a word
+  bool takes_blanks_before = false;
+  bool takes_blanks_behind = false;
+  bool is_normalized = false;  ///< normalised like the text, in which it is found after normalisation
+};
+
+/// Unicode's normalisation form C.
+struct ComposeCharacters {};
+/// `text` in front of a text that is not empty.
+struct PrependText {
+  std::string text;
+};
+/// `content` for each `text`.
+struct ReplaceText {
+  std::string text, content;
+};
+using NormalizerStep = std::variant<ComposeCharacters, PrependText, ReplaceText>;
+
+/// Writes `sign` for each blank, and in front of words that do not begin with it.
+struct SpellBlanks {
+  enum class Front { kAlways, kBeginOfText, kNever };
+  std::string sign;
+  Front front = Front::kAlways;
+};
+/// Divides a text at what matches a pattern. `inverted`: what lies between matches counts as them.
+struct SplitAtPattern {
+  enum class Matches { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+  std::string pattern;
+  bool is_regex = true;
+  Matches matches = Matches::kIsolated;
+  bool inverted = false;
+};
+using PreTokenizerStep = std::variant<SpellBlanks, SplitAtPattern>;
+
+/// Tokens as characters that stand for bytes (byte_characters.h) become one text.
+struct DecodeBytes {};
+/// Tokens such as <0xE4> become characters, or U+FFFD for each byte where they are no UTF-8.
+struct DecodeByteTokens {};
+/// All tokens become one.
+struct FuseTokens {};
+/// Removes up to so many of a character at the ends of a token.
+struct StripToken {
+  char32_t character = U' ';
+  int64_t at_begin = 0, at_end = 0;
+};
+/// Blanks for a sign, and nothing for it in the first token if `strips_first`.
+struct DecodeBlanks {
+  char32_t sign = 0;
+  bool strips_first = true;
+};
+using DecoderStep =
+    std::variant<DecodeBytes, DecodeByteTokens, FuseTokens, StripToken, DecodeBlanks, ReplaceText>;
+
+struct BytePairModel {
+  struct Merge {
+    int32_t left, right, merged;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> ids;
+  std::vector<Merge> merges;            ///< the first one is done first
+  std::optional<int32_t> unknown = {};  ///< nothing: unknown characters give no token
+  bool fuses_unknown = false;
+  bool falls_back_to_bytes = false;  ///< tokens such as <0xE4> for an unknown character
+  bool ignores_merges = false;       ///< of a word that is a token
+  bool is_byte_level = false;        ///< bytes of words are written as characters (byte_characters.h)
+};
+
+struct TokenizerFile {
+  BytePairModel model;
+  std::vector<AddedToken> added_tokens;
+  std::vector<std::string> tokens;  ///< by id, added ones included; empty: no token has the id
+  std::vector<NormalizerStep> normalizer;
+  std::vector<PreTokenizerStep> pre_tokenizer;
+  std::vector<DecoderStep> decoder;
+};
+
+/// Parses the bytes of a file. Throws Error (kData) for one that is damaged, or needs what is not supported; `name` is for
+/// messages.
+TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& name);
+
+}  // namespace mtf
