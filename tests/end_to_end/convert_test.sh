@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests mtf-convert: T5 and BERT models in Hugging Face format are imported, evaluated and exported again; checkpoints
-# are converted to a file and back, also in the middle of a training; errors.
+# Tests mtf-convert: T5, BERT and language models in Hugging Face format are imported, evaluated and exported again;
+# checkpoints are converted to a file and back, also in the middle of a training; errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
 mtf_convert=$(dirname "$mtf_train")/mtf-convert
@@ -60,6 +60,54 @@ for start in model_bert_encoder bert.safetensors; do
   expect_exit 0 "$mtf_train" model_bert_classifier/config.yaml data.train.path=labelled.tsv checkpoint.init.path=$start \
     checkpoint.init.exclude='[classifier/.*]' train.steps=2 train.batch_size=2 data.sequence_length=16 run.model_dir=tuned_$start
 done
+
+# Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
+for kind in gpt2 llama qwen2 qwen3; do
+  source=$source_dir/tests/golden/hf_$kind
+  expect_exit 0 "$mtf_convert" "$source" lm_$kind
+  traced=(run.mode=trace "trace.input=$source/reference.safetensors" trace.output=out.safetensors vars.dropout=0
+    data.sequence_length=40)
+  expect_exit 0 "$mtf_train" lm_$kind/config.yaml "${traced[@]}"
+  $check causal_lm "$source/reference.safetensors" out.safetensors 5e-5 || fail "$kind: other logits than transformers"
+  for on in "x:2 heads:x;d_ff:x" "x:2;y:2 batch:y;d_model:x"; do
+    expect_exit 0 "$mtf_train" lm_$kind/config.yaml "${traced[@]}" mesh="${on%% *}" layout="${on#* }" trace.output=split.safetensors
+    $check near out.safetensors split.safetensors output/logits 5e-5 || fail "$kind: other logits with ${on#* }"
+  done
+  expect_exit 0 "$mtf_train" lm_$kind/config.yaml run.mode=infer infer.input="$source/prompts.txt" \
+    infer.output=continuations.$kind infer.method=greedy infer.max_length=16
+  cmp continuations.$kind "$source/continuations.txt" || fail "$kind: greedy search writes other texts than transformers"
+  expect_exit 0 "$mtf_convert" lm_$kind hf_lm_$kind --to hf-lm
+  $check same "$source/model.safetensors" hf_lm_$kind/model.safetensors || fail "$kind: exported, the tensors are others"
+  $check config "$source/config.json" hf_lm_$kind/config.json || fail "$kind: exported, config.json says something else"
+  for file in tokenizer.json tokenizer_config.json; do
+    cmp "$source/$file" hf_lm_$kind/$file || fail "$kind: exported without its $file"
+  done
+  expect_exit 0 "$mtf_convert" "$source" lm_$kind.safetensors
+  expect_text "its configuration names $source/tokenizer.json"
+  expect_exit 0 "$mtf_convert" lm_$kind.safetensors again_$kind --to hf-lm
+  $check same "$source/model.safetensors" again_$kind/model.safetensors || fail "$kind: through a file, the tensors are others"
+done
+# An imported language model is trained further, and exported with what it has learned.
+cp "$source_dir/tests/golden/hf_gpt2/prompts.txt" prompts.txt
+expect_exit 0 "$mtf_train" lm_gpt2/config.yaml data.train.path=prompts.txt data.train.join=null data.sequence_length=32 \
+  train.steps=2 train.batch_size=4 run.model_dir=lm_trained
+expect_text "variables start from"
+expect_exit 0 "$mtf_convert" lm_trained hf_lm_trained --to hf-lm
+expect_text "row 0 of the embedding, with which texts begin, is left out"
+! $check same hf_lm_gpt2/model.safetensors hf_lm_trained/model.safetensors > same.log ||
+  fail "the export has the weights before the training"
+# Other ways to store the same model.
+for kind in sharded bfloat16 old_rotary; do
+  $check make $kind "$source_dir/tests/golden/hf_llama" lm_as_$kind
+  expect_exit 0 "$mtf_convert" lm_as_$kind model_lm_as_$kind
+  expect_text "has no tokenizer.json, which texts need"
+done
+for kind in sharded old_rotary; do
+  $check same lm_llama/$weights model_lm_as_$kind/$weights || fail "$kind: other weights"
+done
+grep -o 'rotary: true.*' lm_llama/config.yaml > rotary && grep -qF "$(cat rotary)" model_lm_as_old_rotary/config.yaml ||
+  fail "rope_scaling: other rotary positions"
+$check close lm_llama/$weights model_lm_as_bfloat16/$weights 0.0078125 || fail "a language model in bfloat16: other weights"
 
 # Greedy search generates the same 100 texts.
 $check words words.model
@@ -308,7 +356,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=gpt2|`model_type` is gpt2, which cannot be converted; bert, t5 or mt5' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, gpt2, llama, mistral, qwen2 or qwen3' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -334,5 +382,18 @@ for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hid
   $check change "$golden/config.json" "${change%%|*}" broken/config.json
   expect_mistake 1 "${change#*|}" broken new
 done
+golden=$source_dir/tests/golden/hf_qwen2
+rm -r broken && mkdir broken && cp "$golden"/*.json "$golden"/model.safetensors broken/
+for change in 'use_sliding_window=true|`use_sliding_window` is true, and only false can be' 'hidden_act=mish|`hidden_act` is mish' \
+  'vocab_size=120|and config.json says float32 [120, 16]' 'vocab_size=20|`eos_token_id` is 105, no id of a token' \
+  'num_hidden_layers=1|tensors that a language model of its config.json lacks' 'num_key_value_heads=3|4 heads cannot share 3'; do
+  $check change "$golden/config.json" "${change%%|*}" broken/config.json
+  expect_mistake 1 "${change#*|}" broken new
+done
+cp -r lm_llama no_rotary && sed -i 's/rotary: true, .*, *$/rotary: false,/' no_rotary/config.yaml
+expect_exit 2 "$mtf_convert" no_rotary new --to hf-lm
+expect_text "the model is no GPT-2, Llama or Qwen: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
+expect_exit 2 "$mtf_convert" whole new --to hf-lm
+expect_text "it is no language model; type: lm"
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"
 [ -z "$(find . -name '.*.tmp*' -o -name '*.partial-*')" ] || fail "something unfinished is left"

@@ -3,35 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace mtf {
 namespace {
 
 constexpr const char* kRegressionProblem = "regression";
-
-/// The names of `hidden_act`. If several have the same activation, the first one is written.
-struct HiddenActivation {
-  std::string_view name;
-  Activation activation;
-};
-constexpr std::array<HiddenActivation, 7> kHiddenActivations = {{{"gelu", Activation::kGeluErf},
-                                                                 {"gelu_new", Activation::kGelu},
-                                                                 {"gelu_pytorch_tanh", Activation::kGelu},
-                                                                 {"relu", Activation::kRelu},
-                                                                 {"silu", Activation::kSwish},
-                                                                 {"swish", Activation::kSwish},
-                                                                 {"tanh", Activation::kTanh}}};
-
-Activation parse_hidden_activation(const HuggingFaceJson& json) {
-  const std::string given = json.text("hidden_act", "gelu");
-  const auto found = std::ranges::find(kHiddenActivations, given, &HiddenActivation::name);
-  if (found != kHiddenActivations.end()) return found->activation;
-  std::vector<std::string_view> known;
-  for (const HiddenActivation& entry : kHiddenActivations) known.push_back(entry.name);
-  json.fail(fmt::format("`hidden_act` is {}, which cannot be converted", given),
-            fmt::format("one of {}", fmt::join(known, ", ")));
-}
 
 /// What Hugging Face calls a label without a name.
 std::string usual_label(size_t number) { return fmt::format("LABEL_{}", number); }
@@ -98,11 +74,6 @@ bool has_classifier(BertHead head) {
   return head == BertHead::kClassifier || head == BertHead::kRegression || head == BertHead::kTagger;
 }
 
-bool has_bert_name(Activation activation) {
-  return std::ranges::find(kHiddenActivations, activation, &HiddenActivation::activation) !=
-         kHiddenActivations.end();
-}
-
 BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   if (const std::string type = json.text("model_type", "bert"); type != "bert")
@@ -125,7 +96,7 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   if (json.has("classifier_dropout")) bert.classifier_dropout = json.number("classifier_dropout", 0);
   bert.epsilon = json.number("layer_norm_eps", bert.epsilon);
   bert.initializer_range = json.number("initializer_range", bert.initializer_range);
-  bert.activation = parse_hidden_activation(json);
+  bert.activation = parse_activation(json, "hidden_act", "gelu");
   if (json.text("problem_type", "") == kRegressionProblem) bert.head = BertHead::kRegression;
   bert.label_names = parse_label_names(json);
   if (bert.hidden % bert.num_heads != 0)
@@ -134,7 +105,6 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
 }
 
 std::string bert_json(const BertConfig& bert) {
-  const auto name = std::ranges::find(kHiddenActivations, bert.activation, &HiddenActivation::activation);
   nlohmann::ordered_json json = {
       {"architectures", {architecture_of(bert)}},
       {"model_type", "bert"},
@@ -143,7 +113,7 @@ std::string bert_json(const BertConfig& bert) {
       {"num_hidden_layers", bert.num_layers},
       {"num_attention_heads", bert.num_heads},
       {"intermediate_size", bert.intermediate},
-      {"hidden_act", name->name},
+      {"hidden_act", activation_name(bert.activation)},
       {"hidden_dropout_prob", bert.dropout},
       {"attention_probs_dropout_prob", bert.attention_dropout},
       {"max_position_embeddings", bert.max_positions},

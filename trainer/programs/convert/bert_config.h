@@ -50,8 +50,6 @@ struct BertConfig {
 /// for a BERT that this program cannot build.
 BertConfig parse_bert_config(const std::string& json, const std::string& path);
 std::string bert_json(const BertConfig& bert);
-/// True if config.json has a name for this activation.
-bool has_bert_name(Activation activation);
 
 /// Returns the BERT that a configuration of this program describes, without the sizes that only the weights determine:
 /// vocab_size, hidden, max_positions, token_types, labels and their names. Throws Error (kConfig), which says what differs

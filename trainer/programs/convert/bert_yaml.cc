@@ -57,16 +57,6 @@ void describe(config::Visitor& visit, BertStack& options) {
   visit("causal", options.causal, "");
 }
 
-struct BertDropout {
-  static constexpr std::string_view shorthand = "rate";
-  double rate = 0;
-  std::vector<config::Name> share;
-};
-void describe(config::Visitor& visit, BertDropout& options) {
-  visit("rate", options.rate, "");
-  visit("share", options.share, "");
-}
-
 struct BertDense {
   Shape output;
   Activation activation = Activation::kLinear;
@@ -91,7 +81,7 @@ class BertReader {
   BertConfig read() {
     read_head();
     const Node* layers = model_.find("layers");
-    std::vector<LayerEntry> list = layers ? entries(*layers) : std::vector<LayerEntry>();
+    std::vector<LayerEntry> list = layers ? layer_entries(*layers) : std::vector<LayerEntry>();
     std::vector<std::string> wanted = {"embedding", "token_types", "positions", "layer_norm", "transformer"};
     if (bert_.head == BertHead::kClassifier || bert_.head == BertHead::kRegression)
       wanted.emplace_back("pooler");
@@ -120,14 +110,6 @@ class BertReader {
     if (!holds) not_bert(mark, what, right);
   }
 
-  static std::vector<LayerEntry> entries(const Node& list) {
-    Diagnostics diagnostics;
-    std::vector<LayerEntry> entries;
-    for (const Node& node : list.elements()) entries.push_back(layer_entry(node, diagnostics));
-    diagnostics.throw_if_errors();
-    return entries;
-  }
-
   template <class Options>
   Options layer(const LayerEntry& entry) const {
     return parse_layer<Options>(entry, model_.find("layer_defaults"), not_bert);
@@ -135,11 +117,7 @@ class BertReader {
 
   static void expect_names(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
                            const Mark& mark, const std::string& what) {
-    std::vector<std::string> names;
-    for (const LayerEntry& entry : list) names.push_back(entry.name);
-    if (names != wanted)
-      not_bert(mark, fmt::format("{} [{}]", what, fmt::join(names, ", ")),
-               fmt::format("[{}]", fmt::join(wanted, ", ")));
+    expect_layers(list, wanted, mark, what, not_bert);
   }
 
   void read_head() {
@@ -177,7 +155,7 @@ class BertReader {
   /// The rate of the dropout before the last layer; 0 if another layer is there.
   double dropout_before_last(const std::vector<LayerEntry>& list) const {
     if (list.size() < 2 || list[list.size() - 2].name != "dropout") return 0;
-    return layer<BertDropout>(list[list.size() - 2]).rate;
+    return layer<ConvertedDropout>(list[list.size() - 2]).rate;
   }
 
   /// config.json has a deviation for all weights, and cannot say 1 or more.
@@ -186,17 +164,8 @@ class BertReader {
     if (normal && normal->stddev < 1) bert_.initializer_range = normal->stddev;
   }
 
-  /// Takes the layers of dropout out of a list of sublayers.
-  std::vector<LayerEntry> without_dropout(const Node& list, double& rate) const {
-    std::vector<LayerEntry> left;
-    for (const LayerEntry& entry : entries(list)) {
-      if (entry.name == "dropout") {
-        rate = layer<BertDropout>(entry).rate;
-      } else {
-        left.push_back(entry);
-      }
-    }
-    return left;
+  std::vector<LayerEntry> left_of(const Node& list, double& rate) const {
+    return without_dropout(list, model_.find("layer_defaults"), not_bert, rate);
   }
 
   void read_stack(const BertStack& stack, const Mark& mark) {
@@ -207,20 +176,20 @@ class BertReader {
             "it has no norm after each layer",
             "sublayers: {initial: [], per_layer: [call_layer, dropout, residual, layer_norm], final: []}");
     double unused = 0;
-    bert_.dropout = 0;
-    expect_names(without_dropout(lists.initial, unused), {}, mark, "`sublayers.initial` is");
-    expect_names(without_dropout(lists.final, unused), {}, mark, "`sublayers.final` is");
-    const std::vector<LayerEntry> around = without_dropout(lists.per_layer, bert_.dropout);
+    expect_names(left_of(lists.initial, unused), {}, mark, "`sublayers.initial` is");
+    expect_names(left_of(lists.final, unused), {}, mark, "`sublayers.final` is");
+    const std::vector<LayerEntry> around = left_of(lists.per_layer, bert_.dropout);
     expect_names(around, {"call_layer", "residual", "layer_norm"}, mark, "`sublayers.per_layer` is");
     add_norm(around[2]);
     bert_.num_layers = stack.num_layers;
-    const std::vector<LayerEntry> block = entries(stack.block);
+    const std::vector<LayerEntry> block = layer_entries(stack.block);
     expect_names(block, {"SelfAttention", "DenseReluDense"}, stack.block.mark(), "its block is");
     read_attention(layer<ConvertedAttention>(block[0]), block[0].mark);
     const auto feed_forward = layer<ConvertedFeedForward>(block[1]);
     const Mark& of_feed_forward = block[1].mark;
     require(feed_forward.bias, of_feed_forward, "DenseReluDense has no biases", "bias: true");
-    require(feed_forward.activation.size() == 1 && has_bert_name(feed_forward.activation[0]), of_feed_forward,
+    require(feed_forward.activation.size() == 1 && !activation_name(feed_forward.activation[0]).empty(),
+            of_feed_forward,
             fmt::format("DenseReluDense has the activation {}", activation_text(feed_forward.activation)),
             "gelu_erf, gelu, relu, swish or tanh");
     bert_.intermediate = feed_forward.hidden_size;
@@ -248,7 +217,7 @@ class BertReader {
               "a list `transform` with that of DenseReluDense");
       return;
     }
-    const std::vector<LayerEntry> list = entries(*transform);
+    const std::vector<LayerEntry> list = layer_entries(*transform);
     expect_names(list, {"dense", "layer_norm"}, transform->mark(), "`transform` is");
     const auto dense = layer<BertDense>(list[0]);
     require(dense.bias && dense.activation == bert_.activation, list[0].mark,

@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/nearest.h"
 #include "trainer/programs/convert/bert.h"
+#include "trainer/programs/convert/causal_lm.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5.h"
@@ -31,16 +32,39 @@ std::string name_of(WeightFormat format) {
   return {};
 }
 
-bool is_hugging_face(WeightFormat format) {
-  return format == WeightFormat::kHuggingFaceT5 || format == WeightFormat::kHuggingFaceBert;
+/// How a format of Hugging Face is read and written.
+struct HuggingFaceFormat {
+  WeightFormat format;
+  std::vector<std::string_view> model_types;  ///< of config.json
+  HuggingFaceImport (*import_model)(const std::string& from, const ImportTarget& target);
+  std::vector<std::string> (*export_model)(const ModelWeights& model, const std::string& from,
+                                           const std::string& directory);
+};
+const std::vector<HuggingFaceFormat>& hugging_face_formats() {
+  static const std::vector<HuggingFaceFormat> formats = {
+      {WeightFormat::kHuggingFaceT5, {"t5", "mt5"}, import_t5, export_t5},
+      {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
+      {WeightFormat::kHuggingFaceLm,
+       {"gpt2", "llama", "mistral", "qwen2", "qwen3"},
+       import_causal_lm,
+       export_causal_lm}};
+  return formats;
 }
 
-/// What config.json says; a T5 checks it again.
+/// Returns null for another format.
+const HuggingFaceFormat* hugging_face(WeightFormat format) {
+  const auto found = std::ranges::find(hugging_face_formats(), format, &HuggingFaceFormat::format);
+  return found == hugging_face_formats().end() ? nullptr : &*found;
+}
+
+/// What config.json says; a T5 refuses other models.
 WeightFormat hugging_face_format(const std::string& directory) {
   const std::string file = directory + "/config.json";
-  const HuggingFaceJson json(read_text_file(file), file);
-  return json.text("model_type", "") == "bert" ? WeightFormat::kHuggingFaceBert
-                                               : WeightFormat::kHuggingFaceT5;
+  const std::string type = HuggingFaceJson(read_text_file(file), file).text("model_type", "");
+  for (const HuggingFaceFormat& format : hugging_face_formats()) {
+    if (std::ranges::find(format.model_types, type) != format.model_types.end()) return format.format;
+  }
+  return WeightFormat::kHuggingFaceT5;
 }
 
 WeightFormat format_of_source(const std::string& path) {
@@ -62,8 +86,9 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
   if (!options.format) {
     if (is_file) return WeightFormat::kSafetensors;
     if (from != WeightFormat::kModel) return WeightFormat::kModel;
-    throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
-                "`--to hf-t5`, `--to hf-bert`, `--to model`, or a name that ends in .safetensors");
+    throw Error(
+        ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
+        "`--to hf-t5`, `--to hf-bert`, `--to hf-lm`, `--to model`, or a name that ends in .safetensors");
   }
   if (is_file != (*options.format == WeightFormat::kSafetensors)) {
     throw Error(ErrorKind::kUsage,
@@ -85,7 +110,7 @@ void check(const ConvertOptions& options, WeightFormat from, WeightFormat to) {
   needs(options.raw, run, "--raw", "no directory of a run");
   needs(options.all, run, "--all", "no directory of a run");
   needs(!options.config.empty(), from == WeightFormat::kSafetensors, "--config", "no .safetensors file");
-  if (options.all && is_hugging_face(to))
+  if (options.all && hugging_face(to))
     throw Error(ErrorKind::kUsage,
                 fmt::format("--all: the state of a training has no place in {}", name_of(to)));
   std::error_code ignored;
@@ -100,22 +125,15 @@ struct Read {
 };
 
 Read read(const ConvertOptions& options, WeightFormat from, WeightFormat to) {
-  switch (from) {
-    case WeightFormat::kModel:
-      return {read_checkpoint_weights(options.from, {options.step, options.all, options.raw}), {}, {}};
-    case WeightFormat::kSafetensors:
-      return {read_weights_file(options.from, options.config), {}, {}};
-    case WeightFormat::kHuggingFaceT5:
-    case WeightFormat::kHuggingFaceBert:
-      break;
-  }
+  if (from == WeightFormat::kModel)
+    return {read_checkpoint_weights(options.from, {options.step, options.all, options.raw}), {}, {}};
+  if (from == WeightFormat::kSafetensors) return {read_weights_file(options.from, options.config), {}, {}};
   // An export to Hugging Face's form takes the files of the vocabulary from the source.
-  const fs::path place = fs::absolute(is_hugging_face(to) ? options.from : options.to);
+  const fs::path place = fs::absolute(hugging_face(to) ? options.from : options.to);
   // Removes a trailing slash, since file names are appended with one.
   const ImportTarget target{(place / "").lexically_normal().parent_path().string(),
                             to == WeightFormat::kSafetensors};
-  const auto import_model = from == WeightFormat::kHuggingFaceT5 ? import_t5 : import_bert;
-  HuggingFaceImport import = import_model(options.from, target);
+  HuggingFaceImport import = hugging_face(from)->import_model(options.from, target);
   return {std::move(import.model), std::move(import.files), std::move(import.notes)};
 }
 
@@ -152,8 +170,7 @@ void write(const ConvertOptions& options, WeightFormat from, WeightFormat to, Re
       std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
     for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
   } else {
-    const auto write_model = to == WeightFormat::kHuggingFaceT5 ? export_t5 : export_bert;
-    for (std::string& note : write_model(read.model, options.from, directory.path()))
+    for (std::string& note : hugging_face(to)->export_model(read.model, options.from, directory.path()))
       read.notes.push_back(std::move(note));
   }
   directory.publish();

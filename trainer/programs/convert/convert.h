@@ -7,6 +7,7 @@
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
 //   hf-t5         directory in Hugging Face format: config.json, model.safetensors (t5.h)
 //   hf-bert       likewise (bert.h)
+//   hf-lm         likewise, of decoder-only language models (causal_lm.h)
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,13 @@
 
 namespace mtf {
 
-enum class WeightFormat { kModel, kSafetensors, kHuggingFaceT5, kHuggingFaceBert };
+enum class WeightFormat { kModel, kSafetensors, kHuggingFaceT5, kHuggingFaceBert, kHuggingFaceLm };
 inline config::EnumNames enum_names(WeightFormat) {
   return {{"model", WeightFormat::kModel},
           {"safetensors", WeightFormat::kSafetensors},
           {"hf-t5", WeightFormat::kHuggingFaceT5},
-          {"hf-bert", WeightFormat::kHuggingFaceBert}};
+          {"hf-bert", WeightFormat::kHuggingFaceBert},
+          {"hf-lm", WeightFormat::kHuggingFaceLm}};
 }
 
 struct ConvertOptions {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -38,6 +39,19 @@ std::set<std::string> files_of_index(const std::string& path) {
   }
   return files;
 }
+
+/// The names of activations in config.json. If several have the same activation, the first one is written.
+struct NamedActivation {
+  std::string_view name;
+  Activation activation;
+};
+constexpr std::array<NamedActivation, 7> kNamedActivations = {{{"gelu", Activation::kGeluErf},
+                                                               {"gelu_new", Activation::kGelu},
+                                                               {"gelu_pytorch_tanh", Activation::kGelu},
+                                                               {"relu", Activation::kRelu},
+                                                               {"silu", Activation::kSwish},
+                                                               {"swish", Activation::kSwish},
+                                                               {"tanh", Activation::kTanh}}};
 
 /// Transposes [rows, columns] to [columns, rows].
 void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
@@ -109,6 +123,17 @@ double HuggingFaceJson::number(const char* key, double otherwise) const {
   return json_[key].get<double>();
 }
 
+double HuggingFaceJson::positive(const char* key, double otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_number() || json_[key] <= 0)
+    fail(fmt::format("`{}` is {}, no number above 0", key, json_[key].dump()));
+  return json_[key].get<double>();
+}
+
+HuggingFaceJson HuggingFaceJson::object(const char* key) const {
+  return {has(key) ? json_[key].dump() : "{}", fmt::format("{}: {}", path_, key)};
+}
+
 std::string HuggingFaceJson::text(const char* key, const std::string& otherwise) const {
   if (!has(key)) return otherwise;
   if (!json_[key].is_string()) fail(fmt::format("`{}` is {}, no text", key, json_[key].dump()));
@@ -131,6 +156,21 @@ bool HuggingFaceJson::flag(const char* key, bool otherwise) const {
 void HuggingFaceJson::require(const char* key, const nlohmann::json& value, const char* why) const {
   if (has(key) && json_[key] != value)
     fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value.dump()), why);
+}
+
+Activation parse_activation(const HuggingFaceJson& json, const char* key, const std::string& otherwise) {
+  const std::string given = json.text(key, otherwise);
+  const auto found = std::ranges::find(kNamedActivations, given, &NamedActivation::name);
+  if (found != kNamedActivations.end()) return found->activation;
+  std::vector<std::string_view> known;
+  for (const NamedActivation& entry : kNamedActivations) known.push_back(entry.name);
+  json.fail(fmt::format("`{}` is {}, which cannot be converted", key, given),
+            fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+std::string_view activation_name(Activation activation) {
+  const auto found = std::ranges::find(kNamedActivations, activation, &NamedActivation::activation);
+  return found == kNamedActivations.end() ? std::string_view() : found->name;
 }
 
 HuggingFaceFiles::HuggingFaceFiles(const std::string& directory) : directory_(directory) {
@@ -205,6 +245,15 @@ std::optional<int> number_of(const std::string& part, const std::string& word) {
   return std::stoi(digits);
 }
 
+void check_stored(const StoredTensor& stored, const std::vector<int64_t>& shape, const std::string& from) {
+  const bool has_type = convertible(stored.dtype, DType::kFloat32);
+  if (stored.shape == shape && has_type) return;
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("{}: tensor `{}` is {} [{}], and config.json says float32 [{}]", from, stored.name,
+                          name_of(stored.dtype), fmt::join(stored.shape, ", "), fmt::join(shape, ", ")),
+              has_type ? "" : "in Python, `model.float().save_pretrained(DIRECTORY)` writes float32");
+}
+
 HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool transposed,
                     const std::string& from) {
   const auto [rows, columns] = matrix_of(variable.shape);
@@ -214,15 +263,7 @@ HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool t
   } else if (variable.shape.rank() == 1) {
     expected = {columns};
   }
-  if (stored.shape != expected || !convertible(stored.dtype, DType::kFloat32)) {
-    throw Error(
-        ErrorKind::kCheckpoint,
-        fmt::format("{}: tensor `{}` is {} [{}], and config.json says float32 [{}]", from, stored.name,
-                    name_of(stored.dtype), fmt::join(stored.shape, ", "), fmt::join(expected, ", ")),
-        convertible(stored.dtype, DType::kFloat32)
-            ? ""
-            : "in Python, `model.float().save_pretrained(DIRECTORY)` writes float32");
-  }
+  check_stored(stored, expected, from);
   HostTensor stored_value(variable.shape, DType::kFloat32);
   convert_elements(stored.data.data(), stored.dtype, stored_value.bytes.data(), DType::kFloat32,
                    variable.shape.size());
@@ -235,7 +276,8 @@ HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool t
 Shape with_heads_together(const Shape& shape) {
   std::vector<Dimension> dimensions;
   for (const Dimension& d : shape) {
-    if (d.name == "d_kv" && !dimensions.empty() && dimensions.back().name == "heads") {
+    const bool of_head = d.name == "d_kv" || d.name == "query_heads";
+    if (of_head && !dimensions.empty() && dimensions.back().name == "heads") {
       dimensions.back().size *= d.size;
     } else {
       dimensions.push_back(d);
@@ -266,36 +308,45 @@ void check_weights(const ModelWeights& model, const std::string& config, const s
   }
 }
 
+WrittenTensor written_tensor(const ModelWeight& weight, const HuggingFaceTensor& theirs) {
+  const Shape shape = with_heads_together(weight.value.shape);
+  const auto [rows, columns] = matrix_of(shape);
+  WrittenTensor tensor{theirs.name, {rows, columns}, std::vector<float>(static_cast<size_t>(shape.size()))};
+  convert_elements(weight.value.bytes.data(), weight.value.dtype,
+                   reinterpret_cast<std::byte*>(tensor.value.data()), DType::kFloat32, shape.size());
+  if (theirs.transposed) {
+    std::vector<float> turned(tensor.value.size());
+    transpose(tensor.value.data(), rows, columns, turned.data());
+    tensor.value = std::move(turned);
+    tensor.shape = {columns, rows};
+  } else if (shape.rank() == 1) {
+    tensor.shape = {columns};
+  }
+  return tensor;
+}
+
+void write_tensors(const std::vector<WrittenTensor>& tensors, const std::string& directory) {
+  std::vector<StoredTensor> stored;
+  for (const WrittenTensor& tensor : tensors) {
+    stored.push_back(
+        {.name = tensor.name, .shape = tensor.shape, .data = std::as_bytes(std::span(tensor.value))});
+  }
+  write_safetensors(directory + "/model.safetensors", stored, {{"format", "pt"}});
+}
+
 void write_tensors(
     const ModelWeights& model,
     const std::function<std::optional<HuggingFaceTensor>(const std::string& variable)>& name_of,
     const std::string& from, std::string_view kind, const std::string& directory) {
-  std::vector<std::vector<float>> values;
-  std::vector<StoredTensor> tensors;
+  std::vector<WrittenTensor> tensors;
   for (const ModelWeight& weight : model.weights) {
     const std::optional<HuggingFaceTensor> theirs = name_of(weight.name);
     if (!theirs)
       throw Error(ErrorKind::kCheckpoint,
                   fmt::format("{}: a {} has no variable `{}`", from, kind, weight.name));
-    const Shape shape = with_heads_together(weight.value.shape);
-    const auto [rows, columns] = matrix_of(shape);
-    std::vector<float> value(static_cast<size_t>(rows * columns));
-    convert_elements(weight.value.bytes.data(), weight.value.dtype,
-                     reinterpret_cast<std::byte*>(value.data()), DType::kFloat32, rows * columns);
-    StoredTensor tensor{.name = theirs->name, .shape = {rows, columns}};
-    if (theirs->transposed) {
-      std::vector<float> turned(value.size());
-      transpose(value.data(), rows, columns, turned.data());
-      value = std::move(turned);
-      tensor.shape = {columns, rows};
-    } else if (shape.rank() == 1) {
-      tensor.shape = {columns};
-    }
-    values.push_back(std::move(value));
-    tensors.push_back(std::move(tensor));
+    tensors.push_back(written_tensor(weight, *theirs));
   }
-  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].data = std::as_bytes(std::span(values[i]));
-  write_safetensors(directory + "/model.safetensors", tensors, {{"format", "pt"}});
+  write_tensors(tensors, directory);
 }
 
 }  // namespace mtf

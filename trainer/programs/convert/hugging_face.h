@@ -17,9 +17,14 @@
 #include "engine/base/json.h"
 #include "engine/graph/variable.h"
 #include "engine/safetensors/safetensors.h"
+#include "layers/activation.h"
 #include "trainer/programs/convert/weights.h"
 
 namespace mtf {
+
+/// What can be converted, for messages: the values of `model_type`.
+inline constexpr std::string_view kConvertedModelTypes =
+    "bert, t5, mt5, gpt2, llama, mistral, qwen2 or qwen3";
 
 /// The tensor of a Hugging Face file that holds a variable of a model.
 struct HuggingFaceTensor {
@@ -62,9 +67,13 @@ class HuggingFaceJson {
   HuggingFaceJson(const std::string& text, const std::string& path);
 
   [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const;
-  /// Return the value of a key, or `otherwise` where it is absent or null. Sizes are at least 1, numbers in [0, 1).
+  /// Return the value of a key, or `otherwise` where it is absent or null. Sizes are at least 1, numbers in [0, 1), positive
+  /// ones above 0.
   int64_t size(const char* key, int64_t otherwise) const;
   double number(const char* key, double otherwise) const;
+  double positive(const char* key, double otherwise) const;
+  /// The values of an object; empty where the key is absent or null.
+  HuggingFaceJson object(const char* key) const;
   std::string text(const char* key, const std::string& otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   /// Throws Error if `key` is given with another value.
@@ -78,6 +87,11 @@ class HuggingFaceJson {
   std::string path_;
   nlohmann::json json_;
 };
+
+/// Returns the activation that a key names. Throws Error (kCheckpoint) for one that no layer has.
+Activation parse_activation(const HuggingFaceJson& json, const char* key, const std::string& otherwise);
+/// Returns the name of an activation in config.json; empty if it has none.
+std::string_view activation_name(Activation activation);
 
 /// The tensors of a directory, in one or several files.
 class HuggingFaceFiles {
@@ -108,11 +122,14 @@ std::vector<std::string> parts_of(const std::string& variable);
 /// Returns 7 for "block_007"; nullopt for another word.
 std::optional<int> number_of(const std::string& part, const std::string& word);
 
+/// Throws Error (kCheckpoint) unless the tensor of a file in `from` has this shape and a type that float32 holds.
+void check_stored(const StoredTensor& stored, const std::vector<int64_t>& shape, const std::string& from);
+
 /// Returns the value of a variable from the tensor of a file in `from`. Throws Error (kCheckpoint) for another shape or type.
 HostTensor value_of(const Variable& variable, const StoredTensor& stored, bool transposed,
                     const std::string& from);
 
-/// Combines heads and d_kv into one dimension. The elements keep their order.
+/// Combines heads, query_heads and d_kv into one dimension. The elements keep their order.
 Shape with_heads_together(const Shape& shape);
 
 /// Throws Error (kCheckpoint) unless the weights are exactly the variables of `config`, a text, but for those that `is_absent`
@@ -122,6 +139,18 @@ void check_weights(
     const std::function<bool(const std::string& variable)>& is_absent = [](const std::string&) {
       return false;
     });
+
+/// A tensor of a file that is being written.
+struct WrittenTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> value;
+};
+
+/// Returns the tensor of a weight.
+WrittenTensor written_tensor(const ModelWeight& weight, const HuggingFaceTensor& theirs);
+/// Writes directory/model.safetensors.
+void write_tensors(const std::vector<WrittenTensor>& tensors, const std::string& directory);
 
 /// Writes directory/model.safetensors with the tensors that `name_of` says. Throws Error (kCheckpoint) for a variable that it
 /// does not know; `from` names the model in messages and `kind` its kind.

@@ -4,6 +4,37 @@
 
 namespace mtf {
 
+std::vector<LayerEntry> layer_entries(const config::Node& list) {
+  Diagnostics diagnostics;
+  std::vector<LayerEntry> entries;
+  for (const config::Node& node : list.elements()) entries.push_back(layer_entry(node, diagnostics));
+  diagnostics.throw_if_errors();
+  return entries;
+}
+
+std::vector<LayerEntry> without_dropout(const config::Node& list, const config::Node* defaults,
+                                        const RefuseLayer& refuse, double& rate) {
+  std::vector<LayerEntry> left;
+  rate = 0;
+  for (const LayerEntry& entry : layer_entries(list)) {
+    if (entry.name == "dropout") {
+      rate = parse_layer<ConvertedDropout>(entry, defaults, refuse).rate;
+    } else {
+      left.push_back(entry);
+    }
+  }
+  return left;
+}
+
+void expect_layers(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
+                   const Mark& mark, const std::string& what, const RefuseLayer& refuse) {
+  std::vector<std::string> names;
+  for (const LayerEntry& entry : list) names.push_back(entry.name);
+  if (names != wanted)
+    refuse(mark, fmt::format("{} [{}]", what, fmt::join(names, ", ")),
+           fmt::format("[{}]", fmt::join(wanted, ", ")));
+}
+
 std::string activation_text(const std::vector<Activation>& activation) {
   std::vector<std::string> words;
   for (const Activation function : activation) words.push_back(config::dump(function).text());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/load.h"
@@ -63,6 +64,28 @@ struct ConvertedNorm {
 inline void describe(config::Visitor& visit, ConvertedNorm& options) {
   visit("epsilon", options.epsilon, "");
 }
+
+/// The options of `dropout`.
+struct ConvertedDropout {
+  static constexpr std::string_view shorthand = "rate";
+  double rate = 0;
+  std::vector<config::Name> share;
+};
+inline void describe(config::Visitor& visit, ConvertedDropout& options) {
+  visit("rate", options.rate, "");
+  visit("share", options.share, "");
+}
+
+/// Returns the layers of a list. Throws Error (kConfig).
+std::vector<LayerEntry> layer_entries(const config::Node& list);
+
+/// Takes the layers of dropout out of a list; `rate` becomes that of the last one, or 0.
+std::vector<LayerEntry> without_dropout(const config::Node& list, const config::Node* defaults,
+                                        const RefuseLayer& refuse, double& rate);
+
+/// Refuses a list of other layers than these; `what` begins the message, as in "its block is".
+void expect_layers(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
+                   const Mark& mark, const std::string& what, const RefuseLayer& refuse);
 
 /// "relu", or "[gelu, linear]"
 std::string activation_text(const std::vector<Activation>& activation);

@@ -20,14 +20,17 @@ namespace {
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
-usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert] [option...]
+usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-lm] [option...]
 
-FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a T5 or a BERT in
-Hugging Face form: a directory with config.json and model.safetensors (v1.0, v1.1, Flan, mT5, ByT5).
+FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
+Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, or
+a GPT-2, Llama, Mistral, Qwen2 or Qwen3.
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
   mtf-convert runs/t5 t5-mine --to hf-t5                  exports it: T5ForConditionalGeneration.from_pretrained
+  mtf-convert SmolLM2-135M models/smol                    imports a language model with its tokeniser; then:
+      mtf-train models/smol/config.yaml data.train.path=texts.txt run.model_dir=runs/smol
   mtf-convert runs/ende ende.safetensors                  one file, variables under their own names
   mtf-convert ende.safetensors models/ende                and back: mtf-train models/ende/config.yaml ...
 
@@ -37,6 +40,8 @@ Hugging Face form: a directory with config.json and model.safetensors (v1.0, v1.
       hf-t5         directory with config.json, model.safetensors and the files of the tokeniser, for models
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
+      hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases) or Llama
+                    (rotary positions, rms_norm, gated units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm
   --step N          the checkpoint of step N of a run; default: the newest
   --raw             weights as they were trained; else, with train.ema_decay, their running means
   --all             the state of the training too, so that it can go on; model and safetensors only

@@ -33,19 +33,12 @@ void describe(config::Visitor& visit, T5SelfAttention& options) {
 /// The layers of one side (encoder or decoder), with the model's defaults for them.
 class T5Block {
  public:
-  T5Block(const Node& list, const Node& defaults, const std::string& side) : defaults_(defaults) {
-    Diagnostics diagnostics;
-    for (const Node& node : list.elements()) layers_.push_back(layer_entry(node, diagnostics));
-    diagnostics.throw_if_errors();
+  T5Block(const Node& list, const Node& defaults, const std::string& side)
+      : defaults_(defaults), layers_(layer_entries(list)) {
     const std::vector<std::string> wanted =
         side == "encoder" ? std::vector<std::string>{"SelfAttention", "DenseReluDense"}
                           : std::vector<std::string>{"SelfAttention", "EncDecAttention", "DenseReluDense"};
-    std::vector<std::string> names;
-    for (const LayerEntry& layer : layers_) names.push_back(layer.name);
-    if (names != wanted) {
-      not_t5(list.mark(), fmt::format("the {}'s block is [{}]", side, fmt::join(names, ", ")),
-             fmt::format("[{}]", fmt::join(wanted, ", ")));
-    }
+    expect_layers(layers_, wanted, list.mark(), fmt::format("the {}'s block is", side), not_t5);
   }
 
   template <class Options>

@@ -1,0 +1,261 @@
+#include "trainer/programs/convert/causal_lm_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mtf {
+namespace {
+
+/// What config.json says and omits, for each model. A size of 0 must be given.
+struct CausalLmModel {
+  std::string_view type;  ///< `model_type`
+  CausalLmFamily family;
+  std::string_view architecture;  ///< empty: it is exported as another one
+  // What transformers takes for keys that a file omits.
+  int64_t memory_heads = 0;  ///< 0: as many as heads
+  int64_t head_size = 0;     ///< 0: hidden_size / heads
+  int64_t max_positions = 0;
+};
+constexpr std::array<CausalLmModel, 5> kModels = {
+    {{"gpt2", CausalLmFamily::kGpt2, "GPT2LMHeadModel", 0, 0, 1024},
+     {"llama", CausalLmFamily::kLlama, "LlamaForCausalLM", 0, 0, 2048},
+     {"mistral", CausalLmFamily::kLlama, "", 8, 0, 131072},
+     {"qwen2", CausalLmFamily::kQwen2, "Qwen2ForCausalLM", 32, 0, 32768},
+     {"qwen3", CausalLmFamily::kQwen3, "Qwen3ForCausalLM", 32, 128, 32768}}};
+
+const CausalLmModel& model_of(CausalLmFamily family) {
+  return *std::ranges::find(kModels, family, &CausalLmModel::family);
+}
+
+/// The epsilon of the norms of queries and keys (layers/attention_mixing.cc).
+constexpr double kQkNormEpsilon = 1e-6;
+
+/// Returns the id of a key: a number, or a list of which the first one counts.
+std::optional<int32_t> parse_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
+  if (!json.has(key)) return std::nullopt;
+  const nlohmann::json& given = json.at(key);
+  const nlohmann::json& id = given.is_array() && !given.empty() ? given.front() : given;
+  if (!id.is_number_unsigned() || id >= ids)
+    json.fail(fmt::format("`{}` is {}, no id of a token", key, given.dump()),
+              fmt::format("a number from 0 to {}", ids - 1));
+  return id.get<int32_t>();
+}
+
+int64_t required_size(const HuggingFaceJson& json, const char* key) {
+  if (!json.has(key)) json.fail(fmt::format("it has no `{}`", key), "a size");
+  return json.size(key, 0);
+}
+
+/// Returns how rotary positions are scaled. `rope` is what config.json says of them, under one key or another.
+std::optional<RotaryScalingChoice> parse_scaling(const HuggingFaceJson& rope, const HuggingFaceJson& json) {
+  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  const auto required = [&](const char* key) {
+    if (!rope.has(key)) rope.fail(fmt::format("there is no `{}`", key), "a number");
+    return rope.positive(key, 0);
+  };
+  if (type == "default") return std::nullopt;
+  if (type == "linear") {
+    LinearRotaryScaling linear;
+    linear.factor = required("factor");
+    return linear;
+  }
+  if (type != "llama3")
+    rope.fail(fmt::format("`rope_type` is {}, which cannot be converted", type),
+              "one of default, linear, llama3");
+  Llama3RotaryScaling llama3;
+  llama3.factor = required("factor");
+  llama3.low_frequency = required("low_freq_factor");
+  llama3.high_frequency = required("high_freq_factor");
+  const char* const length = "original_max_position_embeddings";
+  llama3.original_length = rope.size(length, json.size(length, json.size("max_position_embeddings", 0)));
+  if (llama3.original_length == 0) rope.fail(fmt::format("there is no `{}`", length), "a number");
+  return llama3;
+}
+
+/// Since version 5 transformers writes rope_parameters with all that is said of rotary positions.
+void parse_rotary(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  const HuggingFaceJson rope = json.object(json.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  lm.rotary_base = rope.positive("rope_theta", json.positive("rope_theta", lm.rotary_base));
+  lm.rotary_scaling = parse_scaling(rope, json);
+  const char* const whole = "all entries of a head are turned";
+  json.require("partial_rotary_factor", 1.0, whole);
+  rope.require("partial_rotary_factor", 1.0, whole);
+}
+
+/// Throws Error for layers that see a part of the positions; a Mistral's window is noted.
+void check_windows(const HuggingFaceJson& json, const CausalLmConfig& lm, std::vector<std::string>& notes) {
+  json.require("use_sliding_window", false, "each position sees all before it");
+  if (json.has("layer_types")) {
+    for (const nlohmann::json& type : json.at("layer_types")) {
+      if (type != "full_attention")
+        json.fail(fmt::format("`layer_types` has {}, which cannot be converted", type.dump()),
+                  "full_attention");
+    }
+  }
+  const bool has_window = lm.family == CausalLmFamily::kLlama && json.has("sliding_window");
+  if (!has_window) return;
+  const int64_t window = json.size("sliding_window", lm.max_positions);
+  if (window < lm.max_positions)
+    notes.push_back(
+        fmt::format("a position of the model sees the {} before it, and here all: rows that are longer have "
+                    "other logits",
+                    window));
+}
+
+void parse_gpt2(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  json.require("scale_attn_weights", true, "queries are divided by the root of their size");
+  json.require("scale_attn_by_inverse_layer_idx", false,
+               "logits of attention are scaled alike in all layers");
+  json.require("add_cross_attention", false, "there is no encoder");
+  lm.hidden = json.size("n_embd", 768);
+  lm.num_layers = json.size("n_layer", 12);
+  lm.num_heads = lm.num_memory_heads = json.size("n_head", 12);
+  lm.intermediate = json.size("n_inner", 4 * lm.hidden);
+  lm.max_positions = json.size("n_positions", model_of(lm.family).max_positions);
+  lm.activation = parse_activation(json, "activation_function", "gelu_new");
+  lm.attention_bias = AttentionBias::kAll;
+  lm.feed_forward_bias = true;
+  lm.epsilon = json.number("layer_norm_epsilon", 1e-5);
+  lm.dropout = json.number("resid_pdrop", 0.1);
+  lm.embedding_dropout = json.number("embd_pdrop", 0.1);
+  lm.attention_dropout = json.number("attn_pdrop", 0.1);
+  if (lm.hidden % lm.num_heads != 0)
+    json.fail(fmt::format("`n_embd` {} cannot be divided among {} heads", lm.hidden, lm.num_heads));
+  lm.head_size = lm.hidden / lm.num_heads;
+}
+
+void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  lm.hidden = required_size(json, "hidden_size");
+  lm.num_layers = required_size(json, "num_hidden_layers");
+  lm.num_heads = required_size(json, "num_attention_heads");
+  lm.intermediate = required_size(json, "intermediate_size");
+  lm.num_memory_heads =
+      json.size("num_key_value_heads", model.memory_heads > 0 ? model.memory_heads : lm.num_heads);
+  lm.max_positions = json.size("max_position_embeddings", model.max_positions);
+  lm.activation = parse_activation(json, "hidden_act", "silu");
+  lm.epsilon = json.number("rms_norm_eps", 1e-6);
+  lm.attention_dropout = json.number("attention_dropout", 0);
+  if (lm.family == CausalLmFamily::kQwen2) {
+    lm.attention_bias = AttentionBias::kInputs;
+  } else if (json.flag("attention_bias", false)) {
+    lm.attention_bias = AttentionBias::kAll;
+  }
+  lm.feed_forward_bias = lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false);
+  if (lm.family == CausalLmFamily::kQwen3)
+    json.require("rms_norm_eps", kQkNormEpsilon, "norms of queries and keys have this one");
+  const int64_t head_size = model.head_size > 0 ? model.head_size : lm.hidden / lm.num_heads;
+  if (!json.has("head_dim") && model.head_size == 0 && lm.hidden % lm.num_heads != 0)
+    json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", lm.hidden, lm.num_heads),
+              "`head_dim`");
+  lm.head_size = json.size("head_dim", head_size);
+  if (lm.head_size % 2 != 0)
+    json.fail(fmt::format("heads of {} entries have no rotary positions", lm.head_size), "an even number");
+  if (lm.num_heads % lm.num_memory_heads != 0)
+    json.fail(
+        fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
+  parse_rotary(json, lm);
+}
+
+nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
+  if (const auto* linear = scaling.get_if<LinearRotaryScaling>())
+    return {{"rope_type", "linear"}, {"factor", linear->factor}};
+  const auto* llama3 = scaling.get_if<Llama3RotaryScaling>();
+  return {{"rope_type", "llama3"},
+          {"factor", llama3->factor},
+          {"low_freq_factor", llama3->low_frequency},
+          {"high_freq_factor", llama3->high_frequency},
+          {"original_max_position_embeddings", llama3->original_length}};
+}
+
+/// Writes rotary positions for all versions of transformers.
+void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  nlohmann::ordered_json parameters = {{"rope_type", "default"}};
+  json["rope_theta"] = lm.rotary_base;
+  json["rope_scaling"] = nullptr;
+  if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
+  parameters["rope_theta"] = lm.rotary_base;
+  json["rope_parameters"] = parameters;
+}
+
+void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  json.update({{"n_embd", lm.hidden},
+               {"n_layer", lm.num_layers},
+               {"n_head", lm.num_heads},
+               {"n_inner", lm.intermediate},
+               {"n_positions", lm.max_positions},
+               {"activation_function", activation_name(lm.activation)},
+               {"layer_norm_epsilon", lm.epsilon},
+               {"resid_pdrop", lm.dropout},
+               {"embd_pdrop", lm.embedding_dropout},
+               {"attn_pdrop", lm.attention_dropout},
+               {"scale_attn_weights", true},
+               {"scale_attn_by_inverse_layer_idx", false}});
+  if (lm.intermediate == 4 * lm.hidden) json["n_inner"] = nullptr;
+}
+
+void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  json.update({{"hidden_size", lm.hidden},
+               {"num_hidden_layers", lm.num_layers},
+               {"num_attention_heads", lm.num_heads},
+               {"num_key_value_heads", lm.num_memory_heads},
+               {"head_dim", lm.head_size},
+               {"intermediate_size", lm.intermediate},
+               {"hidden_act", activation_name(lm.activation)},
+               {"max_position_embeddings", lm.max_positions},
+               {"rms_norm_eps", lm.epsilon},
+               {"attention_dropout", lm.attention_dropout}});
+  if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
+  if (lm.family != CausalLmFamily::kQwen2) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
+  if (lm.family != CausalLmFamily::kLlama) json["use_sliding_window"] = false;
+  write_rotary(lm, json);
+}
+
+}  // namespace
+
+CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string& path,
+                                      std::vector<std::string>& notes) {
+  const HuggingFaceJson json(text, path);
+  const std::string type = json.text("model_type", "none");
+  const auto model = std::ranges::find(kModels, type, &CausalLmModel::type);
+  if (model == kModels.end())
+    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
+              std::string(kConvertedModelTypes));
+  json.require("is_encoder_decoder", false, "a language model has no encoder");
+  CausalLmConfig lm;
+  lm.family = model->family;
+  lm.vocab_size = required_size(json, "vocab_size");
+  if (lm.vocab_size < 2) json.fail("`vocab_size` is 1", "at least 2");
+  lm.begin = parse_id(json, "bos_token_id", lm.vocab_size);
+  lm.end = parse_id(json, "eos_token_id", lm.vocab_size);
+  lm.tied = json.flag("tie_word_embeddings", lm.is_gpt2());
+  lm.initializer_range = json.number("initializer_range", lm.initializer_range);
+  if (lm.is_gpt2()) {
+    parse_gpt2(json, lm);
+  } else {
+    parse_rotary_model(json, *model, lm);
+  }
+  check_windows(json, lm, notes);
+  return lm;
+}
+
+std::string causal_lm_json(const CausalLmConfig& lm) {
+  const CausalLmModel& model = model_of(lm.family);
+  nlohmann::ordered_json json = {
+      {"architectures", {model.architecture}}, {"model_type", model.type}, {"vocab_size", lm.vocab_size}};
+  if (lm.is_gpt2()) {
+    write_gpt2(lm, json);
+  } else {
+    write_rotary_model(lm, json);
+  }
+  json.update({{"initializer_range", lm.initializer_range},
+               {"tie_word_embeddings", lm.tied},
+               {"bos_token_id", lm.begin.value_or(*lm.end)},
+               {"eos_token_id", *lm.end},
+               {"use_cache", true},
+               {"torch_dtype", "float32"}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace mtf

@@ -1,0 +1,68 @@
+// The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
+// configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3.
+//
+//   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json", notes);
+//   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/activation.h"
+#include "layers/attention.h"
+#include "layers/rotary.h"
+#include "trainer/config/config.h"
+#include "trainer/programs/convert/hugging_face.h"
+
+namespace mtf {
+
+/// The classes of transformers. A Mistral without its window is a Llama.
+enum class CausalLmFamily { kGpt2, kLlama, kQwen2, kQwen3 };
+
+/// The hyperparameters. A GPT-2 has learned positions, layer_norm and biases; the others have rotary positions, rms_norm and
+/// gated units.
+struct CausalLmConfig {
+  CausalLmFamily family = CausalLmFamily::kLlama;
+  int64_t vocab_size = 0;  ///< rows of the embedding in the file
+  std::optional<int32_t>
+      begin;  ///< the file's id of the token that begins a text; nothing: `end` does, or none
+  std::optional<int32_t>
+      end;  ///< the file's id of the token that ends a text; nothing: config.json does not say
+  int64_t hidden = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_memory_heads = 0;  ///< heads of keys and values
+  int64_t head_size = 0;
+  int64_t intermediate = 0;
+  int64_t max_positions = 0;
+  Activation activation = Activation::kSwish;
+  AttentionBias attention_bias = AttentionBias::kNone;
+  bool feed_forward_bias = false;
+  double rotary_base = 10000;
+  std::optional<RotaryScalingChoice> rotary_scaling;
+  double epsilon = 1e-6;
+  double initializer_range = 0.02;
+  double dropout = 0;            ///< of the results of layers, in a GPT-2
+  double embedding_dropout = 0;  ///< of what the first layer reads, in a GPT-2
+  double attention_dropout = 0;
+  bool tied = false;             ///< logits are computed with the embedding
+  bool predicts_padding = true;  ///< id 0 has a logit
+
+  bool is_gpt2() const { return family == CausalLmFamily::kGpt2; }
+};
+
+/// Parses config.json; `path` names the text in messages. Throws Error (kCheckpoint) for a damaged text, for other models, and
+/// for those that this program cannot build. `begin` and `end` are as it says them, and may be one id.
+CausalLmConfig parse_causal_lm_config(const std::string& json, const std::string& path,
+                                      std::vector<std::string>& notes);
+std::string causal_lm_json(const CausalLmConfig& lm);
+
+/// Returns the model that a configuration of this program describes, without what the vocabulary determines: vocab_size, begin
+/// and end. Throws Error (kConfig), which says what differs from each model of Hugging Face.
+CausalLmConfig causal_lm_of(const Config& config);
+/// Returns the text of config.yaml.
+std::string causal_lm_yaml(const CausalLmConfig& lm, const ModelSurroundings& around);
+
+}  // namespace mtf

@@ -1,0 +1,31 @@
+// The tokens of a tokeniser in Hugging Face form and their ids: `tokenizer.json`, whatever kind of tokeniser it describes.
+//
+//   const TokenizerIds ids("SmolLM2-135M/tokenizer.json");
+//   ids.token(2)                  // "<|im_end|>"
+//   ids.id("<|im_end|>")          // 2
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace mtf {
+
+class TokenizerIds {
+ public:
+  /// Throws Error (kCheckpoint) for a missing or damaged file.
+  explicit TokenizerIds(const std::string& path);
+
+  /// Return nullopt where there is none.
+  std::optional<std::string> token(int64_t id) const;
+  std::optional<int32_t> id(const std::string& token) const;
+  /// The largest id and one more.
+  int64_t size() const { return tokens_.empty() ? 0 : int64_t{tokens_.rbegin()->first} + 1; }
+
+ private:
+  std::map<int32_t, std::string> tokens_;
+  std::map<std::string, int32_t> ids_;
+};
+
+}  // namespace mtf
