@@ -96,6 +96,28 @@ expect_exit 0 "$mtf_convert" lm_trained hf_lm_trained --to hf-lm
 expect_text "row 0 of the embedding, with which texts begin, is left out"
 ! $check same hf_lm_gpt2/model.safetensors hf_lm_trained/model.safetensors > same.log ||
   fail "the export has the weights before the training"
+# Low-rank updates are trained alone, and become part of the kernels that an export has.
+cat > lora.yaml << END
+include: lm_llama/config.yaml
+model:
+  layer_defaults:
+    SelfAttention: {lora: {rank: 3, alpha: 6, kernels: [q, k, v, o]}}
+    DenseReluDense: {lora: {rank: 2}}
+optimizer: {rules: [{match: lora_, frozen: false}, {match: "", frozen: true}]}
+learning_rate: 0.05
+checkpoint: {init: {path: lm_llama, exclude: [lora_]}}
+train: {steps: 20, batch_size: 4}
+data: {train: {path: prompts.txt, join: null}, sequence_length: 32}
+END
+expect_exit 0 "$mtf_train" lora.yaml run.model_dir=lora
+expect_exit 0 "$mtf_convert" lora hf_lora --to hf-lm
+expect_exit 0 "$mtf_convert" hf_lora lora_merged
+traced=(run.mode=trace "trace.input=$source_dir/tests/golden/hf_llama/reference.safetensors" vars.dropout=0 data.sequence_length=40)
+expect_exit 0 "$mtf_train" lora/config.yaml "${traced[@]}" trace.output=apart.safetensors
+expect_exit 0 "$mtf_train" lora_merged/config.yaml "${traced[@]}" trace.output=merged.safetensors
+$check near apart.safetensors merged.safetensors output/logits 5e-5 || fail "the merged updates have other logits"
+expect_exit 0 "$mtf_train" lm_llama/config.yaml "${traced[@]}" trace.output=before.safetensors
+! $check near before.safetensors merged.safetensors output/logits 0.01 > near.log || fail "the updates changed nothing"
 # Other ways to store the same model.
 for kind in sharded bfloat16 old_rotary; do
   $check make $kind "$source_dir/tests/golden/hf_llama" lm_as_$kind

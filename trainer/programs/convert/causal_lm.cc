@@ -333,8 +333,7 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
 }
 
 /// The vocabulary of the texts, if it is one of Hugging Face's; otherwise adds a note.
-std::optional<HuggingFaceOptions> exported_vocabulary(const Config& config,
-                                                                std::vector<std::string>& notes) {
+std::optional<HuggingFaceOptions> exported_vocabulary(const Config& config, std::vector<std::string>& notes) {
   if (config.data.vocabulary) {
     const LanguageVocabulary language = by_side(*config.data.vocabulary).targets;
     if (const auto* vocabulary = language.get_if<HuggingFaceOptions>()) return *vocabulary;

@@ -149,7 +149,6 @@ class CausalLmReader {
     has_not(options.convolution_width == 0, "convolutions", "convolution_width: 0");
     has_not(options.relative_attention_type == RelativeAttention::kNone, "relative positions",
             "relative_attention_type: none");
-    has_not(!options.lora, "low-rank updates", "lora: null");
     // Norms of queries undo a scale before them; the layer then divides behind them.
     if (options.qk_norm) {
       has_not(options.fold_scaling_into_initializer, "qk_norm without fold_scaling_into_initializer", "true");

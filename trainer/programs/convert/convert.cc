@@ -14,6 +14,7 @@
 #include "trainer/programs/convert/causal_lm.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/merge_lora.h"
 #include "trainer/programs/convert/t5.h"
 #include "trainer/programs/convert/weights.h"
 #include "trainer/report/progress.h"
@@ -170,6 +171,7 @@ void write(const ConvertOptions& options, WeightFormat from, WeightFormat to, Re
       std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
     for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
   } else {
+    merge_lora(read.model, ConfigText(read.model.config, options.from).load().model, options.from);
     for (std::string& note : hugging_face(to)->export_model(read.model, options.from, directory.path()))
       read.notes.push_back(std::move(note));
   }

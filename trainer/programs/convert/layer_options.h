@@ -12,6 +12,7 @@
 #include "layers/attention.h"
 #include "layers/initializer.h"
 #include "layers/layer_entry.h"
+#include "layers/lora.h"
 
 namespace mtf {
 
@@ -41,6 +42,7 @@ struct ConvertedFeedForward {
   double dropout = 0;
   InitializerOptions kernel_initializer;
   InitializerOptions bias_initializer;
+  std::optional<LoraOptions> lora;  ///< merged before
 };
 inline void describe(config::Visitor& visit, ConvertedFeedForward& options) {
   visit("hidden_size", options.hidden_size, "");
@@ -49,6 +51,7 @@ inline void describe(config::Visitor& visit, ConvertedFeedForward& options) {
   visit("dropout", options.dropout, "");
   visit("kernel_initializer", options.kernel_initializer, "");
   visit("bias_initializer", options.bias_initializer, "");
+  visit("lora", options.lora, "");
 }
 
 /// The options of an attention layer without relative positions.

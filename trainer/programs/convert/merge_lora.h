@@ -1,17 +1,16 @@
 // Kernels with their low-rank updates (layers/lora.h) as kernels alone, for formats that have no such updates.
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include "engine/config/node.h"
 #include "trainer/programs/convert/weights.h"
 
 namespace mtf {
 
-/// Adds the product of each pair of thin matrices to their kernel, `scale_of` times, and removes both: NAME becomes
-/// NAME + scale NAME_lora_a NAME_lora_b, in float32. Throws Error (kCheckpoint) where one of the three is missing; `from` names
-/// the model in messages.
-void merge_lora(ModelWeights& model, const std::function<double(const std::string& kernel)>& scale_of,
-                const std::string& from);
+/// Adds the product of each pair of thin matrices to their kernel, in float32, and removes both: NAME becomes
+/// NAME + alpha / rank NAME_lora_a NAME_lora_b. `section`: `model` of the configuration, which has the options; `from` names the
+/// model in messages. Throws Error: kCheckpoint where a matrix is missing, kConfig where layers of one kind have other options.
+void merge_lora(ModelWeights& model, const config::Node& section, const std::string& from);
 
 }  // namespace mtf
