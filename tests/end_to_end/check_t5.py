@@ -251,5 +251,6 @@ def change(source, assignment, target):
     json.dump(written, open(target, "w"))
 
 
-if globals()[sys.argv[1]](*sys.argv[2:]) is False:
+holds = globals()[sys.argv[1]](*sys.argv[2:])
+if holds is not None and not holds:
     sys.exit(1)
