@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -24,6 +25,12 @@ config::EnumNames enum_names(AttentionKernel) {
 void describe(config::Visitor& visit, AttentionLora& options) {
   describe(visit, static_cast<LoraOptions&>(options));
   visit("kernels", options.kernels, "those that get an update");
+  visit.check([&options](const config::Report& report) {
+    const std::set<AttentionKernel> kernels(options.kernels.begin(), options.kernels.end());
+    if (kernels.empty() || kernels.size() < options.kernels.size())
+      report.error("kernels", kernels.empty() ? "no kernel gets an update" : "a kernel is named twice",
+                   "some of q, k, v, o, each once; or `lora: null`");
+  });
 }
 
 void describe(config::Visitor& visit, HeadOptions& options) {
@@ -101,40 +108,48 @@ Tensor AttentionProjections::add_bias(const Tensor& y, const std::string& variab
   return add(y, context_.variable(variable + "_bias", output, initializer), y.shape());
 }
 
-Tensor AttentionProjections::project(const Tensor& x, const std::string& variable, const Shape& heads,
-                                     double scale) const {
+Tensor AttentionProjections::project(const Tensor& x, AttentionKernel which, const std::string& variable,
+                                     const Shape& heads, double scale) const {
   const Shape apart = heads + Shape{key_}, stored = in_variable(apart);
   const double stddev = 1 / std::sqrt(static_cast<double>(model_.size));
   const Initializer initializer = kernel_initializer(stddev, model_.size, apart.size(), scale);
   const Tensor kernel = context_.variable(variable, Shape{model_} + stored, initializer, scale);
-  const Tensor y = add_bias(product(x, variable, kernel, Shape{model_}, stored), variable, stored);
+  const Tensor y = add_bias(product(x, which, variable, kernel, Shape{model_}, stored), variable, stored);
   return replace_dimensions(y, stored, apart);
 }
 
-Tensor AttentionProjections::product(const Tensor& x, const std::string& variable, const Tensor& kernel,
-                                     const Shape& over, const Shape& output) const {
+bool AttentionProjections::has_lora(AttentionKernel kernel) const {
+  const auto is_named = [&](AttentionKernel wanted) {
+    return std::ranges::find(options_.lora->kernels, wanted) != options_.lora->kernels.end();
+  };
+  if (!options_.lora) return false;
+  const bool is_of_values = kernel == AttentionKernel::kKeys && options_.shared_kv;
+  return is_named(kernel) || (is_of_values && is_named(AttentionKernel::kValues));
+}
+
+Tensor AttentionProjections::product(const Tensor& x, AttentionKernel which, const std::string& variable,
+                                     const Tensor& kernel, const Shape& over, const Shape& output) const {
   const Shape made = x.shape() - over + output;
   const Tensor y = einsum({x, kernel}, made);
-  if (!options_.lora) return y;
-  const bool updated = std::ranges::any_of(options_.lora->kernels, [&](AttentionKernel updates) {
-    return variable.find("qkvo"[static_cast<size_t>(updates)]) != std::string::npos;  // kv: k and v
-  });
-  return updated ? add(y, lora_update(context_, variable, x, over, output, *options_.lora), made) : y;
+  return has_lora(which) ? add(y, lora_update(context_, variable, x, over, output, *options_.lora), made) : y;
 }
 
 Tensor AttentionProjections::query(const Tensor& x) const {
   const double key_scale = 1 / std::sqrt(static_cast<double>(key_.size));
-  if (options_.fold_scaling_into_initializer) return project(x, "q", query_heads_, key_scale);
-  if (options_.qk_norm) return project(x, "q", query_heads_);  // AttentionMixing divides behind the norm
-  return scalar_multiply(project(x, "q", query_heads_), key_scale);
+  if (options_.fold_scaling_into_initializer)
+    return project(x, AttentionKernel::kQueries, "q", query_heads_, key_scale);
+  if (options_.qk_norm)
+    return project(x, AttentionKernel::kQueries, "q",
+                   query_heads_);  // AttentionMixing divides behind the norm
+  return scalar_multiply(project(x, AttentionKernel::kQueries, "q", query_heads_), key_scale);
 }
 
 Tensor AttentionProjections::key(const Tensor& x) const {
-  return project(x, options_.shared_kv ? "kv" : "k", memory_heads_);
+  return project(x, AttentionKernel::kKeys, options_.shared_kv ? "kv" : "k", memory_heads_);
 }
 
 Tensor AttentionProjections::value(const Tensor& x) const {
-  return project(x, options_.shared_kv ? "kv" : "v", memory_heads_);
+  return project(x, AttentionKernel::kValues, options_.shared_kv ? "kv" : "v", memory_heads_);
 }
 
 Tensor AttentionProjections::output(const Tensor& mixed) const {
@@ -143,7 +158,8 @@ Tensor AttentionProjections::output(const Tensor& mixed) const {
   const Initializer initializer = kernel_initializer(stddev, apart.size(), model_.size, 1);
   const Tensor kernel = context_.variable("o", stored + Shape{model_}, initializer);
   const Tensor x = replace_dimensions(mixed, apart, stored);
-  return add_bias(product(x, "o", kernel, stored, Shape{model_}), "o", Shape{model_});
+  return add_bias(product(x, AttentionKernel::kOutput, "o", kernel, stored, Shape{model_}), "o",
+                  Shape{model_});
 }
 
 config::EnumNames enum_names(AttentionBias) {

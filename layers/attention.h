@@ -83,10 +83,12 @@ class AttentionProjections {
 
  private:
   /// scale: of the initial values, against those of a projection whose result is not scaled.
-  Tensor project(const Tensor& x, const std::string& variable, const Shape& heads, double scale = 1) const;
+  Tensor project(const Tensor& x, AttentionKernel which, const std::string& variable, const Shape& heads,
+                 double scale = 1) const;
+  bool has_lora(AttentionKernel kernel) const;
   /// x times a kernel, with its low-rank update where it has one. x: [kept.., over..] -> [kept.., output..]
-  Tensor product(const Tensor& x, const std::string& variable, const Tensor& kernel, const Shape& over,
-                 const Shape& output) const;
+  Tensor product(const Tensor& x, AttentionKernel which, const std::string& variable, const Tensor& kernel,
+                 const Shape& over, const Shape& output) const;
   /// The initial values of a kernel, scaled by `scale`.
   Initializer kernel_initializer(double stddev, int64_t fan_in, int64_t fan_out, double scale) const;
   /// y + bias over the dimensions `output`, unless the options have no bias there.

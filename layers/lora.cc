@@ -1,5 +1,8 @@
 #include "layers/lora.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/einsum.h"
@@ -20,6 +23,11 @@ void describe(config::Visitor& visit, LoraOptions& options) {
 
 Tensor lora_update(Context& context, const std::string& name, const Tensor& x, const Shape& over,
                    const Shape& output, const LoraOptions& options) {
+  if (options.rank > std::min(over.size(), output.size()))
+    throw Error(ErrorKind::kConfig,
+                fmt::format("lora: the rank {} is more than that of `{}`, which is {} x {}", options.rank,
+                            name, over.size(), output.size()),
+                "a smaller `rank`");
   const Shape rank{{"lora_rank", options.rank}}, kept = x.shape() - over;
   const double limit = 1 / std::sqrt(static_cast<double>(over.size()));
   const Tensor down = context.variable(name + kLoraDown, over + rank, Initializer::uniform(limit));

@@ -41,7 +41,8 @@ class LineSplitter {
   /// `name` names the input in messages.
   LineSplitter(std::string name, ReadBytes read, const TextLimit& limit);
 
-  /// Returns the next line without its "\n" or "\r\n", the first one without a byte order mark; nullopt at the end. It is valid until the next call.
+  /// Returns the next line without its "\n" or "\r\n", the first one without a byte order mark; nullopt at the end. It is
+  /// valid until the next call.
   /// Throws Error (kData) as soon as the line exceeds the limit, and what `read` throws.
   std::optional<std::string_view> next();
 

@@ -70,6 +70,10 @@ class Encoder {
       tokens.insert(tokens.end(), ids.begin(), ids.end());
       part = end;
     }
+    // The parts of a joined pair are told by their ends, which a text may spell out.
+    if (joined_)
+      tokens.erase(std::remove(tokens.begin() + static_cast<std::ptrdiff_t>(begin), tokens.end(), kEosId),
+                   tokens.end());
     if (tokens.size() > begin) tokens.push_back(kEosId);
   }
 

@@ -27,7 +27,7 @@ std::vector<AddedToken> added_tokens_of(const TokenizerFile& file, bool is_norma
   for (AddedToken token : file.added_tokens) {
     if (token.is_normalized != is_normalized) continue;
     if (is_normalized) token.text = normalize(file.normalizer, token.text);
-    tokens.push_back(std::move(token));
+    if (!token.text.empty()) tokens.push_back(std::move(token));
   }
   return tokens;
 }

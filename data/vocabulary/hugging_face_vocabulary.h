@@ -23,11 +23,11 @@
 namespace mtf {
 
 struct HuggingFaceRules {
-  std::optional<std::string> begin =
-      {};           ///< token that texts begin with, apart from `end`; it becomes padding
+  /// The token that texts begin with, apart from `end`; it becomes padding.
+  std::optional<std::string> begin = {};
   std::string end;  ///< token that ends a text
-  std::optional<int64_t> size =
-      {};  ///< ids of the model in the file's numbering; nothing: those of the tokens
+  /// Ids of the model in the file's numbering; nothing: those of the tokens.
+  std::optional<int64_t> size = {};
 };
 
 class HuggingFaceVocabulary final : public Vocabulary {

@@ -10,6 +10,7 @@
 #include <unicode/unistr.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

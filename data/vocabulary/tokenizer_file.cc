@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "engine/base/error.h"
 #include "engine/base/join_words.h"
@@ -281,6 +280,8 @@ void parse_added_token(const FileValue& value, TokenizerFile& file) {
   const auto known = file.model.ids.find(token.text);
   if (known != file.model.ids.end() && known->second != token.id)
     value.at("id").refuse(fmt::format("{}, the id of `{}` in model.vocab", known->second, token.text));
+  if (known == file.model.ids.end() && token.id > std::ssize(file.tokens))
+    value.at("id").refuse(fmt::format("{}, the next id", file.tokens.size()));
   add_token(value, token.id, token.text, file.tokens);
   if (!token.text.empty()) file.added_tokens.push_back(std::move(token));
 }

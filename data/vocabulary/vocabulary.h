@@ -1,4 +1,5 @@
-// Texts as token ids and back. Id 0 is padding, id 1 ends a sequence; encode() adds neither.
+// Texts as token ids and back. Id 0 is padding, id 1 ends a sequence; encode() adds neither, but a text may spell out the
+// token that id 1 is.
 //
 //   const std::unique_ptr<Vocabulary> vocabulary = read_vocabulary(options, mark);
 //   std::vector<int32_t> ids = vocabulary->encode("Ein Haus .");

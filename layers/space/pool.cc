@@ -68,9 +68,10 @@ void describe(config::Visitor& visit, GlobalPoolOptions& options) {
 /// reduce_max(x), whose gradient entries that are equally large share; that of reduce_max would go to each in full.
 Tensor shared_max(const Tensor& x, const Shape& kept) {
   const Tensor still = stop_gradient(x), largest = reduce_max(still, kept);
-  const Tensor is_largest = cast(equal(still, largest, x.shape()), x.dtype());
-  const Tensor share = divide(is_largest, reduce_sum(is_largest, kept), x.shape());
-  return add(largest, reduce_sum(multiply(subtract(x, still), share), kept));  // 0 is added, with a gradient
+  const Tensor is_largest = equal(still, largest, x.shape());
+  const Tensor count = reduce_sum(cast(is_largest, x.dtype()), kept);
+  const Tensor zeros = where(is_largest, subtract(x, still), x.graph().constant(0, x.dtype()), x.shape());
+  return add(largest, divide(reduce_sum(zeros, kept), count));  // 0 is added, which has a gradient
 }
 
 template <PoolFunction kFunction>
@@ -82,7 +83,8 @@ class GlobalPoolLayer final : public Layer {
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
     const char* name = kFunction == PoolFunction::kMax ? "global_max_pool" : "global_average_pool";
     const Shape kept = x.shape() - space_of(context, x, options_.along, channels_of(context, x, {}), name);
-    return kFunction == PoolFunction::kMax ? shared_max(x, kept) : reduce_mean(x, kept);
+    if (kFunction == PoolFunction::kMean) return reduce_mean(x, kept);
+    return context.training() ? shared_max(x, kept) : reduce_max(x, kept);
   }
 
  private:

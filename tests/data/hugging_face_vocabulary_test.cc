@@ -223,7 +223,8 @@ TEST(HuggingFace, ADamagedFileIsNamed) {
   EXPECT_THAT(refusal_with("/model/merges/0", "a c"),
               HasSubstr("model.merges[0] names `c`, which is no token"));
   EXPECT_THAT(refusal_with("/model/unk_token", "<unk>"), HasSubstr("model.unk_token names `<unk>`"));
-  EXPECT_THAT(refusal_with("/added_tokens/0/id", 7), HasSubstr("added_tokens[1] gives id 7 to `</s>`"));
+  EXPECT_THAT(refusal_with("/added_tokens/1/id", 6), HasSubstr("added_tokens[1] gives id 6 to `</s>`"));
+  EXPECT_THAT(refusal_with("/added_tokens/0/id", 7), HasSubstr("added_tokens[0].id is `7`; 6, the next id"));
   EXPECT_THAT(refusal_with("/added_tokens/0/content", "a"),
               HasSubstr("added_tokens[0].id is `6`; 0, the id of `a`"));
   EXPECT_THAT(refusal_with("/added_tokens/0/lstrip", 1),

@@ -152,7 +152,7 @@ TEST_F(TextRows, JoinedPairsWhoseTargetsWouldBeCutOffAreDropped) {
 }
 
 /// A vocabulary that finds no token in a text of tildes, as SentencePiece does in one of ideographic spaces.
-class WithoutTildes final : public Vocabulary {
+class WithoutTildes : public Vocabulary {
  public:
   int64_t size() const override { return bytes_.size(); }
   std::vector<int32_t> encode(std::string_view text) const override {
@@ -249,6 +249,25 @@ TEST_F(TextRows, JoinedPairsHaveTwoEndsAlsoWhereATextHasNoTokens) {
   const auto source = make_text_source(joined, how);
   EXPECT_THAT(texts_of(*source, "targets"), ElementsAre("ef|EF|"));
   EXPECT_EQ(source->report().empty, 2);
+}
+
+/// Bytes in which ~ spells out the end of a sequence.
+class WithSpelledEnds final : public WithoutTildes {
+ public:
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> ids = ByteVocabulary().encode(text);
+    std::ranges::replace(ids, '~' + 3, kEosId);
+    return ids;
+  }
+  std::string fingerprint() const override { return "with spelled ends"; }
+};
+
+TEST_F(TextRows, JoinedPairsHaveTwoEndsAlsoWhereATextSpellsOutMore) {
+  ParallelOptions joined = parallel(file("en", "a~b\n"), file("de", "~CD\n"));
+  joined.as = PairsAs::kTargets;
+  TextSettings how = settings(0, 8);
+  how.vocabularies.targets = std::make_shared<const WithSpelledEnds>();
+  EXPECT_THAT(texts_of(*make_text_source(joined, how), "targets"), ElementsAre("ab|CD|"));
 }
 
 TEST_F(TextRows, TooLongTextsAreDroppedCutOrSplit) {

@@ -100,8 +100,9 @@ expect_text "row 0 of the embedding, with which texts begin, is left out"
 cat > lora.yaml << END
 include: lm_llama/config.yaml
 model:
+  block: [SelfAttention: {lora: {alpha: 6}}, DenseReluDense]
   layer_defaults:
-    SelfAttention: {lora: {rank: 3, alpha: 6, kernels: [q, k, v, o]}}
+    SelfAttention: {lora: {rank: 3, kernels: [q, k, v, o]}}
     DenseReluDense: {lora: {rank: 2}}
 optimizer: {rules: [{match: lora_, frozen: false}, {match: "", frozen: true}]}
 learning_rate: 0.01
@@ -118,6 +119,9 @@ expect_exit 0 "$mtf_train" lora_merged/config.yaml "${traced[@]}" trace.output=m
 $check near apart.safetensors merged.safetensors output/logits 5e-5 || fail "the merged updates have other logits"
 expect_exit 0 "$mtf_train" lm_llama/config.yaml "${traced[@]}" trace.output=before.safetensors
 ! $check near before.safetensors merged.safetensors output/logits 0.01 > near.log || fail "the updates changed nothing"
+expect_exit 1 "$mtf_train" lm_llama/config.yaml run.mode=evaluate evaluate.checkpoint=lora \
+  'evaluate.datasets={x: {type: text, path: prompts.txt}}'
+expect_text 'has a low-rank update of `transformer/block_000/layer_000/SelfAttention/k`, which this model lacks'
 # Other ways to store the same model.
 for kind in sharded bfloat16 old_rotary; do
   $check make $kind "$source_dir/tests/golden/hf_llama" lm_as_$kind

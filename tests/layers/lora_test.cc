@@ -25,7 +25,7 @@ TEST(Lora, AddsTheProductOfTwoThinMatrices) {
 
 TEST(Lora, BeginsWithoutAnEffect) {
   const std::string dense = "dense: {output: {h: 4}";
-  const YamlLayers with("[" + dense + ", lora: {}}]", kRows), without("[" + dense + "}]", kRows);
+  const YamlLayers with("[" + dense + ", lora: {rank: 2}}]", kRows), without("[" + dense + "}]", kRows);
   const Values x = {1, 2, 3, -1, 0, 1};
   EXPECT_EQ(with.evaluate(x), without.evaluate(x));
 }
@@ -33,6 +33,11 @@ TEST(Lora, BeginsWithoutAnEffect) {
 TEST(Lora, RefusesWhatLeavesNothing) {
   EXPECT_THAT(problems_of("[dense: {output: {h: 4}, lora: {dropout: 1}}]"), HasSubstr("leaves nothing"));
   EXPECT_THAT(problems_of("[dense: {output: {h: 4}, lora: {rank: 0}}]"), HasSubstr("lora.rank"));
+  EXPECT_THAT(error_of("[dense: {output: {h: 4}, lora: {rank: 4}}]", kRows),
+              HasSubstr("the rank 4 is more than that of `kernel`, which is 3 x 4"));
+  EXPECT_THAT(problems_of("[SelfAttention: {lora: {kernels: [q, q]}}]"),
+              HasSubstr("a kernel is named twice"));
+  EXPECT_THAT(problems_of("[SelfAttention: {lora: {kernels: []}}]"), HasSubstr("no kernel gets an update"));
 }
 
 }  // namespace

@@ -561,9 +561,6 @@ TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("SelfAttention has a soft_cap"));
   EXPECT_THAT(model(kLlama, "fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
               HasSubstr("SelfAttention has fold_scaling_into_initializer"));
-  EXPECT_THAT(model(kLlama, "fold_scaling_into_initializer: false",
-                    "fold_scaling_into_initializer: false, lora: {rank: 2}"),
-              HasSubstr("SelfAttention has low-rank updates"));
   EXPECT_THAT(model(kLlama, "residual], final: [rms_norm]", "residual], final: [layer_norm]"),
               HasSubstr("`sublayers.final` is [layer_norm]"));
   EXPECT_THAT(model(kLlama, "[rms_norm, call_layer, residual]", "[call_layer, residual, rms_norm]"),

@@ -7,10 +7,12 @@
 #include <functional>
 #include <numeric>
 #include <regex>
+#include <set>
 #include <utility>
 
 #include "engine/base/printable.h"
 #include "engine/core/convert_elements.h"
+#include "layers/lora.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/slot_types.h"
 #include "trainer/optimizer/averages.h"
@@ -105,6 +107,21 @@ std::string name_in(const Source& source, const std::string& weight, Restore wha
   return source.find(average) ? average : weight;
 }
 
+/// Throws Error where `stored`, names of what `path` has, are low-rank updates of kernels that the model reads without them:
+/// what the updates have learned would be lost.
+void check_updates(const std::string& path, const std::vector<std::string>& stored,
+                   const std::set<std::string>& variables) {
+  for (const std::string& name : stored) {
+    if (!name.ends_with(kLoraDown) || variables.contains(name)) continue;
+    const std::string kernel = name.substr(0, name.size() - std::string_view(kLoraDown).size());
+    if (!variables.contains(kernel)) continue;
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{} has a low-rank update of `{}`, which this model lacks", path, kernel),
+                "`lora` of the layer as in the run's config.yaml, or an export in Hugging Face form, which "
+                "has one kernel");
+  }
+}
+
 /// The variables of a checkpoint's directory or of a safetensors file, by their names there.
 class WeightSource {
  public:
@@ -175,6 +192,7 @@ class WeightSource {
 void restore_all(WeightSource source, const std::vector<std::pair<std::string, const Variable*>>& wanted,
                  Restore what, VariableStore& variables) {
   std::vector<std::string> missing;
+  std::set<std::string> read;
   for (const auto& [name, variable] : wanted) {
     const std::string stored = name_in(source, name, what);
     if (!source.find(stored)) {
@@ -184,7 +202,9 @@ void restore_all(WeightSource source, const std::vector<std::pair<std::string, c
     source.check(stored, *variable);
     source.check_names(stored, *variable);
     source.set(stored, *variable, variables);
+    read.insert(name);
   }
+  check_updates(source.path(), source.names(), read);
   if (!missing.empty()) throw_missing(source.path(), {}, missing, source.names(), {});
 }
 
@@ -258,6 +278,7 @@ std::vector<const Variable*> taken_variables(const InitOptions& options, const I
     }
   }
   constexpr size_t kListed = 8;
+  check_updates(source.path(), source.names(), {names.begin(), names.end()});
   if (!missing.empty())
     throw_missing(
         source.path(), options.path.mark, missing, source.names(),
@@ -284,6 +305,12 @@ bool has_averages(const Manifest& manifest) {
 }
 
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
+  if (what == Restore::kWeights || what == Restore::kAverages) {
+    std::vector<std::string> stored;
+    for (const CheckpointVariable& variable : reader.manifest().variables) stored.push_back(variable.name);
+    const std::vector<std::string> names = variables.names();
+    check_updates(reader.path(), stored, {names.begin(), names.end()});
+  }
   std::vector<std::string> kept;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);

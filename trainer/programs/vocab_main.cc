@@ -59,8 +59,9 @@ TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard inp
   --pieces              writes, or reads, the tokens themselves in the place of their ids
   --max-line-bytes N    a longer line of a text or of standard input is an error; default 67108864 (64 MiB)
   --cased               a WordPiece vocabulary keeps capital letters and accents
-  --end TOKEN           of a tokenizer.json: the token that ends a text, which becomes id 1; "</s>"
+  --end TOKEN           of a tokenizer.json: the token that ends a text, which becomes id 1; required
   --begin TOKEN         of a tokenizer.json: the token that a text begins with, which becomes id 0, unless it is --end
+  --size N              of a tokenizer.json: ids of the model, where these are more than its tokens
 VOCABULARY is a SentencePiece model, a file of tensor2tensor that ends in .subwords, a WordPiece vocabulary that
 ends in .txt (BERT's vocab.txt), a tokenizer of Hugging Face that ends in .json (tokenizer.json), or the word `bytes`.
 
@@ -77,6 +78,7 @@ struct Options {
   bool cased = false;
   std::optional<std::string> begin;
   std::string end;
+  std::optional<int64_t> model_ids;  ///< --size, where it is given
   std::string output;
   SentencePieceTraining vocabulary;
   int64_t sentences = TextSample::default_most;
@@ -180,6 +182,7 @@ Options parse(const std::vector<std::string>& words) {
   if (parsed.count("begin") > 0) options.begin = parsed["begin"].as<std::string>();
   options.end = parsed["end"].as<std::string>();
   options.vocabulary.size = parse_count(parsed, "size", 4);
+  if (parsed.count("size") > 0) options.model_ids = options.vocabulary.size;
   options.vocabulary.model = parse_word<SentencePieceModel>(parsed, "model");
   options.vocabulary.normalization = parse_word<TextNormalization>(parsed, "normalization");
   options.vocabulary.character_coverage = parse_fraction(parsed, "coverage", 0.98, 1);
@@ -243,6 +246,7 @@ std::unique_ptr<Vocabulary> open(const std::string& name, const Options& given) 
     tokenizer.path.text = name;
     tokenizer.begin = given.begin;
     tokenizer.end = given.end;
+    tokenizer.size = given.model_ids;
     return read_vocabulary(tokenizer);
   }
   SentencePieceOptions options;

@@ -63,6 +63,7 @@ struct BertDense {
   bool bias = true;
   std::string name;
   InitializerOptions kernel_initializer, bias_initializer;
+  std::optional<LoraOptions> lora;  ///< merged before
 };
 void describe(config::Visitor& visit, BertDense& options) {
   visit("output", options.output, "");
@@ -71,6 +72,7 @@ void describe(config::Visitor& visit, BertDense& options) {
   visit("name", options.name, "");
   visit("kernel_initializer", options.kernel_initializer, "");
   visit("bias_initializer", options.bias_initializer, "");
+  visit("lora", options.lora, "");
 }
 
 /// The layers of a BERT's model, from which its hyperparameters are read.

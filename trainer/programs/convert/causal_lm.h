@@ -9,6 +9,7 @@
 // documents that stand behind it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -68,6 +68,8 @@ std::optional<RotaryScalingChoice> parse_scaling(const HuggingFaceJson& rope, co
   llama3.factor = required("factor");
   llama3.low_frequency = required("low_freq_factor");
   llama3.high_frequency = required("high_freq_factor");
+  if (llama3.high_frequency <= llama3.low_frequency)
+    rope.fail("`high_freq_factor` must be more than `low_freq_factor`", "4 and 1, as Llama 3.1 has them");
   const char* const length = "original_max_position_embeddings";
   llama3.original_length = rope.size(length, json.size(length, json.size("max_position_embeddings", 0)));
   if (llama3.original_length == 0) rope.fail(fmt::format("there is no `{}`", length), "a number");

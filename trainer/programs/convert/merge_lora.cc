@@ -34,37 +34,58 @@ const HostTensor& value_of(const ModelWeights& model, const std::string& name, c
   return found->value;
 }
 
-/// Finds `lora` in the options of layers, by their kind.
-void collect_scales(const config::Node& node, std::map<std::string, double>& scales) {
-  for (const config::Node& element : node.elements()) collect_scales(element, scales);
-  for (const config::Entry& entry : node.entries()) {
-    collect_scales(entry.value, scales);
-    const config::Node* lora = entry.value.find("lora");
-    if (lora == nullptr || lora->is_null()) continue;
+/// Finds `alpha` of the low-rank updates of all layers in lists, by the kind of layer; `defaults`: model.layer_defaults.
+class Alphas {
+ public:
+  Alphas(const config::Node& section) : defaults_(section.find("layer_defaults")), mark_(section.mark()) {
+    visit(section);
+  }
+
+  double of(const std::string& kernel) const {
+    for (const std::string& part : parts_of(kernel)) {
+      if (const auto found = alphas_.find(part); found != alphas_.end()) return found->second;
+    }
+    throw Error(ErrorKind::kConfig, mark_,
+                fmt::format("no layer says how much the low-rank update of `{}` counts", kernel),
+                "`lora` of layers without a `name`");
+  }
+
+ private:
+  void visit(const config::Node& node) {
+    for (const config::Node& element : node.elements()) {
+      if (element.kind() == config::Node::Kind::kScalar)
+        add(element.text(), config::Node::map({}), element.mark());
+      for (const config::Entry& layer : element.entries()) {
+        add(layer.key, layer.value, layer.mark);
+        visit(layer.value);
+      }
+    }
+    for (const config::Entry& entry : node.entries()) visit(entry.value);
+  }
+
+  void add(const std::string& kind, const config::Node& own, const Mark& mark) {
+    const config::Node* base = defaults_ ? defaults_->find(kind) : nullptr;
+    const config::Node options = base ? config::merge(*base, own) : own;
+    const config::Node* lora = options.find("lora");
+    if (lora == nullptr || lora->is_null()) return;
     Diagnostics diagnostics;
-    const double scale = config::parse<AttentionLora>(*lora, diagnostics, "lora").scale();
+    const double alpha = config::parse<AttentionLora>(*lora, diagnostics, "lora").alpha;
     diagnostics.throw_if_errors();
-    if (!scales.emplace(entry.key, scale).second && scales.at(entry.key) != scale)
-      throw Error(ErrorKind::kConfig, lora->mark(),
-                  fmt::format("layers of the kind {} have other quotients of `alpha` and `rank`", entry.key),
+    if (alphas_.emplace(kind, alpha).first->second != alpha)
+      throw Error(ErrorKind::kConfig, mark,
+                  fmt::format("layers of the kind {} have several `lora.alpha`", kind),
                   "the same for all, in `layer_defaults`");
   }
-}
 
-double scale_of(const std::string& kernel, const std::map<std::string, double>& scales, const Mark& mark) {
-  for (const std::string& part : parts_of(kernel)) {
-    if (const auto found = scales.find(part); found != scales.end()) return found->second;
-  }
-  throw Error(ErrorKind::kConfig, mark,
-              fmt::format("no layer says how much the update of `{}` counts", kernel),
-              "`lora` in `layer_defaults` or in the block, for layers without a `name`");
-}
+  const config::Node* defaults_;
+  Mark mark_;
+  std::map<std::string, double> alphas_;
+};
 
 }  // namespace
 
 void merge_lora(ModelWeights& model, const config::Node& section, const std::string& from) {
-  std::map<std::string, double> scales;
-  collect_scales(section, scales);
+  const Alphas alphas(section);
   for (ModelWeight& weight : model.weights) {
     const std::string down = weight.name + kLoraDown;
     if (std::ranges::find(model.weights, down, &ModelWeight::name) == model.weights.end()) continue;
@@ -73,7 +94,8 @@ void merge_lora(ModelWeights& model, const config::Node& section, const std::str
     const Matrix narrow = matrix_of(a, a.shape.size() / rank);
     const Matrix wide = matrix_of(value_of(model, weight.name + kLoraUp, from), rank);
     Matrix merged = matrix_of(weight.value, narrow.rows());
-    merged += static_cast<float>(scale_of(weight.name, scales, section.mark())) * (narrow * wide);
+    const double scale = alphas.of(weight.name) / static_cast<double>(rank);
+    merged += static_cast<float>(scale) * (narrow * wide);
     weight.value = HostTensor(weight.value.shape, DType::kFloat32);
     std::ranges::copy(std::as_bytes(std::span(merged.data(), static_cast<size_t>(merged.size()))),
                       weight.value.bytes.begin());
