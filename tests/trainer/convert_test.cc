@@ -215,6 +215,10 @@ TEST(T5Config, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(model("[SelfAttention, DenseReluDense]", "[DenseReluDense]"),
               HasSubstr("the encoder's block is [DenseReluDense]"));
   EXPECT_THAT(model("bias_shared", "bias"), HasSubstr("SelfAttention has other relative positions"));
+  EXPECT_THAT(model("SelfAttention: {num_heads", "SelfAttention: {soft_cap: 30, num_heads"),
+              HasSubstr("SelfAttention has a soft_cap"));
+  EXPECT_THAT(model("  positions: none", "  logit_soft_cap: 30\n  positions: none"),
+              HasSubstr("its logits have a soft cap"));
   EXPECT_THAT(model("EncDecAttention: {num_heads: 5", "EncDecAttention: {num_heads: 10"),
               HasSubstr("EncDecAttention has other heads"));
   EXPECT_THAT(model("EncDecAttention: {num_heads: 5", "EncDecAttention: {num_memory_heads: 1, num_heads: 5"),

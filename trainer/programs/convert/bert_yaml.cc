@@ -205,6 +205,7 @@ class BertReader {
     require(!options.fold_scaling_into_initializer, mark, "SelfAttention has fold_scaling_into_initializer",
             "false");
     require(!options.extra_logit, mark, "SelfAttention has an extra_logit", "null");
+    require(!options.soft_cap, mark, "SelfAttention has a soft_cap", "null");
     require(options.bias == AttentionBias::kAll, mark, "SelfAttention has no biases", "bias: true");
     bert_.num_heads = options.num_heads;
     head_size_ = options.key_value_size;

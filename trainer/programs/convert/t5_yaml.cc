@@ -63,6 +63,7 @@ class Heads {
     if (!options.fold_scaling_into_initializer)
       differs(layer, "has no fold_scaling_into_initializer", "true");
     if (options.extra_logit) differs(layer, "has an extra_logit", "null");
+    if (options.soft_cap) differs(layer, "has a soft_cap", "null");
     if (options.bias != AttentionBias::kNone) differs(layer, "has biases", "bias: false");
     if (known_ && (options.num_heads != t5_.num_heads || options.key_value_size != t5_.d_kv))
       differs(layer, "has other heads than the layer before", "num_heads and key_value_size of one value");
@@ -99,6 +100,7 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
           "positions: none");
   require(options.shared_embedding, "inputs and targets have embeddings of their own",
           "shared_embedding: true");
+  require(!options.logit_soft_cap, "its logits have a soft cap", "no `logit_soft_cap`");
   require(options.around.block_scope, "`block_scope` is false", "block_scope: true");
   const auto* embedding = options.embedding.get_if<VocabEmbedding>();
   require(embedding && !embedding->scale_like_classifier, "it has another embedding", "embedding: vocab");
