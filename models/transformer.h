@@ -148,7 +148,7 @@ class LanguageModel final : public Model, public TextDecoder {
   /// Hidden states of `ids` at `position` (null: the index), in the scope of the model.
   Tensor hidden(Context& context, const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
                 Sequence& sequence) const;
-  /// token_logits(), or without one of padding.
+  /// Those of token_logits(); without `predict_padding` the one of id 0 is out of reach.
   Tensor logits(Context& context, const TokenEmbedding& embedding, const Tensor& hidden,
                 const Dimension& vocabulary) const;
 

@@ -114,12 +114,7 @@ class Selection {
 
   /// True if the cut leaves the inputs of joined pair i, their end of sequence and a token of the targets. An end of
   /// sequence is the last token that it leaves.
-  bool keeps_targets(int64_t i) const {
-    const auto left = static_cast<size_t>(std::max<int64_t>(rules_.limit.targets - 2, 0));
-    const std::span<const int32_t> tokens =
-        tokens_.tokens(Side::kTargets).subspan(static_cast<size_t>(tokens_.begin(Side::kTargets, i)), left);
-    return std::ranges::find(tokens, kEosId) != tokens.end();
-  }
+  bool keeps_targets(int64_t i) const { return parts_of(i).inputs <= rules_.limit.targets - 2; }
 
   void split(Piece piece, const BySide<int64_t>& length) {
     const Side side = sides_.front();

@@ -65,15 +65,13 @@ class Encoder {
       const size_t end =
           options_.lines_apart ? std::min(text.find('\n', part), text.size() - 1) + 1 : text.size();
       if (lines != nullptr && part > 0) lines->push_back(std::ssize(tokens));
-      const std::vector<int32_t> ids =
+      std::vector<int32_t> ids =
           options_.vocabularies[side]->encode(std::string_view(text).substr(part, end - part));
+      if (joined_)
+        std::erase(ids, kEosId);  // parts of a pair are told by their ends, which a text may spell out
       tokens.insert(tokens.end(), ids.begin(), ids.end());
       part = end;
     }
-    // The parts of a joined pair are told by their ends, which a text may spell out.
-    if (joined_)
-      tokens.erase(std::remove(tokens.begin() + static_cast<std::ptrdiff_t>(begin), tokens.end(), kEosId),
-                   tokens.end());
     if (tokens.size() > begin) tokens.push_back(kEosId);
   }
 

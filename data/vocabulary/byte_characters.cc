@@ -15,7 +15,7 @@ constexpr bool stands_for_itself(char32_t byte) {
 
 struct ByteTables {
   std::array<char32_t, 256> characters{};
-  std::array<int, 2 * kFirstStandIn> bytes{};  ///< of each character; -1: of none
+  std::array<int, 2 * kFirstStandIn> bytes{};  ///< what each character stands for; -1: none
 
   constexpr ByteTables() {
     bytes.fill(-1);

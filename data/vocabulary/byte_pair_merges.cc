@@ -1,13 +1,12 @@
 #include "data/vocabulary/byte_pair_merges.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "data/vocabulary/byte_characters.h"
+#include "data/vocabulary/byte_piece.h"
 #include "data/vocabulary/sentencepiece_model.h"
 #include "engine/base/utf8.h"
 
@@ -63,7 +62,7 @@ size_t BytePairMerges::end_of_part(std::string_view word) const {
 bool BytePairMerges::append_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const {
   const size_t before = ids.size();
   for (const char byte : character) {
-    const std::optional<int32_t> id = find_id(fmt::format("<0x{:02X}>", static_cast<unsigned char>(byte)));
+    const std::optional<int32_t> id = find_id(piece_of_byte(byte));
     if (!id) {
       ids.resize(before);
       return false;

@@ -1,6 +1,6 @@
 #include "data/vocabulary/byte_vocabulary.h"
 
-#include <fmt/format.h>
+#include "data/vocabulary/byte_piece.h"
 
 namespace mtf {
 namespace {
@@ -34,7 +34,7 @@ std::string ByteVocabulary::piece(int32_t id) const {
   if (id < kFirstByteId) return std::string(kSpecial[id]);
   const int byte = id - kFirstByteId;
   const bool visible = byte > ' ' && byte < 0x7f;
-  return visible ? std::string(1, static_cast<char>(byte)) : fmt::format("<0x{:02X}>", byte);
+  return visible ? std::string(1, static_cast<char>(byte)) : piece_of_byte(static_cast<char>(byte));
 }
 
 std::string ByteVocabulary::fingerprint() const { return "bytes"; }

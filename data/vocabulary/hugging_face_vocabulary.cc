@@ -7,6 +7,7 @@
 
 #include "data/input_file.h"
 #include "data/vocabulary/byte_characters.h"
+#include "data/vocabulary/byte_piece.h"
 #include "data/vocabulary/normalizer.h"
 #include "data/vocabulary/renumbering.h"
 #include "data/vocabulary/sentencepiece_model.h"
@@ -14,6 +15,7 @@
 #include "engine/base/error.h"
 #include "engine/base/hash.h"
 #include "engine/base/printable.h"
+#include "engine/base/utf8.h"
 
 namespace mtf {
 namespace {
@@ -163,7 +165,7 @@ std::string HuggingFaceVocabulary::piece(int32_t id) const {
   for (std::string_view rest = bytes; !rest.empty();) {
     const size_t length = utf8_length(rest);
     if (length == 0) {
-      piece += fmt::format("<0x{:02X}>", static_cast<unsigned char>(rest[0]));
+      piece += piece_of_byte(rest[0]);
     } else {
       piece += rest.substr(0, length);
     }

@@ -41,7 +41,7 @@ class HuggingFaceVocabulary final : public Vocabulary {
   /// has its id; `begin` gives nothing. Bytes that are no UTF-8 are U+FFFD.
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
-  /// Of a vocabulary of bytes the text of the token, with bytes that are no UTF-8 as <0xE4>.
+  /// The text of the token in a vocabulary of bytes, with bytes that are no UTF-8 as <0xE4>.
   std::string piece(int32_t id) const override;
   /// A word begins behind a blank, or with its sign; an added token is no part of a word.
   bool continues_word(int32_t id) const override;
@@ -57,15 +57,15 @@ class HuggingFaceVocabulary final : public Vocabulary {
                     std::vector<int32_t>& ids) const;
   void append_word(std::string_view word, std::vector<int32_t>& ids) const;
 
-  std::vector<std::string> tokens_;  ///< of the file, by its ids
+  std::vector<std::string> tokens_;  ///< the file's, by its ids
   std::vector<NormalizerStep> normalizer_;
   std::vector<DecoderStep> decoder_;
   bool is_byte_level_;
   BytePairMerges merges_;
   PreTokenizer pre_tokenizer_;
   AddedTokens added_tokens_, normalized_tokens_;
-  std::vector<int32_t> file_ids_;  ///< of each id here
-  std::vector<int32_t> ids_;       ///< of each id of the file
+  std::vector<int32_t> file_ids_;  ///< the file's id for each id here
+  std::vector<int32_t> ids_;       ///< the id here for each id of the file
   std::vector<bool> is_added_;     ///< by id
   std::string fingerprint_;
   std::unique_ptr<WordCache> words_;

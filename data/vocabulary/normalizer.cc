@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "engine/base/check.h"
+#include "engine/base/replace_all.h"
 
 namespace mtf {
 namespace {
@@ -32,7 +33,7 @@ struct StepApplier {
   void operator()(const PrependText& step) {
     if (!text.empty()) text.insert(0, step.text);
   }
-  void operator()(const ReplaceText& step) { text = with_replaced(text, step.text, step.content); }
+  void operator()(const ReplaceText& step) { replace_all(text, step.text, step.content); }
 };
 
 }  // namespace
@@ -41,17 +42,6 @@ std::string normalize(std::span<const NormalizerStep> steps, std::string_view te
   StepApplier applier{std::string(text)};
   for (const NormalizerStep& step : steps) std::visit(applier, step);
   return std::move(applier.text);
-}
-
-std::string with_replaced(std::string_view text, std::string_view part, std::string_view content) {
-  std::string result;
-  result.reserve(text.size());
-  size_t done = 0;
-  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, done)) {
-    result.append(text, done, at - done).append(content);
-    done = at + part.size();
-  }
-  return result.append(text, done);
 }
 
 }  // namespace mtf

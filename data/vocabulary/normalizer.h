@@ -12,7 +12,4 @@ namespace mtf {
 /// Returns `text`, which is valid UTF-8, after all steps.
 std::string normalize(std::span<const NormalizerStep> steps, std::string_view text);
 
-/// Returns `text` with `content` in the place of each `part`, which is not empty.
-std::string with_replaced(std::string_view text, std::string_view part, std::string_view content);
-
 }  // namespace mtf

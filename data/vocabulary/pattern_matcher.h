@@ -2,7 +2,7 @@
 // use, as far as that of ICU is the same.
 //
 //   const SearchPattern pattern("\\s+", true, "tokenizer.json");   // immutable: several threads may use one
-//   PatternMatcher matcher(pattern);                               // of one thread
+//   PatternMatcher matcher(pattern);                               // for one thread
 //   matcher.find("two words", [](size_t begin, size_t end, bool is_match) { ... });
 #pragma once
 

@@ -1,6 +1,6 @@
 #include "data/vocabulary/pre_tokenizer.h"
 
-#include "data/vocabulary/normalizer.h"
+#include "engine/base/replace_all.h"
 
 namespace mtf {
 namespace {
@@ -54,7 +54,8 @@ const std::vector<WordDivision::Word>& WordDivision::divide(std::string_view par
 
 void WordDivision::spell(const SpellBlanks& step) {
   for (Word& word : words_) {
-    std::string text = with_replaced(word.text, " ", step.sign);
+    std::string text(word.text);
+    replace_all(text, " ", step.sign);
     const bool has_front = step.front == SpellBlanks::Front::kAlways ||
                            (step.front == SpellBlanks::Front::kBeginOfText && word.begins_text);
     if (has_front && !text.starts_with(step.sign)) text.insert(0, step.sign);

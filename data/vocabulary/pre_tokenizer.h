@@ -1,7 +1,7 @@
 // Divides texts into the words that a byte pair encoding encodes one by one, as a tokenizer.json says.
 //
 //   const PreTokenizer pre_tokenizer(file.pre_tokenizer, name);   // immutable: several threads may use one
-//   WordDivision words(pre_tokenizer);                            // of one thread
+//   WordDivision words(pre_tokenizer);                            // for one thread
 //   for (std::string_view word : words.divide(text, true)) ...
 #pragma once
 
@@ -52,7 +52,7 @@ class WordDivision {
   void split(const PreTokenizer::Split& step, PatternMatcher& matcher);
 
   const PreTokenizer& pre_tokenizer_;
-  std::vector<PatternMatcher> matchers_;  ///< of the steps that split
+  std::vector<PatternMatcher> matchers_;  ///< one for each step that splits
   std::vector<Word> words_, divided_;
   std::deque<std::string> spelled_;
 };

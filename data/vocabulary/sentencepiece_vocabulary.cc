@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "data/input_file.h"
+#include "data/vocabulary/byte_piece.h"
 #include "data/vocabulary/piece_lattice.h"
 #include "data/vocabulary/sentencepiece_model.h"
 #include "data/vocabulary/word_cache.h"
@@ -27,11 +28,6 @@ constexpr int32_t kMissing = -1;
 
 /// In bytes. A longer word is hardly found again, and a longer text is more than Segmentation::limit reckons with.
 constexpr size_t kLongestWord = 64, kLongestText = size_t{1} << 20;
-
-/// The byte that a piece such as "<0xE4>" stands for.
-char byte_of(const std::string& piece) {
-  return static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16));
-}
 
 void check(const sentencepiece::util::Status& status) {
   MTF_CHECK(status.ok(), "SentencePiece: {}", status.ToString());
@@ -162,7 +158,7 @@ std::string SentencePieceVocabulary::normalized(std::string_view word, std::vect
     const auto id = static_cast<int32_t>(piece.id());
     if (ids != nullptr) ids->push_back(ours(id));
     if (processor_->IsByte(id)) {
-      text += byte_of(piece.piece());
+      text += byte_of_piece(piece.piece()).value();
     } else {
       text += piece.piece();
     }
@@ -227,8 +223,7 @@ void SentencePieceVocabulary::append_ids(std::span<const PieceLattice::Part> par
     if (!is_unknown) {
       ids.push_back(ours(part.id));
     } else if (spells_unknown_) {
-      for (const char byte : part.text)
-        ids.push_back(ours(processor_->PieceToId(fmt::format("<0x{:02X}>", static_cast<uint8_t>(byte)))));
+      for (const char byte : part.text) ids.push_back(ours(processor_->PieceToId(piece_of_byte(byte))));
     } else if (!follows_unknown) {
       ids.push_back(ours(processor_->unk_id()));
     }

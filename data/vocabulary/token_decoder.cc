@@ -1,7 +1,6 @@
 #include "data/vocabulary/token_decoder.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -10,7 +9,8 @@
 #include <variant>
 
 #include "data/vocabulary/byte_characters.h"
-#include "data/vocabulary/normalizer.h"
+#include "data/vocabulary/byte_piece.h"
+#include "engine/base/replace_all.h"
 #include "engine/base/utf8.h"
 
 namespace mtf {
@@ -18,15 +18,6 @@ namespace {
 
 std::string joined(const std::vector<std::string>& tokens) {
   return std::accumulate(tokens.begin(), tokens.end(), std::string());
-}
-
-/// The byte that a token such as "<0xE4>" stands for.
-std::optional<char> byte_of_token(std::string_view token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
-  uint8_t byte = 0;
-  const char* const digits = token.data() + 3;
-  const auto [end, error] = std::from_chars(digits, digits + 2, byte, 16);
-  return error == std::errc() && end == digits + 2 ? std::optional(static_cast<char>(byte)) : std::nullopt;
 }
 
 struct StepOnTokens {
@@ -50,7 +41,7 @@ struct StepOnTokens {
       bytes.clear();
     };
     for (std::string& token : tokens) {
-      if (const std::optional<char> byte = byte_of_token(token)) {
+      if (const std::optional<char> byte = byte_of_piece(token)) {
         bytes += *byte;
       } else {
         end_bytes();
@@ -79,12 +70,12 @@ struct StepOnTokens {
     append_utf8(step.sign, sign);
     for (std::string& token : tokens) {
       const bool strips = step.strips_first && &token == tokens.data();
-      token = with_replaced(token, sign, strips ? "" : " ");
+      replace_all(token, sign, strips ? "" : " ");
     }
   }
 
   void operator()(const ReplaceText& step) {
-    for (std::string& token : tokens) token = with_replaced(token, step.text, step.content);
+    for (std::string& token : tokens) replace_all(token, step.text, step.content);
   }
 };
 
@@ -94,13 +85,6 @@ std::string join_tokens(std::span<const DecoderStep> steps, std::vector<std::str
   StepOnTokens applier{std::move(tokens)};
   for (const DecoderStep& step : steps) std::visit(applier, step);
   return joined(applier.tokens);
-}
-
-std::string valid_utf8(std::string_view text) {
-  if (!first_invalid_byte(text)) return std::string(text);
-  std::string result;
-  for (size_t at = 0; at < text.size();) append_utf8(next_character(text, at), result);
-  return result;
 }
 
 }  // namespace mtf

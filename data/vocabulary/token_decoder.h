@@ -13,7 +13,4 @@ namespace mtf {
 /// Returns the text of the tokens after all steps. Bytes that are no UTF-8 become U+FFFD.
 std::string join_tokens(std::span<const DecoderStep> steps, std::vector<std::string> tokens);
 
-/// Returns `text` with U+FFFD for what is no UTF-8: one for each longest part of a character, as Python and Rust do.
-std::string valid_utf8(std::string_view text);
-
 }  // namespace mtf

@@ -91,7 +91,7 @@ struct BytePairModel {
   std::optional<int32_t> unknown = {};  ///< nothing: unknown characters give no token
   bool fuses_unknown = false;
   bool falls_back_to_bytes = false;  ///< tokens such as <0xE4> for an unknown character
-  bool ignores_merges = false;       ///< of a word that is a token
+  bool ignores_merges = false;       ///< where a word is a token
   bool is_byte_level = false;        ///< bytes of words are written as characters (byte_characters.h)
 };
 

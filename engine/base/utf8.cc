@@ -56,4 +56,11 @@ std::optional<size_t> first_invalid_byte(std::string_view text) {
   return std::nullopt;
 }
 
+std::string valid_utf8(std::string_view text) {
+  if (!first_invalid_byte(text)) return std::string(text);
+  std::string result;
+  for (size_t at = 0; at < text.size();) append_utf8(next_character(text, at), result);
+  return result;
+}
+
 }  // namespace mtf

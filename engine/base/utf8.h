@@ -18,5 +18,7 @@ std::u32string decode_utf8(std::string_view text);
 void append_utf8(char32_t character, std::string& text, char32_t otherwise = U'\ufffd');
 /// Returns the offset of the first byte that is not valid UTF-8.
 std::optional<size_t> first_invalid_byte(std::string_view text);
+/// Returns `text` with U+FFFD for what is no UTF-8: one for each longest part of a character, as Python and Rust do.
+std::string valid_utf8(std::string_view text);
 
 }  // namespace mtf

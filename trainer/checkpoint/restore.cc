@@ -107,18 +107,19 @@ std::string name_in(const Source& source, const std::string& weight, Restore wha
   return source.find(average) ? average : weight;
 }
 
-/// Throws Error where `stored`, names of what `path` has, are low-rank updates of kernels that the model reads without them:
-/// what the updates have learned would be lost.
-void check_updates(const std::string& path, const std::vector<std::string>& stored,
-                   const std::set<std::string>& variables) {
-  for (const std::string& name : stored) {
-    if (!name.ends_with(kLoraDown) || variables.contains(name)) continue;
-    const std::string kernel = name.substr(0, name.size() - std::string_view(kLoraDown).size());
-    if (!variables.contains(kernel)) continue;
-    throw Error(ErrorKind::kCheckpoint,
-                fmt::format("{} has a low-rank update of `{}`, which this model lacks", path, kernel),
-                "`lora` of the layer as in the run's config.yaml, or an export in Hugging Face form, which "
-                "has one kernel");
+/// Throws Error where the source has low-rank updates of kernels that the model reads without them: what the updates have
+/// learned would be lost.
+template <class Source>
+void check_updates(const Source& source, const std::vector<std::string>& weights) {
+  const std::set<std::string> here(weights.begin(), weights.end());
+  for (const std::string& kernel : weights) {
+    const std::string update = kernel + kLoraDown;
+    if (here.contains(update) || !source.find(update)) continue;
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format("{} has a low-rank update of `{}`, which this model lacks", source.path(), kernel),
+        "`lora` of the layer as in the run's config.yaml, or an export in Hugging Face form, which "
+        "has one kernel");
   }
 }
 
@@ -192,7 +193,9 @@ class WeightSource {
 void restore_all(WeightSource source, const std::vector<std::pair<std::string, const Variable*>>& wanted,
                  Restore what, VariableStore& variables) {
   std::vector<std::string> missing;
-  std::set<std::string> read;
+  std::vector<std::string> names;
+  for (const auto& [name, variable] : wanted) names.push_back(name);
+  check_updates(source, names);
   for (const auto& [name, variable] : wanted) {
     const std::string stored = name_in(source, name, what);
     if (!source.find(stored)) {
@@ -202,9 +205,7 @@ void restore_all(WeightSource source, const std::vector<std::pair<std::string, c
     source.check(stored, *variable);
     source.check_names(stored, *variable);
     source.set(stored, *variable, variables);
-    read.insert(name);
   }
-  check_updates(source.path(), source.names(), read);
   if (!missing.empty()) throw_missing(source.path(), {}, missing, source.names(), {});
 }
 
@@ -222,9 +223,10 @@ class InitialWeights {
     for (const auto& [name, stored] : stored_names_) names.push_back(name);
     return names;
   }
+  bool find(const std::string& name) const { return stored_names_.contains(name); }
   /// False if the source lacks the variable. Throws Error when its shape or dtype does not suit.
   bool fits(const Variable& variable) const {
-    if (!stored_names_.contains(variable.name)) return false;
+    if (!find(variable.name)) return false;
     source_.check(
         taken_name(variable), variable,
         fmt::format("`checkpoint.init.exclude: [{}]` leaves it as it is", exact_pattern(variable.name)));
@@ -278,7 +280,7 @@ std::vector<const Variable*> taken_variables(const InitOptions& options, const I
     }
   }
   constexpr size_t kListed = 8;
-  check_updates(source.path(), source.names(), {names.begin(), names.end()});
+  check_updates(source, names);
   if (!missing.empty())
     throw_missing(
         source.path(), options.path.mark, missing, source.names(),
@@ -305,14 +307,10 @@ bool has_averages(const Manifest& manifest) {
 }
 
 std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
-  if (what == Restore::kWeights || what == Restore::kAverages) {
-    std::vector<std::string> stored;
-    for (const CheckpointVariable& variable : reader.manifest().variables) stored.push_back(variable.name);
-    const std::vector<std::string> names = variables.names();
-    check_updates(reader.path(), stored, {names.begin(), names.end()});
-  }
+  const std::vector<std::string> names = variables.names();
+  if (what == Restore::kWeights || what == Restore::kAverages) check_updates(reader, names);
   std::vector<std::string> kept;
-  for (const std::string& name : variables.names()) {
+  for (const std::string& name : names) {
     const Variable& variable = variables.variable(name);
     if (!variable.is_saved()) continue;
     const bool slot = variable.kind == Variable::Kind::kSlot;

@@ -14,6 +14,7 @@
 #include "engine/base/append_file.h"
 #include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
+#include "engine/base/replace_all.h"
 #include "trainer/metrics/unicode.h"
 
 namespace mtf {

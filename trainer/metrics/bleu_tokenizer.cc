@@ -13,6 +13,7 @@
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/replace_all.h"
 #include "engine/config/types.h"
 #include "trainer/metrics/rewrite_pairs.h"
 #include "trainer/metrics/separate.h"

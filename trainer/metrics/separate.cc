@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/base/replace_all.h"
 #include "trainer/metrics/rewrite_pairs.h"
-#include "trainer/metrics/unicode.h"
 
 namespace mtf {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/text/lowercase.h"
+#include "engine/base/replace_all.h"
 #include "trainer/metrics/separate.h"
 #include "trainer/metrics/unicode.h"
 

@@ -25,6 +25,4 @@ enum class CharacterClass { kNumber, kPunctuation, kSymbol, kOther };
 /// Returns the class of a character: the general categories N*, P*, S*, or others.
 CharacterClass class_of(char32_t character);
 
-void replace_all(std::string& text, std::string_view from, std::string_view to);
-
 }  // namespace mtf

@@ -11,6 +11,7 @@
 #include "layers/positions.h"
 #include "models/model.h"
 #include "trainer/programs/convert/bert_config.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/layer_options.h"
 
 namespace mtf {
@@ -328,9 +329,8 @@ std::string_view steps_of(const BertConfig& bert) {
 
 /// The value of checkpoint.init: weights that an encoder alone lacks are left as they are.
 std::string init_of(const BertConfig& bert, const std::string& path) {
-  const std::string quoted = config::to_flow_yaml(Node::scalar(path, {}, true));
-  if (!bert.without_head) return fmt::format("{{path: {}}}", quoted);
-  return fmt::format("{{path: {}, exclude: [{}]}}", quoted,
+  if (!bert.without_head) return fmt::format("{{path: {}}}", quoted(path));
+  return fmt::format("{{path: {}, exclude: [{}]}}", quoted(path),
                      bert.head == BertHead::kPretraining ? "predictions/, next_sentence/" : "predictions/");
 }
 

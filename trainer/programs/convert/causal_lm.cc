@@ -199,9 +199,6 @@ std::string token_of(const TokenizerIds& tokens, int32_t id, const std::string& 
 /// The value of `data.vocabulary`.
 std::string vocabulary_text(const std::string& path, const std::optional<std::string>& begin,
                             const std::string& end, int64_t size) {
-  const auto quoted = [](const std::string& text) {
-    return config::to_flow_yaml(config::Node::scalar(text, {}, true));
-  };
   return fmt::format("{{type: hugging_face, path: {}, begin: {}, end: {}, size: {}}}", quoted(path),
                      begin ? quoted(*begin) : "null", quoted(end), size);
 }

@@ -44,8 +44,8 @@ struct CausalLmConfig {
   std::optional<RotaryScalingChoice> rotary_scaling;
   double epsilon = 1e-6;
   double initializer_range = 0.02;
-  double dropout = 0;            ///< of the results of layers, in a GPT-2
-  double embedding_dropout = 0;  ///< of what the first layer reads, in a GPT-2
+  double dropout = 0;            ///< after each layer of a GPT-2
+  double embedding_dropout = 0;  ///< before the first layer of a GPT-2
   double attention_dropout = 0;
   bool tied = false;             ///< logits are computed with the embedding
   bool predicts_padding = true;  ///< id 0 has a logit

@@ -9,6 +9,7 @@
 #include "layers/relative_bias.h"
 #include "models/transformer.h"
 #include "trainer/programs/convert/causal_lm_config.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/layer_options.h"
 
 namespace mtf {
@@ -315,7 +316,7 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("predicts_padding", lm.predicts_padding), fmt::arg("epsilon", lm.epsilon),
       fmt::arg("attention", attention_text(lm, dropout)), fmt::arg("intermediate", lm.intermediate),
       fmt::arg("activation", activation), fmt::arg("bias", lm.feed_forward_bias),
-      fmt::arg("path", config::to_flow_yaml(Node::scalar(around.target.path, {}, true))));
+      fmt::arg("path", quoted(around.target.path)));
 }
 
 }  // namespace mtf

@@ -11,6 +11,7 @@
 
 #include "data/source.h"
 #include "engine/base/file.h"
+#include "engine/config/load.h"
 #include "trainer/session/session.h"
 
 namespace mtf {
@@ -36,6 +37,10 @@ Config model_config(Config config, const Diagnostics& diagnostics) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  return config::to_flow_yaml(config::Node::scalar(text, {}, true));
+}
 
 ConfigText::ConfigText(const std::string& text, const std::string& model)
     : text_(text),

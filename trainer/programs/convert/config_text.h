@@ -16,6 +16,9 @@ namespace mtf {
 /// may the files of its data. Throws Error (kConfig).
 Config load_model_config(const std::string& path);
 
+/// Quotes a text for YAML.
+std::string quoted(const std::string& text);
+
 class ConfigText {
  public:
   /// `model` names the model in messages.

@@ -36,7 +36,7 @@ std::string name_of(WeightFormat format) {
 /// How a format of Hugging Face is read and written.
 struct HuggingFaceFormat {
   WeightFormat format;
-  std::vector<std::string_view> model_types;  ///< of config.json
+  std::vector<std::string_view> model_types;  ///< those of config.json
   HuggingFaceImport (*import_model)(const std::string& from, const ImportTarget& target);
   std::vector<std::string> (*export_model)(const ModelWeights& model, const std::string& from,
                                            const std::string& directory);

@@ -6,6 +6,7 @@
 #include "layers/attention.h"
 #include "layers/embeddings/vocab.h"
 #include "models/bitransformer.h"
+#include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/layer_options.h"
 #include "trainer/programs/convert/t5_config.h"
 
@@ -108,9 +109,6 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
   require(lists.initial.is_null() && lists.per_layer.is_null() && lists.final.is_null(),
           "it has `sublayers` of its own", "no `sublayers`");
 }
-
-/// Quotes a text for YAML.
-std::string quoted(const std::string& text) { return config::to_flow_yaml(Node::scalar(text, {}, true)); }
 
 }  // namespace
 

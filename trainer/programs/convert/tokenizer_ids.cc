@@ -22,7 +22,7 @@ TokenizerIds::TokenizerIds(const std::string& path) {
     json.fail("`model` has no `vocab`", "a file that `save_pretrained` of a fast tokeniser writes");
   if (vocabulary.is_object()) {
     for (const auto& [token, id] : vocabulary.items()) add(token, id);
-  } else {  // of a unigram model: pairs of tokens and scores
+  } else {  // a unigram model has pairs of tokens and scores
     for (size_t i = 0; i < vocabulary.size(); ++i)
       add(vocabulary[i].is_array() && !vocabulary[i].empty() ? vocabulary[i][0] : vocabulary[i], i);
   }
