@@ -42,6 +42,10 @@ void check_utf8(std::string_view text, const std::string& path, std::string_view
     problems.add(path, unit, number, *invalid, std::string(kConvertToUtf8));
 }
 
+bool is_blank_line(std::string_view line) {
+  return line.find_first_not_of(" \t\v\f") == std::string_view::npos;
+}
+
 LineReader::LineReader(const std::string& path, TextProblems& problems, const TextLimit& limit)
     : file_(path, "a text file"), lines_(path, file_.reader(), limit), problems_(problems) {}
 

@@ -26,6 +26,9 @@ std::optional<std::string> invalid_utf8(std::string_view text);
 void check_utf8(std::string_view text, const std::string& path, std::string_view unit, int64_t number,
                 TextProblems& problems);
 
+/// True for a line of white space, or none.
+bool is_blank_line(std::string_view line);
+
 class LineReader {
  public:
   /// Throws Error (kData) when the file cannot be opened.

@@ -4,22 +4,11 @@
 
 #include <algorithm>
 
+#include "data/text/json_lines.h"
 #include "data/text/line_reader.h"
-#include "engine/base/json.h"
-#include "engine/base/printable.h"
 
 namespace mtf {
 namespace {
-
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\v\f") == std::string_view::npos; }
-
-/// Returns the reason, "column 3: syntax error ...", without the library's line number: each line is parsed
-/// alone, so it is always 1.
-std::string reason_of(const nlohmann::json::exception& error) {
-  constexpr std::string_view kFront = "parse error at line 1, ";
-  const std::string message = message_of(error);
-  return message.starts_with(kFront) ? message.substr(kFront.size()) : message;
-}
 
 class LineFormat final : public TextFormat {
  public:
@@ -30,7 +19,7 @@ class LineFormat final : public TextFormat {
 
   bool next(TextExample& example) override {
     while (const auto line = lines_.next()) {
-      if (is_blank(*line)) {
+      if (is_blank_line(*line)) {
         ++blank_lines_;
       } else {
         example[side_].text = *line;
@@ -59,7 +48,7 @@ class DocumentFormat final : public TextFormat {
     std::string& document = example[side_].text;
     document.clear();
     while (const auto line = lines_.next()) {
-      if (is_blank(*line)) {
+      if (is_blank_line(*line)) {
         ++blank_lines_;
         if (!document.empty()) return true;
       } else {
@@ -157,9 +146,7 @@ class TsvFormat final : public TextFormat {
 class JsonlFormat final : public TextFormat {
  public:
   JsonlFormat(const JsonlOptions& options, const FormatContext& context)
-      : lines_(context.files[0], context.problems, context.limit),
-        problems_(context.problems),
-        blank_lines_(context.blank_lines) {
+      : lines_(context.files[0], context.problems, context.limit, context.blank_lines) {
     const auto* renamed = std::get_if<config::Named<std::string>>(&options.columns);
     for (const Side side : options.sides()) {
       keys_.emplace_back(side, renamed ? *renamed->find(name_of(side)) : std::string(name_of(side)));
@@ -167,48 +154,26 @@ class JsonlFormat final : public TextFormat {
   }
 
   bool next(TextExample& example) override {
-    while (const auto line = lines_.next()) {
-      if (is_blank(*line)) {
-        ++blank_lines_;
-      } else if (read_object(*line, example)) {
-        return true;
-      }
+    while (const auto object = lines_.next()) {
+      if (read_object(*object, example)) return true;
     }
     return false;
   }
   int64_t bytes_read() const override { return lines_.bytes_read(); }
 
  private:
-  bool wrong(const std::string& what, const std::string& hint) {
-    problems_.add(lines_.path(), "line", lines_.line(), what, hint);
-    return false;
-  }
-
-  bool read_object(std::string_view line, TextExample& example) {
-    try {
-      const nlohmann::json object = parse_json(line, [](const std::string& key) {
-        throw Error(ErrorKind::kData, fmt::format("the key `{}` occurs twice", printable(key)));
-      });
-      if (!object.is_object()) return wrong("no JSON object", "an object in each line");
-      for (const auto& [side, key] : keys_) {
-        const auto value = object.find(key);
-        if (value == object.end() || !value->is_string())
-          return wrong(fmt::format("`{}` is {}", key, value == object.end() ? "missing" : "no text"),
-                       fmt::format("a text under `{}` in each line", key));
-        example[side].text = value->get_ref<const std::string&>();
-      }
-      return true;
-    } catch (const nlohmann::json::exception& error) {
-      return wrong(fmt::format("no valid JSON: {}", printable(reason_of(error))),
-                   "a JSON object in each line");
-    } catch (const Error& error) {
-      return wrong(error.problems().front().message, "each key once");
+  bool read_object(const nlohmann::json& object, TextExample& example) const {
+    for (const auto& [side, key] : keys_) {
+      const auto value = object.find(key);
+      if (value == object.end() || !value->is_string())
+        return lines_.wrong(fmt::format("`{}` is {}", key, value == object.end() ? "missing" : "no text"),
+                            fmt::format("a text under `{}` in each line", key));
+      example[side].text = value->get_ref<const std::string&>();
     }
+    return true;
   }
 
-  LineReader lines_;
-  TextProblems& problems_;
-  int64_t& blank_lines_;
+  JsonLines lines_;
   std::vector<std::pair<Side, std::string>> keys_;
 };
 

@@ -41,6 +41,8 @@ struct TextSourceOptions : SourceOptions {
   virtual std::vector<Side> sides() const = 0;
   /// True if both texts of a pair are joined into one text of `targets`.
   virtual bool joins_pairs() const { return false; }
+  /// True if each text of `targets` has parts, of which the last answers those before it.
+  virtual bool has_answers() const { return false; }
   /// True if the files hold token ids of this side, of which any may be an end of sequence.
   virtual bool has_ids(Side /*side*/) const { return false; }
   /// Returns groups of files that are read side by side: {path}, or {inputs, targets}. Paths without a regular
@@ -204,8 +206,9 @@ inline void describe(config::Visitor& visit, LengthFilter& options) {
   visit("max_ratio", options.max_ratio,
         "pairs in which one text is longer than so many times the other are dropped", config::at_least(1));
   visit("too_long", options.too_long,
-        "longer texts are dropped, cut off, or split into several (only without `inputs`); null: pairs are "
-        "dropped, other texts split, and with `packing: reference` both cut");
+        "longer texts are dropped, cut off, or split into several (only without `inputs`); null: pairs and "
+        "chats are "
+        "dropped, other texts split, and with `packing: reference` all cut");
 }
 
 /// The number of tokens of a row: one number for all features, or one per feature.

@@ -49,6 +49,12 @@ bool TextField::empty() const {
   return has_ids ? ids.empty() : text.find_first_not_of(" \t\n\v\f\r") == std::string::npos;
 }
 
+size_t TextField::end_of_prompt() const {
+  const auto unlearned =
+      std::find_if(parts.rbegin(), parts.rend(), [](const TextPart& part) { return !part.learned; });
+  return unlearned == parts.rend() ? 0 : unlearned->end;
+}
+
 TextReader::TextReader(const TextFiles& files, const BySide<int64_t>& vocabulary_sizes,
                        TextProblems& problems)
     : files_(files), vocabulary_sizes_(vocabulary_sizes), problems_(problems), limit_(files.limit) {

@@ -7,6 +7,7 @@
 //   text_problems.throw_if_any();
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,14 +36,27 @@ struct TextFiles {
 TextFiles find_text_files(const TextSourceOptions& options, const Mark& mark, std::vector<Problem>& problems,
                           const TextLimit& limit = {});
 
+/// A part of a text, up to byte `end`. Its tokens have a loss if it is learned, and otherwise stand before what is.
+struct TextPart {
+  size_t end = 0;
+  bool learned = true;
+};
+
 /// One side of an example: text, or token ids.
 struct TextField {
   std::string text;
+  std::vector<TextPart> parts;  ///< parts that are encoded apart; none: the whole text is learned
   std::vector<int32_t> ids;
   bool has_ids = false;
 
   /// True for a text that is empty or blank, and for an empty list of ids.
   bool empty() const;
+  /// Divides a text of parts where its last unlearned part ends: what a model is given, and what it writes.
+  std::string_view prompt() const { return std::string_view(text).substr(0, end_of_prompt()); }
+  std::string_view answer() const { return std::string_view(text).substr(end_of_prompt()); }
+
+ private:
+  size_t end_of_prompt() const;
 };
 
 /// Both sides of an example; a side that the source does not have is empty.

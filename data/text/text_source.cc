@@ -19,10 +19,13 @@ namespace {
 /// targets apart by counting the end-of-sequence tokens in a row.
 bool are_pairs(const TextSourceOptions& options) { return options.sides().size() > 1; }
 
-TooLong too_long_rule(const TextSettings& settings, bool pairs) {
+/// True if the end of an example makes sense only behind its beginning.
+bool are_wholes(const TextSourceOptions& options) { return are_pairs(options) || options.has_answers(); }
+
+TooLong too_long_rule(const TextSettings& settings, bool wholes) {
   const bool evaluation = settings.purpose == TextPurpose::kEvaluation;
   if (settings.filter.too_long && !evaluation) return *settings.filter.too_long;
-  if (!pairs && settings.packing != Packing::kReference) return TooLong::kSplit;
+  if (!wholes && settings.packing != Packing::kReference) return TooLong::kSplit;
   return evaluation || settings.packing == Packing::kReference ? TooLong::kCut : TooLong::kDrop;
 }
 
@@ -53,7 +56,7 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   }
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
   rules.joins_pairs = options.joins_pairs();
-  rules.too_long = too_long_rule(settings, are_pairs(options));
+  rules.too_long = too_long_rule(settings, are_wholes(options));
   if (rules.too_long == TooLong::kSplit && sides.size() > 1)
     throw Error(ErrorKind::kConfig, mark, "pairs of texts cannot be split",
                 "`data.filter.too_long` drop or cut, or a source without `inputs`");
@@ -158,7 +161,10 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
       throw_damaged_store(tokens_.path());
     const bool is_cut = cut_ends_ && length == report_.rules.limit[side] &&
                         !tokens_.ends_example(side, rows_.begin(side, piece) + length);
-    put(ids, length, [&](int64_t i) { return is_cut && i == length - 1 ? kEosId : begin[i]; });
+    put(ids, length, [&](int64_t i) {
+      if (!is_cut || i < length - 1) return begin[i];
+      return begin[i] < 0 ? -kEosId : kEosId;
+    });
     ++segment;
     put(segments, length, [&](int64_t) { return segment; });
     put(positions, length, [](int64_t i) { return static_cast<int32_t>(i); });

@@ -59,6 +59,7 @@ class Encoder {
       tokens.insert(tokens.end(), field.ids.begin(), field.ids.end());
       return;
     }
+    if (!field.parts.empty()) return append_parts(field, side, tokens);
     const std::string text = options_.lowercase ? to_lower_case(field.text) : field.text;
     const size_t begin = tokens.size();
     for (size_t part = 0; part < text.size();) {
@@ -73,6 +74,21 @@ class Encoder {
       part = end;
     }
     if (tokens.size() > begin) tokens.push_back(kEosId);
+  }
+
+  /// Appends the tokens of a text of parts: negative ones have no loss (models/token_loss.h). Its last part may spell out the
+  /// end of sequence.
+  void append_parts(const TextField& field, Side side, std::vector<int32_t>& tokens) const {
+    size_t begin = 0;
+    for (const TextPart& part : field.parts) {
+      const std::string text = field.text.substr(begin, part.end - begin);
+      for (const int32_t id :
+           options_.vocabularies[side]->encode(options_.lowercase ? to_lower_case(text) : text))
+        tokens.push_back(part.learned ? id : -id);
+      begin = part.end;
+    }
+    const int32_t end = field.parts.back().learned ? kEosId : -kEosId;
+    if (tokens.empty() || tokens.back() != end) tokens.push_back(end);
   }
 
   const TokenizeOptions& options_;

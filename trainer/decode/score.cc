@@ -152,14 +152,19 @@ bool has_inputs(const LineFiles& files) {
   return files.texts ? files.texts->second.has_value() : !files.second.empty();
 }
 
+/// True if the texts are answers of chats, which may spell out the end of sequence.
+bool are_answers(const LineFiles& files) {
+  return files.texts && files.texts->source.get_if<TextSourceOptions>()->has_answers();
+}
+
 class ScoreRun {
  public:
-  /// `has_inputs`: the second texts of the lines mean something.
-  ScoreRun(const Session& session, VariableStore& weights, const Ensemble& ensemble, bool has_inputs)
+  ScoreRun(const Session& session, VariableStore& weights, const Ensemble& ensemble, const LineFiles& files)
       : options_(session.config.score),
         codec_(session, {}),
         scorer_(session, weights, ensemble),
-        goes_on_(has_inputs && !codec_.has_encoder()) {}
+        goes_on_(has_inputs(files) && !codec_.has_encoder()),
+        are_answers_(are_answers(files)) {}
 
   /// Scores all of `lines`. Process 0 has an `output`, the others null. Returns how many scores are not numbers.
   int64_t run(PairedLines& lines, TextOutput* output) {
@@ -184,7 +189,10 @@ class ScoreRun {
       bool was_cut = false;
       texts.push_back(goes_on_ ? of_continuation(inputs, targets, was_cut)
                                : of_whole(inputs, targets, was_cut));
-      texts.back().targets.push_back(kEosId);
+      ScoredText& added = texts.back();
+      const bool has_end =
+          are_answers_ && added.targets.size() > added.first && added.targets.back() == kEosId;
+      if (!has_end) added.targets.push_back(kEosId);
       cut_ += was_cut;
     }
     return texts;
@@ -217,7 +225,8 @@ class ScoreRun {
   const ScoreOptions& options_;
   TextCodec codec_;
   Scorer scorer_;
-  bool goes_on_;
+  bool goes_on_;  ///< the second texts of the lines are prompts
+  bool are_answers_;
   int64_t line_ = 0, cut_ = 0;
 };
 
@@ -260,8 +269,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   const auto load = [&](const WeightGroup& group) { weights.load(group); };
   int64_t not_numbers = 0;
   const auto run = [&](const WeightGroup&, PairedLines* lines, TextOutput* output) {
-    not_numbers +=
-        ScoreRun(session, weights.variables(), models.ensemble(), has_inputs(files)).run(*lines, output);
+    not_numbers += ScoreRun(session, weights.variables(), models.ensemble(), files).run(*lines, output);
   };
   for_each_group(session, chosen, files, options.output, load, run);
   if (not_numbers > 0)

@@ -24,7 +24,7 @@ const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view k
     throw Error(
         ErrorKind::kConfig, mark,
         fmt::format("`{}` is a source of type {}, and the model reads and writes texts", key, source.type()),
-        "a source of type text, parallel, tsv, jsonl or tfrecord");
+        "a source of type text, parallel, tsv, jsonl, chat or tfrecord");
   if (texts->objective)
     throw Error(ErrorKind::kConfig, mark,
                 fmt::format("`{}` has an `objective`, which makes other examples of the texts", key),
@@ -34,7 +34,7 @@ const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view k
 
 bool has_side(const TextSourceOptions& source, Side side) {
   const std::vector<Side> sides = source.sides();
-  return std::ranges::find(sides, side) != sides.end();
+  return std::ranges::find(sides, side) != sides.end() || source.has_answers();
 }
 
 void check_texts(const TextColumns& columns, const TextLimit& limit) {
@@ -51,6 +51,8 @@ TextPairs::TextPairs(const TextColumns& columns, const TextLimit& limit)
 }
 
 std::string TextPairs::text(const TextExample& example, Side side) const {
+  if (columns_.source.get_if<TextSourceOptions>()->has_answers())
+    return std::string(side == Side::kInputs ? example.targets.prompt() : example.targets.answer());
   const TextField& field = example[side];
   const auto& vocabulary = columns_.vocabularies[side];
   return field.has_ids && vocabulary ? vocabulary->decode(field.ids) : field.text;

@@ -32,7 +32,7 @@ struct TextColumns {
 /// Returns the options of a source of texts. Throws Error (kConfig, at `mark`) for another source or one with an objective,
 /// whose examples are not the texts; `key` is its name in messages.
 const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view key, const Mark& mark);
-/// True if the files of the source have this side.
+/// True if the files of the source have this side, or texts of which a part is it.
 bool has_side(const TextSourceOptions& source, Side side);
 
 /// Throws Error when files are missing, and (kData) with all examples that cannot be read.
