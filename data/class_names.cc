@@ -99,7 +99,10 @@ ClassPlaces ClassLabels::places() const {
   return places;
 }
 
-void check_below(int64_t classes, const ClassPlaces& places, const std::vector<std::string>& names) {
+void check_below(const LabelRange& expected, const ClassPlaces& places,
+                 const std::vector<std::string>& names) {
+  if (expected.feature != kLabelsFeature) return;
+  const int64_t classes = expected.classes;
   const auto wrong = places.lower_bound(classes);
   if (wrong == places.end()) return;
   const auto& [number, place] = *wrong;

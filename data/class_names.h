@@ -73,9 +73,10 @@ class ClassLabels {
   bool are_numbers_ = true;
 };
 
-/// Throws Error (kData), which begins with the place of the first such example, when a class is not below `classes`. `names`
-/// are those of the classes; empty where these are numbers.
-void check_below(int64_t classes, const ClassPlaces& places, const std::vector<std::string>& names);
+/// Source::check_labels() of labels under kLabelsFeature. The Error (kData) begins with the place of the first wrong example.
+/// `names` are those of the classes; empty where these are numbers.
+void check_below(const LabelRange& expected, const ClassPlaces& places,
+                 const std::vector<std::string>& names);
 
 /// Returns a whole number from 0 to 2^31 - 1; nothing if the text is something else.
 std::optional<int32_t> class_number(std::string_view text);

@@ -114,7 +114,7 @@ int64_t MixedSource::bytes_in_memory() const {
   return bytes;
 }
 
-void MixedSource::check_labels(int64_t classes) const {
+void MixedSource::check_labels(const LabelRange& classes) const {
   for (const std::unique_ptr<Source>& source : sources_) source->check_labels(classes);
 }
 

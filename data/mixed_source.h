@@ -54,7 +54,7 @@ class MixedSource final : public Source {
   std::string preparation() const override { return sources_[0]->preparation(); }
   uint64_t example_hash(int64_t example) const override;
   std::string fingerprint() const override;
-  void check_labels(int64_t classes) const override;
+  void check_labels(const LabelRange& classes) const override;
   void check_aligned(const Mark& mark) const override;
 
  private:

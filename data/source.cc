@@ -77,7 +77,7 @@ std::string Source::fingerprint() const {
   return hash.hex();
 }
 
-void Source::check_labels(int64_t) const {}
+void Source::check_labels(const LabelRange&) const {}
 
 void Source::check_aligned(const Mark&) const {}
 

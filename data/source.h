@@ -71,6 +71,16 @@ void for_each_run(const Shape& shape, const Box* box, const Use& use);
 /// value, row-major. Allocates nothing.
 std::byte* copy_box(const Feature& feature, const Box* box, const std::byte* value, std::byte* output);
 
+/// The name of class labels in sources that name their features themselves.
+inline constexpr std::string_view kLabelsFeature = "labels";
+
+/// What a model's labels are: numbers from 0 to classes - 1.
+struct LabelRange {
+  int64_t classes = 0;
+  std::string_view feature = kLabelsFeature;
+  bool may_lack = false;  ///< examples may have numbers below 0 in place of a label
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -130,9 +140,8 @@ class Source {
   /// deviations. Empty: nothing.
   virtual std::string preparation() const { return {}; }
 
-  /// Throws Error (kData), which names the file, when a label is not in 0 .. classes - 1. A source without
-  /// class labels accepts any `classes`.
-  virtual void check_labels(int64_t classes) const;
+  /// Throws Error (kData), which names the file, when a label is none of `classes`. A source without such labels accepts all.
+  virtual void check_labels(const LabelRange& classes) const;
   /// Throws Error (kData, at `mark`) when an example does not have one target for each input. Only sources of
   /// text check this.
   virtual void check_aligned(const Mark& mark) const;

@@ -52,7 +52,7 @@ class SourceSubset final : public Source {
   std::string preparation() const override { return source_->preparation(); }
   /// The memory of the whole source: subsets share it, so only the one that counts it says so.
   int64_t bytes_in_memory() const override { return counts_memory_ ? source_->bytes_in_memory() : 0; }
-  void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void check_labels(const LabelRange& classes) const override { source_->check_labels(classes); }
   void check_aligned(const Mark& mark) const override { source_->check_aligned(mark); }
   /// Lets bytes_in_memory() return 0.
   void leave_memory_to_others() { counts_memory_ = false; }

@@ -47,6 +47,7 @@ class Classifier final : public Model {
     names.insert(names.end(), {options_.labels.text + kOther, options_.labels.text + kWeight});
     return names;
   }
+  std::string_view labels_feature() const override { return options_.labels.text; }
   std::vector<std::string> metrics() const override {
     std::vector<std::string> names{"loss", "accuracy", std::string(kTop5Accuracy)};
     std::ranges::copy(class_metrics(), std::back_inserter(names));

@@ -49,6 +49,8 @@ class Distillation final : public Model {
   std::optional<int64_t> positions(int64_t length) const override;
   std::string_view one_embedding() const override { return student_->one_embedding(); }
   std::string_view inputs_part_setting() const override { return student_->inputs_part_setting(); }
+  std::string_view labels_feature() const override { return student_->labels_feature(); }
+  bool labels_may_lack() const override { return student_->labels_may_lack(); }
   bool is_aligned() const override { return student_->is_aligned() || teacher_->is_aligned(); }
   std::vector<std::string> metrics() const override { return student_->metrics(); }
   std::vector<std::string> outputs() const override { return student_->outputs(); }

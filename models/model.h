@@ -97,6 +97,10 @@ class Model {
   /// The setting that counts the ends of sequence in `targets`, so that each text must be an inputs part and a targets part
   /// with one behind each: "loss_on_targets_only: true", or "type: delimited_lm". Empty: there is none.
   virtual std::string_view inputs_part_setting() const { return {}; }
+  /// The feature with the labels of a model that sets ModelOutput::classes.
+  virtual std::string_view labels_feature() const { return "labels"; }
+  /// True if numbers below 0 may stand in the place of labels.
+  virtual bool labels_may_lack() const { return false; }
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.

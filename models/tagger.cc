@@ -46,6 +46,8 @@ class Tagger final : public Model {
       : options_(options), layers_(options, diagnostics) {}
   std::vector<std::string> features() const override { return {layers_.input(), options_.labels.text}; }
   std::vector<std::string> optional_features() const override { return layers_.optional_features(); }
+  std::string_view labels_feature() const override { return options_.labels.text; }
+  bool labels_may_lack() const override { return true; }
   std::vector<std::string> metrics() const override {
     std::vector<std::string> names{"loss", "accuracy", "entity_precision", "entity_recall", "entity_f1"};
     std::ranges::copy(class_metrics(), std::back_inserter(names));
@@ -76,6 +78,12 @@ Dimension Tagger::tags(const Context& context, const LayerTensor& logits, const 
                             tagged.text, tokens.shape().to_string()),
                 "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer");
   }
+  if (tokens.dtype() != DType::kInt32)
+    throw Error(
+        ErrorKind::kConfig, layers_.mark(),
+        fmt::format("feature `{}` is {}, and tags are numbers of classes", tagged.text,
+                    name_of(tokens.dtype())),
+        fmt::format("int32: numbers from 0 to {}, and below 0 where a token has no tag", made[0].size - 1));
   return made[0];
 }
 

@@ -36,6 +36,8 @@ class TextDecoder {
   virtual bool has_encoder() const = 0;
   /// A given text always ends with the end of sequence, whatever the model was trained on.
   virtual bool ends_prompts() const { return false; }
+  /// False if padding has no probability.
+  virtual bool predicts_padding() const { return true; }
   /// Tokens that its positions are made for; nothing: any number.
   virtual std::optional<int64_t> longest_text() const = 0;
 

@@ -140,6 +140,7 @@ class LanguageModel final : public Model, public TextDecoder {
 
   bool has_encoder() const override { return false; }
   bool ends_prompts() const override { return options_.delimited; }
+  bool predicts_padding() const override { return options_.predict_padding; }
   std::optional<int64_t> longest_text() const override { return stack_.longest_row(); }
   Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const override;
   Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const override;

@@ -76,7 +76,7 @@ class AugmentedSource final : public Source {
   std::string fingerprint() const override { return source_->fingerprint(); }
   std::string example_name(int64_t example) const override { return source_->example_name(example); }
   std::string preparation() const override { return source_->preparation(); }
-  void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void check_labels(const LabelRange& classes) const override { source_->check_labels(classes); }
   void check_aligned(const Mark& mark) const override { source_->check_aligned(mark); }
 
  private:

@@ -187,7 +187,7 @@ void ConllSource::read(std::span<const int64_t> rows, std::span<const FeatureSli
 
 std::string ConllSource::preparation() const { return preparation_of(tags_); }
 
-void ConllSource::check_labels(int64_t classes) const { check_below(classes, places_, tags_); }
+void ConllSource::check_labels(const LabelRange& classes) const { check_below(classes, places_, tags_); }
 
 namespace {
 

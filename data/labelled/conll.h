@@ -66,7 +66,7 @@ class ConllSource final : public Source {
   int64_t bytes_in_memory() const override { return tokens_.bytes_in_memory(); }
   std::vector<std::string> class_names() const override { return tags_; }
   std::string preparation() const override;
-  void check_labels(int64_t classes) const override;
+  void check_labels(const LabelRange& classes) const override;
 
   const std::vector<Sentence>& sentences() const { return sentences_; }
   const Row& row(int64_t row) const { return rows_[static_cast<size_t>(row)]; }

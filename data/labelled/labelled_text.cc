@@ -100,7 +100,7 @@ class LabelledTextSource final : public Source {
   }
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string preparation() const override { return preparation_of(class_names_); }
-  void check_labels(int64_t classes) const override { check_below(classes, places_, class_names_); }
+  void check_labels(const LabelRange& classes) const override { check_below(classes, places_, class_names_); }
 
  private:
   std::vector<Feature> features_;

@@ -149,13 +149,14 @@ int64_t ArraySource::bytes_in_memory() const {
 
 std::string ArraySource::preparation() const { return preparation_of(class_names_); }
 
-void ArraySource::check_labels(int64_t classes) const {
+void ArraySource::check_labels(const LabelRange& expected) const {
+  const int64_t classes = expected.classes;
   if (place_of_names_ && !class_names_.empty() && std::ssize(class_names_) != classes)
     throw Error(ErrorKind::kConfig, *place_of_names_,
                 fmt::format("`class_names` has {}, and the model has {} classes",
                             counted(std::ssize(class_names_), "name"), classes),
                 "a name for each class of the model");
-  const auto labels = std::ranges::find(features_, kLabelsFeature, &Feature::name);
+  const auto labels = std::ranges::find(features_, expected.feature, &Feature::name);
   if (labels == features_.end() || labels->dtype != DType::kInt32) return;
   const auto f = static_cast<size_t>(labels - features_.begin());
   std::vector<int32_t> values(static_cast<size_t>(labels->shape.size()));
@@ -171,7 +172,8 @@ void ArraySource::check_labels(int64_t classes) const {
     read_example(f, example, {reinterpret_cast<std::byte*>(values.data())});
     for (const int32_t label : values) {
       most = std::max(most, label);
-      if (!wrong && (label < 0 || label >= classes)) wrong = {&part, example - part.begin, label};
+      const bool is_none = label < 0 && !expected.may_lack;
+      if (!wrong && (is_none || label >= classes)) wrong = {&part, example - part.begin, label};
     }
   }
   if (!wrong) return;

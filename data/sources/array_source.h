@@ -37,7 +37,7 @@ struct ArrayFeature {
   std::vector<ExampleArray> arrays;
 };
 
-inline constexpr std::string_view kImageFeature = "image", kLabelsFeature = "labels";
+inline constexpr std::string_view kImageFeature = "image";
 
 class ArraySource final : public Source {
  public:
@@ -53,7 +53,7 @@ class ArraySource final : public Source {
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t bytes_in_memory() const override;
   /// Checks the feature `labels`. Throws Error (kConfig) when the configuration names another number of classes.
-  void check_labels(int64_t classes) const override;
+  void check_labels(const LabelRange& classes) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string preparation() const override;
 

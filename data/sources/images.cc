@@ -314,7 +314,9 @@ std::string ImageSource::example_name(int64_t example) const {
 
 std::string ImageSource::preparation() const { return preparation_of(list_.class_names); }
 
-void ImageSource::check_labels(int64_t classes) const {
+void ImageSource::check_labels(const LabelRange& expected) const {
+  if (expected.feature != kLabelsFeature) return;
+  const int64_t classes = expected.classes;
   const auto wrong =
       std::ranges::find_if(list_.images, [&](const LabelledImage& i) { return i.label >= classes; });
   if (wrong == list_.images.end()) return;

@@ -67,7 +67,7 @@ class ImageSource final : public Source {
   std::string fingerprint() const override;
   std::string example_name(int64_t example) const override;
   std::string preparation() const override;
-  void check_labels(int64_t classes) const override;
+  void check_labels(const LabelRange& classes) const override;
   bool has_store() const { return store_.has_value(); }
 
  private:

@@ -353,7 +353,9 @@ class TableSource final : public Source {
     return values_.hashes[static_cast<size_t>(example)];
   }
   std::string preparation() const override { return preparation_.to_json(); }
-  void check_labels(int64_t classes) const override { check_below(classes, places_, preparation_.classes); }
+  void check_labels(const LabelRange& classes) const override {
+    check_below(classes, places_, preparation_.classes);
+  }
 
  private:
   /// Writes the inputs of an example into `slice.output` and returns the end of what it wrote.

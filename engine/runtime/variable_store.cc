@@ -27,6 +27,13 @@ struct VariableStore::Entry {
 
   int64_t bytes() const { return variable_aligned(slice_bytes * copies.size()); }
   std::byte* data(int64_t copy) const { return arena->data() + offset + copy * stride; }
+  /// Throws if another program, which shares this memory, takes it for something else.
+  void check_is(const ProgramVariable& v) const {
+    MTF_CHECK(variable.shape.size() == v.variable.shape.size() && variable.dtype == v.variable.dtype,
+              "`{}` is {} {} and shared as {} {}", variable.name, name_of(variable.dtype),
+              variable.shape.to_string(), name_of(v.variable.dtype), v.variable.shape.to_string());
+    MTF_CHECK(layout == v.layout, "`{}` is shared with another layout", variable.name);
+  }
 };
 
 VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
@@ -39,10 +46,7 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
   for (const ProgramVariable& v : variables) {
     if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
       entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
-      const Variable& shared = entries_[v.variable.name]->variable;
-      MTF_CHECK(shared.shape.size() == v.variable.shape.size() && shared.dtype == v.variable.dtype,
-                "`{}` is {} {} and shared as {} {}", v.variable.name, name_of(shared.dtype),
-                shared.shape.to_string(), name_of(v.variable.dtype), v.variable.shape.to_string());
+      entries_[v.variable.name]->check_is(v);
       continue;
     }
     auto entry = std::make_shared<Entry>();
@@ -88,7 +92,8 @@ VariableStore::~VariableStore() = default;
 
 void VariableStore::share(const VariableStore& other, const std::vector<ProgramVariable>& variables) {
   for (const ProgramVariable& v : variables) {
-    if (!contains(v.variable.name)) entries_[v.variable.name] = other.entries_.at(v.variable.name);
+    if (!contains(v.variable.name) && other.contains(v.variable.name))
+      entries_[v.variable.name] = other.entries_.at(v.variable.name);
   }
 }
 
@@ -185,7 +190,9 @@ bool VariableStore::lie_alike(const std::string& a, const std::string& b) const 
 
 std::byte* VariableStore::slice(const std::string& name, int64_t position) const {
   const Entry& e = entry(name);
-  return e.data(*e.copies.find(position));
+  const std::optional<int64_t> copy = e.copies.find(position);
+  MTF_CHECK(copy, "position {} has no slice of `{}`", position, name);
+  return e.data(*copy);
 }
 
 }  // namespace mtf

@@ -145,7 +145,7 @@ TEST_F(Idx, NamesAreThoseOfAllClassesOfTheModel) {
   const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
   const auto source = open_idx({images}, {labels}, {}, {}, {"cat", "dog", "bird"});
   for (const int64_t classes : {2, 4})
-    EXPECT_THAT(failure([&] { source->check_labels(classes); }, ErrorKind::kConfig),
+    EXPECT_THAT(failure([&] { source->check_labels({classes}); }, ErrorKind::kConfig),
                 HasSubstr("`class_names` has 3 names, and the model has " + std::to_string(classes)));
 }
 
@@ -267,11 +267,11 @@ TEST_F(Idx, LabelsOutOfRangeNameTheFileAndTheExample) {
   const std::string images = plain("images", two_images_), labels = plain("labels", two_labels_);
   const std::string high = plain("high", idx({2049, 2}, "\1\x0a"));
   const auto source = open_idx({images, images}, {labels, high});
-  source->check_labels(11);
+  source->check_labels({11});
   EXPECT_THAT(
-      failure([&] { source->check_labels(10); }),
+      failure([&] { source->check_labels({10}); }),
       AllOf(HasSubstr(high), HasSubstr("label 10 of example 1"), HasSubstr("11 classes in the model")));
-  EXPECT_THAT(failure([&] { source->check_labels(7); }), HasSubstr("label 7 of example 0"));
+  EXPECT_THAT(failure([&] { source->check_labels({7}); }), HasSubstr("label 7 of example 0"));
 }
 
 TEST(FashionMnist, HasItsKnownSizes) {
@@ -281,8 +281,8 @@ TEST(FashionMnist, HasItsKnownSizes) {
       open_idx({folder + "t10k-images-idx3-ubyte.gz"}, {folder + "t10k-labels-idx1-ubyte.gz"});
   EXPECT_EQ(source->examples(), 10000);
   EXPECT_EQ(source->features()[0].shape, (Shape{{"rows", 28}, {"cols", 28}}));
-  source->check_labels(10);
-  EXPECT_THROW(source->check_labels(9), Error);
+  source->check_labels({10});
+  EXPECT_THROW(source->check_labels({9}), Error);
 }
 
 }  // namespace

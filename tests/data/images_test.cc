@@ -510,7 +510,7 @@ TEST_F(Images, ADamagedFileIsNamed) {
   const auto source = open(list, 0);
   EXPECT_THAT(failure([&] { values_of<float>(*source, "image", 1); }),
               HasSubstr("pets/cat/b.png: the PNG file"));
-  EXPECT_THAT(failure([&] { source->check_labels(1); }),
+  EXPECT_THAT(failure([&] { source->check_labels({1}); }),
               AllOf(HasSubstr("label 1 (`dog`)"), HasSubstr("c.PNG")));
 }
 

@@ -63,7 +63,7 @@ TEST_F(LabelledTexts, OneTextWithoutHeaderAndNumbers) {
   EXPECT_THAT(rows_of(*source, "labels"), ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_THAT(values_of<float>(*source, "y", 1), ElementsAre(-2));
   EXPECT_TRUE(source->class_names().empty());
-  EXPECT_THAT(failure([&] { source->check_labels(1); }),
+  EXPECT_THAT(failure([&] { source->check_labels({1}); }),
               HasSubstr("t.tsv:2: column `1`: label 1, but there are 1 classes"));
 }
 
@@ -157,19 +157,19 @@ TEST_F(LabelledTexts, TagsStandAtTheFirstTokenOfAWord) {
   EXPECT_THAT(texts_of(*source, "inputs"), ElementsAre("|Ada is|", "|X|"));
   EXPECT_THAT(source->class_names(), ElementsAre("B-LOC", "B-PER", "O"));
   EXPECT_THAT(rows_of(*source, "labels")[0], ElementsAre(-1, 1, -1, -1, 2, -1, -1, -1, -1, -1));
-  source->check_labels(3);
+  source->check_labels({3});
 }
 
 TEST_F(LabelledTexts, TagsBeyondTheClassesOfTheModelAreNamedWithTheirLine) {
   ConllOptions options;
   options.path = {{file("a.conll", "Ada B-PER\n")}, {file("b.conll", "is O\n\nX B-LOC\nis O\nY X\n")}};
   const auto named = open(options, 10);
-  named->check_labels(4);
-  EXPECT_THAT(failure([&] { named->check_labels(2); }),
+  named->check_labels({4});
+  EXPECT_THAT(failure([&] { named->check_labels({2}); }),
               HasSubstr("b.conll:1: `O` is label 2, but there are 2 classes; labels from 0 to 1, or 4 "
                         "classes in the model"));
   options.path = {{file("n.conll", "aa 0\nbb 3\n")}};
-  EXPECT_THAT(failure([&] { open(options, 10)->check_labels(3); }),
+  EXPECT_THAT(failure([&] { open(options, 10)->check_labels({3}); }),
               HasSubstr("n.conll:2: label 3, but there are 3 classes; labels from 0 to 2, or 4 classes"));
 }
 
@@ -225,7 +225,7 @@ TEST_F(LabelledTexts, ExamplesToPredictForNeedNoLabels) {
   EXPECT_THAT(texts_of(*sentences, "inputs"), ElementsAre("|Ada is|", "|X|"));
   EXPECT_THAT(names_of(sentences->features()), ElementsAre("inputs", "inputs_segmentation", "inputs_type"));
   EXPECT_THAT(sentences->class_names(), ElementsAre("n", "p"));
-  sentences->check_labels(1);
+  sentences->check_labels({1});
   EXPECT_THAT(texts_of(*open_sentences({{"Ada", "is"}, {}}, {}, bare), "inputs"),
               ElementsAre("|Ada is|", "||"));
 

@@ -139,10 +139,22 @@ TEST_F(Npy, CompressedFilesAndArchivesAreTheSame) {
     const auto source = open_arrays({arrays.begin(), arrays.end()}, {});
     EXPECT_THAT(values_of<int32_t>(*source, "x", 1), ElementsAre(2));
     EXPECT_THAT(values_of<int32_t>(*source, "labels", 1), ElementsAre(2));
-    source->check_labels(4);
-    EXPECT_THAT(failure([&] { source->check_labels(3); }),
+    source->check_labels({4});
+    EXPECT_THAT(failure([&] { source->check_labels({3}); }),
                 HasSubstr("data.npz:labels: label 3 of example 2"));
   }
+}
+
+TEST_F(Npy, LabelsOfAnyNameAreComparedWithTheClasses) {
+  const auto source = source_of(
+      "tags",
+      read_npy(file("t.npy", npy("<i4", "(3,)", std::string_view("\0\0\0\0\xff\xff\xff\xff\2\0\0\0", 12)))));
+  source->check_labels({.classes = 1});
+  source->check_labels({.classes = 3, .feature = "tags", .may_lack = true});
+  EXPECT_THAT(failure([&] { source->check_labels({.classes = 3, .feature = "tags"}); }),
+              HasSubstr("label -1 of example 1, but there are 3 classes"));
+  EXPECT_THAT(failure([&] { source->check_labels({.classes = 2, .feature = "tags", .may_lack = true}); }),
+              HasSubstr("label 2 of example 2"));
 }
 
 TEST_F(Npy, WhatIsNoArrayOfNumbersIsRefused) {

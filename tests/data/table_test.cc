@@ -79,9 +79,9 @@ TEST_F(Table, ColumnsBecomeFeatures) {
   EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(3, 20, 1, 0));
   EXPECT_THAT(values_of<float>(*source, "x", 2), ElementsAre(5, 30, 0, 1));
   EXPECT_THAT(values_of<int32_t>(*source, "labels", 1), ElementsAre(1));
-  source->check_labels(2);
+  source->check_labels({2});
   EXPECT_THAT(
-      failure([&] { source->check_labels(1); }),
+      failure([&] { source->check_labels({1}); }),
       AllOf(HasSubstr("iris.csv:3: column `species`: `virginica` is label 1, but there are 1 classes"),
             HasSubstr("or 2 classes in the model")));
 }
@@ -124,7 +124,8 @@ TEST_F(Table, JsonLinesAreTheSame) {
   EXPECT_THAT(values_of<float>(*source, "x", 1), ElementsAre(-100, 0));
   EXPECT_THAT(values_of<int32_t>(*source, "labels", 0), ElementsAre(2));
   EXPECT_TRUE(source->class_names().empty());
-  EXPECT_THAT(failure([&] { source->check_labels(2); }), HasSubstr("t.jsonl:1: column `kind`: label 2, but"));
+  EXPECT_THAT(failure([&] { source->check_labels({2}); }),
+              HasSubstr("t.jsonl:1: column `kind`: label 2, but"));
   const auto refused = [&](const std::string& text) {
     return failure([&] { open_table({file("bad.jsonl", text)}, columns, {}); }, ErrorKind::kData);
   };

@@ -115,3 +115,18 @@ expect_text '`top_5_accuracy` is 1 for any model of 5 classes; it tells somethin
 expect_exit 2 "$mtf_train" "$source_dir/configs/models/toy.yaml" run.model_dir=wrong \
   "evaluate.datasets.dev={type: identity, size: 4, metrics: [confusion_matrix]}"
 expect_text 'the model has no metric `confusion_matrix`'
+
+# Labels are compared with the classes in training and evaluation, whatever their feature is called.
+printf 'text\tlabel\nada\t0\nbob\t1\neve\t2\n' > good.tsv
+printf 'text\tlabel\nada\t0\nbob\t9\neve\t2\n' > bad.tsv
+cat > words.yaml << 'END'
+data: {train: {type: labelled_text, path: good.tsv, text: text, labels: label}, vocabulary: bytes, sequence_length: 8, cache: cache}
+model: {type: classifier, input: inputs, layers: [embedding: {output: {d: 4}}, pooler, dense: {output: {classes: 3}}]}
+optimizer: sgd
+learning_rate: 0.1
+train: {steps: 2, batch_size: 3}
+evaluate: {datasets: {dev: {type: labelled_text, path: good.tsv, text: text, labels: label, metrics: [loss]}}}
+END
+expect_exit 0 "$mtf_train" words.yaml run.model_dir=words
+expect_exit 1 "$mtf_train" words/config.yaml run.mode=evaluate evaluate.datasets.dev.path=bad.tsv
+expect_text "bad.tsv:3: column \`label\`: label 9, but there are 3 classes"

@@ -113,6 +113,10 @@ END
 expect_exit 0 "$mtf_train" lora.yaml run.model_dir=lora
 expect_exit 0 "$mtf_convert" lora hf_lora --to hf-lm
 expect_exit 0 "$mtf_convert" hf_lora lora_merged
+# A file of the whole state has the weights, too.
+expect_exit 0 "$mtf_convert" lora lora_state.safetensors --all
+expect_exit 0 "$mtf_convert" lora_state.safetensors hf_lora_state --to hf-lm
+cmp hf_lora_state/model.safetensors hf_lora/model.safetensors || fail "a file with --all has other weights"
 traced=(run.mode=trace "trace.input=$source_dir/tests/golden/hf_llama/reference.safetensors" data.sequence_length=40)
 expect_exit 0 "$mtf_train" lora/config.yaml "${traced[@]}" "checkpoint.init={path: lora, exclude: []}" trace.output=apart.safetensors
 expect_exit 0 "$mtf_train" lora_merged/config.yaml "${traced[@]}" trace.output=merged.safetensors

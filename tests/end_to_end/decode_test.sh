@@ -453,3 +453,19 @@ for processes in 2 3; do
   [ "$total" = 300 ] && [ "$different" -le 3 ] || fail "$processes processes: $different of $total texts differ"
   rm entered.jsonl
 done
+
+# Low-rank updates are read with their kernels, of which decoding and scoring have copies.
+expect_exit 0 "$mtf_train" lm.yaml run.model_dir=lora train.steps=2 checkpoint.every=2 \
+  "model.layer_defaults={SelfAttention: {lora: {rank: 2, kernels: [q, v, o]}}, DenseReluDense: {lora: {rank: 2}}}"
+head -n 20 test.in > some.in
+for precision in same bfloat16 int8; do
+  infer lora infer.input=some.in infer.max_length=4 precision.infer=$precision > written
+  [ "$(wc -l < written)" = 20 ] || fail "precision.infer=$precision: $(wc -l < written) lines of 20"
+  score lora score.targets=some.in precision.infer=$precision > scores
+  [ "$(wc -l < scores)" = 20 ] || fail "precision.infer=$precision: $(wc -l < scores) scores of 20"
+done
+
+# A link to a file that is not there yet stays a link.
+ln -s linked.txt link.txt
+infer lm infer.input=some.in infer.max_length=4 infer.output=link.txt
+[ -L link.txt ] && [ "$(wc -l < linked.txt)" = 20 ] || fail "the target of a link was not written"

@@ -119,6 +119,7 @@ refused() {
   [ ! -e refused/checkpoints ] || fail "a refused run has begun"
 }
 refused "there is no nowhere" distill.checkpoint=nowhere
+refused "\`x\` has the stages of a pipeline, and cannot split \`heads\`" mesh=x:2 layout=layers:x train.microbatches=2 distill.layout=heads:x
 refused "was trained with another vocabulary, so its ids mean other tokens" data.vocabulary=bytes
 refused "the teacher reads feature \`image\`, which the data do not have" distill.checkpoint=wide
 refused "unknown key \`distill.weigth\`" distill.weigth=0.5

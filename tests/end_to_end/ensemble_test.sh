@@ -37,6 +37,12 @@ for method in greedy beam "{type: sample, samples: 2}"; do
 done
 grep -q "^the ensemble of step 300, step 300 and a/checkpoints/step-00000300: 40 lines" said || fail "the report does not name the members: $(cat said)"
 
+# ---- A member's running means ----
+expect_exit 0 "$mtf_train" translate.yaml run.model_dir=means train.steps=20 train.ema_decay=0.9 run.seed=3
+"$mtf_train" means/config.yaml run.mode=score score.inputs=test.in score.targets=test.in > means_alone 2> said
+decode score score.inputs=test.in score.targets=test.in "score.checkpoint=[means, means]" score.ensemble=true > of_means
+expect_close of_means means_alone 1e-6
+
 # ---- Different members: probabilities ----
 decode infer "${input[@]}" "${both[@]}" infer.method=greedy > greedy
 decode infer "${input[@]}" "${both[@]}" > beam

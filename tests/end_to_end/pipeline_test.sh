@@ -123,6 +123,32 @@ expect_text "2 along \`stages\`, microbatches: 4, 1f1b: each waits for 20.0 % of
 expect_text "stage 1 "
 expect_exit 0 "$mtf_train" network.yaml run.mode=explain explain.format=json "${stages[@]}" hardware=cpu_32_cores_10g cluster.processes=2 cluster.launcher=none cluster.process=0 cluster.address=localhost:1
 
+# Texts of several lengths are read by several programs, which have their caches at the same stages.
+for ((i = 0; i < 40; i++)); do printf 'abcab\nbcabcabc\n'; done > texts
+cat > writes.yaml << 'END'
+data: {train: {type: text, path: texts}, vocabulary: bytes, sequence_length: 32, cache: cache}
+model:
+  type: lm
+  d_model: 16
+  num_layers: 2
+  positions: none
+  block: [SelfAttention: {num_heads: 1, key_value_size: 8, rotary: true}, DenseReluDense: {hidden_size: 32}]
+run: {threads: 1}
+train: {steps: 20, batch_size: 8}
+learning_rate: 0.1
+END
+expect_exit 0 "$mtf_train" writes.yaml run.model_dir=writes
+printf 'b\n\nabcabcabcabcabcabcabcabca\nca\n' > asked
+answers() {  # ARGUMENT...: decodes one text at a time
+  "$mtf_train" writes/config.yaml run.mode=infer infer.input=asked infer.batch_size=1 infer.max_length=8 infer.n_best=2 "$@" 2> said ||
+    { cat said >&2; fail "infer $*"; }
+}
+answers > expected
+for arguments in "mesh=y:2 layout=layers:y" "mesh=x:2;y:2 layout=layers:y;batch:x" "mesh=x:2;y:2 layout=layers:y parameter_layout=d_model:x"; do
+  # shellcheck disable=SC2086 # two or three arguments
+  answers $arguments | diff expected - > differences || { cat differences >&2; fail "other texts: $arguments"; }
+done
+
 expect_exit 0 "$mtf_train" network.yaml run.mode=explain "${stages[@]}" train.microbatches=1
 expect_text "with one microbatch the 2 stages of the pipeline work one after the other: \`train.microbatches: 4\`, or more"
 

@@ -84,6 +84,8 @@ expect_text "usage: mtf-vocab --output FILE.model"
 expect_mistake 2 "nothing to do"
 expect_mistake 2 "no text to train on" --output x.model
 expect_mistake 2 "--size: \`many\` is not a whole number" --output x.model --size many english.txt
+expect_mistake 2 "--coverage has no effect with one.model" --encode one.model --coverage 0.99
+expect_mistake 2 "--cased has no effect on the training of a vocabulary" --output x.model --cased english.txt
 expect_mistake 2 "did you mean \`bpe\`?" --output x.model --model bpee english.txt
 expect_mistake 2 "is not a number from 0.98 to 1" --output x.model --coverage 2 english.txt
 expect_mistake 2 "x.vocab would be the list of pieces" --output x.vocab english.txt

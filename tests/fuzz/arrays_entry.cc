@@ -25,7 +25,7 @@ void open_array(const NpyArray& array) {
     succeeds([&] {
       const auto source = open_arrays({{name, array}}, {});
       read_last(*source);
-      if (source->examples() < 1000) source->check_labels(1);
+      if (source->examples() < 1000) source->check_labels({1});
     });
   }
 }
@@ -47,7 +47,7 @@ void run_cifar(std::string_view input) {
     succeeds([&] {
       const auto source = open_cifar({path}, labels);
       read_last(*source);
-      source->check_labels(100);
+      source->check_labels({100});
     });
   }
 }

@@ -19,7 +19,7 @@ void read_images(const std::string& path, const std::string& labels) {
       slices.push_back({values.emplace_back(static_cast<size_t>(feature.bytes())).data()});
     const std::vector<int64_t> last = {source->examples() - 1};
     source->read(last, slices);
-    source->check_labels(1);
+    source->check_labels({1});
   });
 }
 

@@ -13,7 +13,7 @@ void open(const std::string& path, const TableColumns& columns) {
   succeeds([&] {
     const auto source = open_table({path}, columns, {});
     MTF_CHECK(source->examples() >= 1, "no examples and no Error");
-    source->check_labels(2);
+    source->check_labels({2});
     // What was prepared reads back, and makes the same of the same file.
     const TableContext context{.mark = {}, .preparation = source->preparation(), .counts = {}};
     succeeds([&] { open_table({path}, columns, context); });

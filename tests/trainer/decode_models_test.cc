@@ -157,5 +157,31 @@ INSTANTIATE_TEST_SUITE_P(Gatings, DecodedExperts,
                                            "gating: top_2, second_policy_eval: random, parity: true",
                                            "gating: switch, switch_policy_eval: sample"));
 
+TEST(Decoder, PaddingThatTheModelDoesNotPredictIsNeverWritten) {
+  DecodeRun run(
+      "{type: lm, d_model: 8, num_layers: 1, predict_padding: false, vocab_divisor: 1, positions: none, "
+      "block: "
+      "[SelfAttention: {num_heads: 1, key_value_size: 4}]}",
+      4);
+  run.set_varied(0.6);
+  const GivenText text{.inputs = {}, .prefix = {2}, .limit = 6};
+  DecodeOptions beams{.beam_size = 4, .n_best = 4},
+      greedy{.method = GreedyMethod{}, .min_length = 5, .no_repeat_ngram_size = 1};
+  for (const DecodeOptions& options : {beams, greedy}) {
+    for (const Hypothesis& hypothesis : run.decode({text}, options)[0])
+      EXPECT_THAT(hypothesis.tokens, ::testing::Each(::testing::Gt(0)));
+  }
+}
+
+TEST(Decoder, ADecoderMayLeaveWhatTheEncoderHasReadUnread) {
+  const std::string stack = "{num_layers: 1, block: [SelfAttention: {num_heads: 1, key_value_size: 4}]}";
+  DecodeRun run(
+      "{type: bitransformer, d_model: 8, positions: none, encoder: " + stack + ", decoder: " + stack + "}",
+      12);
+  run.set_varied(0.6);
+  const std::vector<Written> written = run.decode(growing_texts(3, 8), {});
+  EXPECT_THAT(written, ::testing::SizeIs(3));
+}
+
 }  // namespace
 }  // namespace mtf::testing

@@ -106,7 +106,7 @@ Values losses(const Case& c, const Precision& precision, const Layouts& layouts 
 std::map<std::string, Values> metrics(const Case& c, const Precision& precision) {
   const auto model = parse_model(c.model);
   const auto graph =
-      build_evaluation(*model, c.features, kBatchSize, {.precision = precision, .averaged = {}});
+      build_evaluation(*model, c.features, kBatchSize, {.precision = precision, .averaged = {}}).graph;
   std::map<std::string, Values> feeds{{std::string(kWeightsInput), Values(kBatchSize, 1)}};
   for (const Feature& feature : c.features) feeds[feature.name] = values_of(feature);
   for (const auto& [name, tensor] : graph->outputs()) EXPECT_EQ(tensor.dtype(), DType::kFloat32) << name;

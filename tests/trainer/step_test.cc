@@ -233,7 +233,7 @@ TEST(TrainStep, AMissingFeatureIsNamed) {
 
 TEST(Evaluation, FillingRowsDoNotCount) {
   const auto net = dropout_classifier();
-  const auto graph = build_evaluation(*net, kFeatures, 6, {});
+  const auto graph = build_evaluation(*net, kFeatures, 6, {}).graph;
   auto feeds = batch(6);
   feeds[std::string(kWeightsInput)] = {1, 1, 1, 1, 1, 1};
   const auto six = run_on_mesh(*graph, Layouts::single(), feeds).outputs;

@@ -33,7 +33,8 @@ class TextHeads : public ::testing::TestWithParam<Head> {
     EvaluationGraphOptions options;
     options.keep_predictions = true;
     const auto graph =
-        build_evaluation(*text_head_model(GetParam()), text_head_features(GetParam()), kHeadRows, options);
+        build_evaluation(*text_head_model(GetParam()), text_head_features(GetParam()), kHeadRows, options)
+            .graph;
     std::map<std::string, Values> inputs = text_head_feeds(GetParam(), padding);
     inputs[std::string(kWeightsInput)] = Values(kHeadRows, 1);
     return run_on_mesh(*graph, layouts, inputs);

@@ -108,10 +108,12 @@ std::string name_in(const Source& source, const std::string& weight, Restore wha
 }
 
 /// Throws Error where the source has low-rank updates of kernels that the model reads without them: what the updates have
-/// learned would be lost.
+/// learned would be lost. `apart`: weights that the model has besides.
 template <class Source>
-void check_updates(const Source& source, const std::vector<std::string>& weights) {
-  const std::set<std::string> here(weights.begin(), weights.end());
+void check_updates(const Source& source, const std::vector<std::string>& weights,
+                   std::span<const std::string> apart = {}) {
+  std::set<std::string> here(weights.begin(), weights.end());
+  here.insert(apart.begin(), apart.end());
   for (const std::string& kernel : weights) {
     const std::string update = kernel + kLoraDown;
     if (here.contains(update) || !source.find(update)) continue;
@@ -191,11 +193,11 @@ class WeightSource {
 
 /// Sets variables from what the source has under these names. Throws Error if it lacks some of them.
 void restore_all(WeightSource source, const std::vector<std::pair<std::string, const Variable*>>& wanted,
-                 Restore what, VariableStore& variables) {
+                 Restore what, VariableStore& variables, std::span<const std::string> apart = {}) {
   std::vector<std::string> missing;
   std::vector<std::string> names;
   for (const auto& [name, variable] : wanted) names.push_back(name);
-  check_updates(source, names);
+  check_updates(source, names, apart);
   for (const auto& [name, variable] : wanted) {
     const std::string stored = name_in(source, name, what);
     if (!source.find(stored)) {
@@ -306,9 +308,10 @@ bool has_averages(const Manifest& manifest) {
   });
 }
 
-std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what) {
+std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
+                                           std::span<const std::string> apart) {
   const std::vector<std::string> names = variables.names();
-  if (what == Restore::kWeights || what == Restore::kAverages) check_updates(reader, names);
+  if (what == Restore::kWeights || what == Restore::kAverages) check_updates(reader, names, apart);
   std::vector<std::string> kept;
   for (const std::string& name : names) {
     const Variable& variable = variables.variable(name);
@@ -347,13 +350,14 @@ bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape) {
          product(here, run) == product(stored, stored_run);
 }
 
-void restore_weights(SafetensorsFile file, VariableStore& variables, Restore what) {
+void restore_weights(SafetensorsFile file, VariableStore& variables, Restore what,
+                     std::span<const std::string> apart) {
   std::vector<std::pair<std::string, const Variable*>> wanted;
   for (const std::string& name : variables.names()) {
     const Variable& variable = variables.variable(name);
     if (is_initialized(variable)) wanted.emplace_back(name, &variable);
   }
-  restore_all(WeightSource(std::move(file)), wanted, what, variables);
+  restore_all(WeightSource(std::move(file)), wanted, what, variables, apart);
 }
 
 void restore_constants(const std::string& path, std::string_view prefix, VariableStore& variables) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,10 @@ bool has_averages(const Manifest& manifest);
 
 /// Sets the variables that checkpoints contain from one that was saved on any mesh, and returns the names of those that
 /// kept their values. Throws Error (kCheckpoint), which names the variable, when one is missing or has
-/// another shape or an incompatible dtype (float32 and bfloat16 are converted).
-std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what);
+/// another shape or an incompatible dtype (float32 and bfloat16 are converted). `apart` has the names of further weights of
+/// the model, which are restored at another time.
+std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
+                                           std::span<const std::string> apart = {});
 
 /// True if a tensor of the sizes `stored` has the elements of a variable of `shape` in the same order. Names
 /// of dimensions may differ, and the dimensions heads and d_kv of an attention layer may be combined into one
@@ -45,8 +48,9 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
 bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape);
 
 /// Sets the weights from a safetensors file whose tensors have the names of the model's variables. Throws
-/// Error (kCheckpoint) when one is missing or has another shape or an incompatible dtype.
-void restore_weights(SafetensorsFile file, VariableStore& variables, Restore what);
+/// Error (kCheckpoint) when one is missing or has another shape or an incompatible dtype. `apart`: as above.
+void restore_weights(SafetensorsFile file, VariableStore& variables, Restore what,
+                     std::span<const std::string> apart = {});
 
 /// Sets the constants below `prefix` (those of a teacher) from the weights of a checkpoint's directory or of a
 /// safetensors file, which have the names behind the prefix; from their running means where it has these. Throws Error

@@ -165,27 +165,36 @@ std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheck
   return chosen;
 }
 
-void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights) {
+namespace {
+
+/// Loads those of the weights `all` that `weights` has.
+void load_some(const ChosenWeights& chosen, const Session& session, Restore what,
+               std::span<const std::string> all, VariableStore& weights) {
   if (chosen.is_file()) {
     SafetensorsFile file(chosen.paths.front());
     check_vocabularies(session, manifest_of(file), file.path());
-    restore_weights(std::move(file), weights, evaluated_weights(session.config));
+    restore_weights(std::move(file), weights, what, all);
     return;
   }
   WeightSums sums;
   for (const std::string& path : chosen.paths) {
     CheckpointReader reader(path);
     check_vocabularies(session, reader.manifest(), path);
-    restore_variables(reader, weights, evaluated_weights(session.config));
+    restore_variables(reader, weights, what, all);
     if (chosen.paths.size() > 1) add_weights(weights, sums);
   }
   set_means(sums, chosen.paths.size(), weights);
 }
 
+}  // namespace
+
 void load_weights(const ChosenWeights& chosen, const Session& session, const WeightConversions& conversions,
-                  VariableStore& weights) {
-  load_weights(chosen, session, weights);
-  conversions.make(session, weights, [&](VariableStore& some) { load_weights(chosen, session, some); });
+                  VariableStore& weights, Restore what) {
+  const auto load = [&](VariableStore& some) {
+    load_some(chosen, session, what, conversions.weights(), some);
+  };
+  load(weights);
+  conversions.make(session, weights, load);
 }
 
 std::vector<WeightGroup> together(std::vector<ChosenWeights> chosen, const EnsembleOptions& ensemble) {
@@ -269,6 +278,7 @@ GroupModels::GroupModels(const Session& session, const WeightGroup& group, const
           "{} does not say which model its weights are of: that of this configuration computes with them\n",
           path);
     }
+    restored_.push_back(model ? Restore::kAverages : evaluated_weights(session.config));
     ensemble_.members.push_back(
         {model ? model.get() : session.model.get(), options.weights.empty() ? 1 : options.weights[i]});
     if (model) models_.push_back(std::move(model));
@@ -298,7 +308,8 @@ GroupWeights::GroupWeights(const Session& session, const GroupModels& models)
 void GroupWeights::load(const WeightGroup& group) {
   MTF_CHECK(group.size() == members_.size(), "{} checkpoints for {} members", group.size(), members_.size());
   for (size_t member = 0; member < group.size(); ++member)
-    load_weights(group[member], session_, models_.conversions(member), *members_[member]);
+    load_weights(group[member], session_, models_.conversions(member), *members_[member],
+                 models_.restored(member));
 }
 
 }  // namespace mtf

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/runtime/variable_store.h"
+#include "trainer/checkpoint/restore.h"
 #include "trainer/decode/ensemble.h"
 #include "trainer/decode/line_stream.h"
 #include "trainer/decode/programs.h"
@@ -40,12 +41,10 @@ struct ChosenWeights {
 std::vector<ChosenWeights> choose_weights(const Config& config, const InferCheckpoints& choice,
                                           std::string_view key);
 
-/// Loads (and averages) the chosen weights, as far as `weights` has them. Throws Error (kCheckpoint) when they do not fit
+/// Loads (and averages) the chosen weights, and makes the copies of weights. Throws Error (kCheckpoint) when they do not fit
 /// the model or its vocabulary.
-void load_weights(const ChosenWeights& chosen, const Session& session, VariableStore& weights);
-/// Does the same and makes the copies of weights from those that are loaded.
 void load_weights(const ChosenWeights& chosen, const Session& session, const WeightConversions& conversions,
-                  VariableStore& weights);
+                  VariableStore& weights, Restore what);
 
 /// What predicts together: the weights of one model, or of the members of an ensemble.
 using WeightGroup = std::vector<ChosenWeights>;
@@ -81,11 +80,14 @@ class GroupModels {
   std::vector<const Program*> programs() const;
   /// What makes the copies of weights of a member.
   const WeightConversions& conversions(size_t member) const { return programs_[member].conversions; }
+  /// What is restored of a member: of another run the running means, where it has these.
+  Restore restored(size_t member) const { return restored_[member]; }
 
  private:
   Ensemble ensemble_;
   std::vector<std::unique_ptr<Model>> models_;  ///< those that are not the session's
   std::vector<WeightsProgram> programs_;
+  std::vector<Restore> restored_;
 };
 
 /// The loaded weights of a group. Those of an ensemble's members stand below member_name().

@@ -58,14 +58,14 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
   }
   variables_ = std::make_unique<VariableStore>(*session.backend, program.program.mesh,
                                                program.program.variables, options);
-  (use == StageUse::kSteps ? step_ : prefill_) = executor(std::move(program.program));
+  (use == StageUse::kSteps ? step_ : prefill_) = executor(std::move(program.program), *variables_);
 }
 
-std::unique_ptr<Executor> DecodeStage::executor(Program program) {
+std::unique_ptr<Executor> DecodeStage::executor(Program program, VariableStore& variables) {
   const Session& session = programs_.environment().session;
   ExecutorOptions options = executor_options(session);
   options.workspace = &memory_.workspace;
-  return std::make_unique<Executor>(std::move(program), *session.backend, *variables_, options);
+  return std::make_unique<Executor>(std::move(program), *session.backend, variables, options);
 }
 
 Executor& DecodeStage::prefill() {
@@ -73,7 +73,11 @@ Executor& DecodeStage::prefill() {
   DecodeProgram prefill = programs_.take_prefill(plan_);
   bytes_ += prefill.input_bytes + prefill.own_bytes;
   variables_->share(weights_, prefill.program.variables);
-  prefill_ = executor(std::move(prefill.program));
+  const Session& session = programs_.environment().session;
+  prefill_variables_ =
+      std::make_unique<VariableStore>(*session.backend, prefill.program.mesh, prefill.program.variables,
+                                      variable_store_options(session, variables_.get()));
+  prefill_ = executor(std::move(prefill.program), *prefill_variables_);
   return *prefill_;
 }
 

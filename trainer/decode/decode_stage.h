@@ -96,7 +96,7 @@ class DecodeStage {
   void take(const DecodeStage& other, std::span<const MovedRow> rows, int64_t filled);
 
  private:
-  std::unique_ptr<Executor> executor(Program program);
+  std::unique_ptr<Executor> executor(Program program, VariableStore& variables);
 
   DecodePrograms& programs_;
   VariableStore& weights_;
@@ -104,6 +104,7 @@ class DecodeStage {
   DecodeMemory& memory_;
   size_t half_;
   std::unique_ptr<VariableStore> variables_;
+  std::unique_ptr<VariableStore> prefill_variables_;  ///< with caches that the steps do not read
   std::unique_ptr<Executor> prefill_, step_;
   int64_t bytes_ = 0;
 };

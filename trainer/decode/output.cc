@@ -35,11 +35,13 @@ bool is_device(const std::string& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// Returns the target of a symbolic link, or `path` itself if it is none.
+/// Returns the target of symbolic links, which need not be there, or `path` itself if it is none.
 std::string without_link(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows
   std::error_code error;
-  if (!fs::is_symlink(path, error)) return path;
-  const fs::path target = fs::weakly_canonical(path, error);
+  fs::path target = path;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(target, error); ++links)
+    target = target.parent_path() / fs::read_symlink(target, error);
   return error ? path : target.string();
 }
 

@@ -53,26 +53,27 @@ namespace {
 /// The dimension of the most likely tokens.
 constexpr std::string_view kCandidates = "candidates";
 
-/// Sets the outputs of the graph. Logits beyond the size of the vocabulary are not candidates.
-void set_answer(Graph& graph, const DecodePlan& plan, const Prediction& prediction, int64_t vocabulary) {
+int64_t target_vocabulary(const DecodeEnvironment& environment) {
+  return vocabulary_sizes(environment.session.train_data->features()).at("targets");
+}
+
+/// Sets the outputs of the graph. Logits beyond the size of the vocabulary are not candidates, nor is padding that the model
+/// does not predict.
+void set_answer(Graph& graph, const DecodeEnvironment& environment, const DecodePlan& plan,
+                const Prediction& prediction) {
   const Tensor& logits = prediction.logits;
   const Dimension& vocab = logits.shape()[logits.shape().rank() - 1];
+  const Tensor ids = range(graph, vocab), never = graph.constant(-std::numeric_limits<double>::infinity());
   Tensor eligible = logits;
-  if (vocabulary < vocab.size) {
-    const Tensor known =
-        less(range(graph, vocab), graph.constant(static_cast<double>(vocabulary), DType::kInt32));
-    const Tensor never = graph.constant(-std::numeric_limits<double>::infinity());
-    eligible = where(known, logits, never, logits.shape());
-  }
+  const auto keep = [&](const Tensor& known) { eligible = where(known, eligible, never, logits.shape()); };
+  if (const int64_t size = target_vocabulary(environment); size < vocab.size)
+    keep(less(ids, graph.constant(static_cast<double>(size), DType::kInt32)));
+  if (!environment.decoder.predicts_padding()) keep(greater(ids, graph.constant(0, DType::kInt32)));
   if (plan.answer == DecodeAnswer::kLogProbs)
     return graph.set_output("log_probs", prediction.log_probs(eligible));
   const auto [values, tokens] = top_k(eligible, vocab.name, {std::string(kCandidates), plan.candidates});
   graph.set_output("log_probs", prediction.log_probs(values));
   graph.set_output("tokens", tokens);
-}
-
-int64_t target_vocabulary(const DecodeEnvironment& environment) {
-  return vocabulary_sizes(environment.session.train_data->features()).at("targets");
 }
 
 std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const DecodePlan& plan) {
@@ -88,7 +89,7 @@ std::unique_ptr<Graph> build_prefill(const DecodeEnvironment& environment, const
       predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
         return model.decoder()->prefill(context, plan.sizes, input);
       });
-  set_answer(*graph, plan, prediction, target_vocabulary(environment));
+  set_answer(*graph, environment, plan, prediction);
   return graph;
 }
 
@@ -107,7 +108,7 @@ std::unique_ptr<Graph> build_step(const DecodeEnvironment& environment, const De
       predict(*graph, environment, plan.sizes.texts, [&](Context& context, const Model& model) {
         return model.decoder()->step(context, plan.sizes, input);
       });
-  set_answer(*graph, plan, prediction, target_vocabulary(environment));
+  set_answer(*graph, environment, plan, prediction);
   return graph;
 }
 

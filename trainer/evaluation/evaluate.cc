@@ -26,6 +26,7 @@
 #include "trainer/session/evaluation_graph.h"
 #include "trainer/session/feed.h"
 #include "trainer/session/model_dir.h"
+#include "trainer/session/model_inputs.h"
 #include "trainer/session/open_data.h"
 #include "trainer/session/same_run.h"
 
@@ -235,8 +236,9 @@ class CheckpointEvaluation {
       : session_(session), evaluator_(evaluator), conversions_(conversions), variables_(variables) {}
 
   void load(const ChosenWeights& weights) {
-    load_for_examples(session_, "evaluate.datasets." + session_.config.evaluate.datasets.begin()->first,
-                      [&] { load_weights(weights, session_, conversions_, variables_); });
+    load_for_examples(session_, "evaluate.datasets." + session_.config.evaluate.datasets.begin()->first, [&] {
+      load_weights(weights, session_, conversions_, variables_, evaluated_weights(session_.config));
+    });
   }
 
   /// Measures what is loaded.
@@ -307,10 +309,14 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   // The model is built for the features of the evaluation data; data.train need not be available.
   if (!sets.empty()) session.train_data = std::make_shared<DeclaredSource>(sets.front().source->features());
   check_layout_rules(session, diagnostics);
-  const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
+  const EvaluationGraph built = build_evaluation(session, diagnostics);
   diagnostics.throw_if_errors();
-  Program program = compile(session, *graph);
-  const WeightConversions conversions(session, *graph, session.layouts);
+  if (built.classes) {
+    for (const EvaluationSet& set : sets)
+      set.source->check_labels(label_range(*session.model, *built.classes));
+  }
+  Program program = compile(session, *built.graph);
+  const WeightConversions conversions(session, *built.graph, session.layouts);
   check_memory(session, {&program}, false, sets, evaluation_decoding(session, sets));
   std::vector<std::pair<std::string, std::string>> fields;
   if (!config.evaluate.follow) fields = fields_of(session, together(chosen, {}));

@@ -258,7 +258,7 @@ Explanation make_explanation(const Session& session, Diagnostics& diagnostics) {
   result.run = explained_run(config);
   const std::vector<EvaluationSet> sets = evaluation_sets(session, diagnostics, result.notes);
   std::unique_ptr<Graph> evaluation;
-  if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics);
+  if (!config.evaluate.datasets.empty()) evaluation = build_evaluation(session, diagnostics).graph;
   const CostModel model =
       cost_model_of(config, session.layouts.mesh, !session.backend->is_host(), diagnostics);
   diagnostics.throw_if_errors();

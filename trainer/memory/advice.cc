@@ -135,7 +135,7 @@ class Search {
     if (is_evaluation(program)) {
       EvaluationGraphOptions options = evaluation_graph_options(session_);
       options.precision = change.step.precision;
-      return build_evaluation(*session_.model, features, change.evaluate_batch, options);
+      return build_evaluation(*session_.model, features, change.evaluate_batch, options).graph;
     }
     return build_train_step(*session_.model, features, change.step).graph;
   }

@@ -71,7 +71,7 @@ LayoutCosts::LayoutCosts(const Session& session, StepMemory memory)
   add_shallow();
   if (session.config.evaluate.datasets.empty()) return;
   Diagnostics of_evaluation;  // its problems are reported when it is built for the run
-  evaluation_ = build_evaluation(session, of_evaluation);
+  evaluation_ = build_evaluation(session, of_evaluation).graph;
 }
 
 CostModel LayoutCosts::model_for(const Mesh& mesh) const {

@@ -285,8 +285,9 @@ void predict(Session& session, Diagnostics& diagnostics) {
   std::optional<LineFiles> files;
   if (!input.source) files = LineFiles{config.infer.input.text, {}, {}, config.data.text_limit()};
   const auto load = [&](const WeightGroup& group) {
-    load_for_examples(session, "infer.input",
-                      [&] { load_weights(group.front(), session, conversions, weights); });
+    load_for_examples(session, "infer.input", [&] {
+      load_weights(group.front(), session, conversions, weights, evaluated_weights(config));
+    });
   };
   const auto run = [&](const WeightGroup& group, PairedLines* lines, TextOutput* output) {
     predicts.run(input, lines, output, description(group));

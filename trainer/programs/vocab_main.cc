@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 
@@ -169,6 +170,26 @@ void check(const Options& options) {
   }
 }
 
+/// Throws Error for options that have no effect on what is done.
+void check_effects(const cxxopts::ParseResult& parsed, const Options& options) {
+  std::set<std::string_view> used = {"output", "encode", "decode", "texts", "max-line-bytes"};
+  const std::string& vocabulary = options.encode.empty() ? options.decode : options.encode;
+  if (!options.output.empty()) {
+    used.insert({"size", "model", "coverage", "no-byte-fallback", "normalization", "sentences"});
+  } else {
+    used.insert("pieces");
+    if (vocabulary.ends_with(".txt")) used.insert("cased");
+    if (vocabulary.ends_with(".json")) used.insert({"begin", "end", "size"});
+  }
+  for (const cxxopts::KeyValue& given : parsed.arguments()) {
+    if (used.contains(given.key())) continue;
+    wrong_usage(fmt::format("--{} has no effect {}", given.key(),
+                            options.output.empty() ? "with " + vocabulary
+                                                   : std::string("on the training of a vocabulary")),
+                "leave it out; `mtf-vocab --help` explains");
+  }
+}
+
 Options parse(const std::vector<std::string>& words) {
   const cxxopts::ParseResult parsed = parse_words(words);
   Options options;
@@ -191,6 +212,7 @@ Options parse(const std::vector<std::string>& words) {
   options.limit.bytes = parse_count(parsed, "max-line-bytes", 1);
   if (parsed.count("texts") > 0) options.texts = parsed["texts"].as<std::vector<std::string>>();
   check(options);
+  check_effects(parsed, options);
   return options;
 }
 

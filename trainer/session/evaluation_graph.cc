@@ -26,8 +26,8 @@ void check_requested(const ModelOutput& output, const std::map<std::string, Mark
 
 }  // namespace
 
-std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const EvaluationGraphOptions& options) {
+EvaluationGraph build_evaluation(const Model& model, const std::vector<Feature>& features, int64_t batch_size,
+                                 const EvaluationGraphOptions& options) {
   auto graph = std::make_unique<Graph>();
   use_weight_copies(*graph, options.copies);
   const Dimension batch{std::string(kBatch), batch_size};
@@ -67,7 +67,7 @@ std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Fe
     for (const auto& [name, tensor] : output.predictions) graph->set_output(kExample + name, tensor);
   }
   if (output.tokens) graph->set_output("tokens", sum(output.tokens));
-  return graph;
+  return {std::move(graph), output.classes};
 }
 
 std::unique_ptr<Graph> build_prediction(const Model& model, const std::vector<Feature>& features,

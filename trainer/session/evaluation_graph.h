@@ -1,6 +1,6 @@
 // Builds the graphs of a run that only read its weights: the evaluation and the prediction of a batch.
 //
-//   std::unique_ptr<Graph> evaluation = build_evaluation(*model, source->features(), 200, {precision});
+//   EvaluationGraph evaluation = build_evaluation(*model, source->features(), 200, {precision});
 //   // inputs: features, evaluation/weights [batch]; outputs: sum/METRIC, weight/METRIC, examples, tokens, and of
 //   // classifiers that are asked for their predictions kLabels, kPredictions, kProbabilities [batch, ...], kClasses []
 //   std::unique_ptr<Graph> prediction = build_prediction(*model, source->features(), 200, {precision});
@@ -43,10 +43,15 @@ struct EvaluationGraphOptions {
       {};  ///< which copies of weights products read (weight_conversions.h)
 };
 
+struct EvaluationGraph {
+  std::unique_ptr<Graph> graph;
+  std::optional<Dimension> classes = {};  ///< ModelOutput::classes
+};
+
 /// Builds the evaluation of a batch: sums over the examples of each metric's value and weight, multiplied by
 /// the weight of the example. Throws Error (kConfig) when the model cannot measure what is requested.
-std::unique_ptr<Graph> build_evaluation(const Model& model, const std::vector<Feature>& features,
-                                        int64_t batch_size, const EvaluationGraphOptions& options);
+EvaluationGraph build_evaluation(const Model& model, const std::vector<Feature>& features, int64_t batch_size,
+                                 const EvaluationGraphOptions& options);
 
 struct PredictionGraphOptions {
   Precision precision;

@@ -25,6 +25,10 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<std::str
   return inputs;
 }
 
+LabelRange label_range(const Model& model, const Dimension& classes) {
+  return {.classes = classes.size, .feature = model.labels_feature(), .may_lack = model.labels_may_lack()};
+}
+
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {
   std::map<std::string, int64_t> sizes;
   for (const Feature& feature : features) {

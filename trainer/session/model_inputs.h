@@ -21,6 +21,9 @@ inline constexpr std::string_view kBatch = "batch";
 Features add_inputs(Graph& graph, const Model& model, const std::vector<std::string>& needed,
                     const std::vector<Feature>& features, int64_t batch_size, Mode mode);
 
+/// Returns what the labels of a model of `classes` are, which refers to `model`.
+LabelRange label_range(const Model& model, const Dimension& classes);
+
 /// Returns the vocabulary sizes of the features that hold ids.
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features);
 /// Tells layers what the data say of features.

@@ -93,7 +93,7 @@ void check_rules(const Session& session, const std::vector<Feature>& features, D
   }
   const Precision precision = precision_of(session.config);
   const GraphMaker evaluation = [&] {
-    return build_evaluation(*session.model, features, 1, {precision, averaged_weights(session.config)});
+    return build_evaluation(*session.model, features, 1, {precision, averaged_weights(session.config)}).graph;
   };
   const GraphMaker step = [&] {
     return build_train_step(*session.model, features, {.precision = precision, .update = {}}).graph;
@@ -275,25 +275,26 @@ std::optional<TrainStep> rebuild_step(const Session& session, const TrainStepOpt
   return step;
 }
 
-std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics) {
-  std::unique_ptr<Graph> graph;
-  if (!session.model || !session.train_data) return graph;
+EvaluationGraph build_evaluation(const Session& session, Diagnostics& diagnostics) {
+  EvaluationGraph evaluation;
+  if (!session.model || !session.train_data) return evaluation;
   const int64_t batch_size = evaluate_batch_size(session.config, session.layouts);
   collect_errors(
       [&] {
-        graph = build_evaluation(*session.model, session.train_data->features(), batch_size,
-                                 evaluation_graph_options(session));
+        evaluation = build_evaluation(*session.model, session.train_data->features(), batch_size,
+                                      evaluation_graph_options(session));
+        const Graph& graph = *evaluation.graph;
         // Problems of the layout also occur in the training step, and are reported only once.
         if (diagnostics.has_errors()) return;
         Diagnostics of_evaluation;
-        check_layouts(*graph, session.layouts, of_evaluation);
+        check_layouts(graph, session.layouts, of_evaluation);
         if (of_evaluation.has_errors() && !divides_evaluation_batch(session, diagnostics)) return;
         if (!has_training_step(session.config.run.mode))
-          check_pipeline(*graph, session.layouts, of_evaluation);
+          check_pipeline(graph, session.layouts, of_evaluation);
         for (const Problem& problem : of_evaluation.errors()) diagnostics.add(problem);
       },
       diagnostics);
-  return graph;
+  return evaluation;
 }
 
 std::optional<int64_t> planned_steps(const Session& session, int64_t step, int64_t row) {

@@ -24,6 +24,7 @@
 #include "trainer/config/config.h"
 #include "trainer/session/collective_backend.h"
 #include "trainer/session/device_budget.h"
+#include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
 
 namespace mtf {
@@ -100,8 +101,8 @@ std::optional<TrainStep> build_step(const Session& session, const TrainStepOptio
 /// Builds the step again with other options, such as microbatches, after build_step() has reported its problems and warnings.
 /// Throws Error if it has problems.
 std::optional<TrainStep> rebuild_step(const Session& session, const TrainStepOptions& options);
-/// Builds the evaluation of a batch. Errors are reported to `diagnostics`; the result is then null.
-std::unique_ptr<Graph> build_evaluation(const Session& session, Diagnostics& diagnostics);
+/// Builds the evaluation of a batch. Errors are reported to `diagnostics`; the result has then no graph.
+EvaluationGraph build_evaluation(const Session& session, Diagnostics& diagnostics);
 
 /// Returns the number of steps of the whole run, by train.steps and train.epochs, whichever ends first;
 /// nullopt if neither is given, or the length of an epoch is not known. `step` steps are done, and row `row` of

@@ -32,13 +32,16 @@ std::optional<WeightCopyOptions> weight_copy_options(const Session& session, con
 }
 
 WeightConversions::WeightConversions(const Session& session, const Graph& graph, const Layouts& layouts) {
+  for (const auto& variable : graph.variables()) weights_.push_back(variable->name);
   const std::shared_ptr<WeightCopies>& copies = graph.weight_copies();
   if (!copies) return;
   for (int64_t first = 0, last = 0; first < copies->size(); first = last) {
     int64_t bytes = copies->weight_bytes(last++);
     while (last < copies->size() && bytes + copies->weight_bytes(last) <= kBytesAtATime)
       bytes += copies->weight_bytes(last++);
-    conversions_.push_back(compile(session, *copies->conversion(first, last), layouts));
+    const std::unique_ptr<Graph> conversion = copies->conversion(first, last);
+    for (const auto& variable : conversion->variables()) weights_.push_back(variable->name);
+    conversions_.push_back(compile(session, *conversion, layouts));
   }
 }
 

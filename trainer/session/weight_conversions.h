@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/ops/weight_copies.h"
@@ -32,9 +33,12 @@ class WeightConversions {
   /// has all weights.
   void make(const Session& session, VariableStore& variables,
             const std::function<void(VariableStore& weights)>& load = {}) const;
+  /// The names of all weights that the graph has or the copies are made of.
+  const std::vector<std::string>& weights() const { return weights_; }
 
  private:
   std::vector<Program> conversions_;
+  std::vector<std::string> weights_;
 };
 
 }  // namespace mtf

@@ -13,6 +13,7 @@
 #include "trainer/report/progress.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/initial_weights.h"
+#include "trainer/session/model_inputs.h"
 #include "trainer/session/same_run.h"
 #include "trainer/trace/trace_batch.h"
 
@@ -72,7 +73,7 @@ TracePrograms make_programs(const Session& session, const TraceBatch& batch, Dia
   options.keep = trace.tensors;
   const std::optional<TrainStep> gradients = build_step(session, options, diagnostics);
   diagnostics.throw_if_errors();
-  batch.check_labels(gradients->classes);
+  if (gradients->classes) batch.check_labels(label_range(*session.model, *gradients->classes));
   TracePrograms programs{compile(session, *gradients->graph), std::nullopt, gradients->scalars, {}};
   if (step) {
     programs.step = compile(session, *step->graph);

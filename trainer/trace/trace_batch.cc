@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "data/sources/idx.h"
 #include "engine/base/nearest.h"
@@ -157,9 +158,11 @@ void TraceBatch::check_range(const std::string& feature, int64_t least, int64_t 
                           input.name, *wrong, at / each, at % each, what, least, most));
 }
 
-void TraceBatch::check_labels(const std::optional<Dimension>& classes) const {
-  const auto labels = std::ranges::find(features_, kLabelsFeature, &Feature::name);
-  if (classes && labels != features_.end()) check_range(labels->name, 0, classes->size - 1, "a class");
+void TraceBatch::check_labels(const LabelRange& expected) const {
+  const auto labels = std::ranges::find(features_, expected.feature, &Feature::name);
+  if (labels == features_.end() || labels->dtype != DType::kInt32) return;
+  const int64_t least = expected.may_lack ? std::numeric_limits<int32_t>::min() : 0;
+  check_range(labels->name, least, expected.classes - 1, "a class");
 }
 
 void TraceBatch::feed(Executor& executor) const {

@@ -30,7 +30,7 @@ class TraceBatch {
   int64_t size() const { return size_; }
   const std::vector<Feature>& features() const { return features_; }
   /// Throws Error (kData) when a label is not a class.
-  void check_labels(const std::optional<Dimension>& classes) const;
+  void check_labels(const LabelRange& expected) const;
   void feed(Executor& executor) const;
 
  private:

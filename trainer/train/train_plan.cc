@@ -15,6 +15,7 @@
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/memory/memory_check.h"
 #include "trainer/session/initial_weights.h"
+#include "trainer/session/model_inputs.h"
 #include "trainer/session/vocabulary_check.h"
 #include "trainer/train/utilization.h"
 
@@ -164,8 +165,9 @@ std::optional<EarlierRecompute> earlier_recompute(const Recompute& recompute, in
 void check_labels(const Session& session, const std::optional<Dimension>& classes,
                   const std::vector<EvaluationSet>& sets) {
   if (!classes) return;
-  session.train_data->check_labels(classes->size);
-  for (const EvaluationSet& set : sets) set.source->check_labels(classes->size);
+  const LabelRange expected = label_range(*session.model, *classes);
+  session.train_data->check_labels(expected);
+  for (const EvaluationSet& set : sets) set.source->check_labels(expected);
 }
 
 /// What `auto` leaves to be chosen, and what the run so far has chosen.
@@ -280,7 +282,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   plan.evaluation_sets = open_evaluation_sets(session, diagnostics);
   if (!diagnostics.has_errors()) check_start(session, *step, plan, diagnostics);
   std::unique_ptr<Graph> evaluation;
-  if (!plan.evaluation_sets.empty()) evaluation = build_evaluation(session, diagnostics);
+  if (!plan.evaluation_sets.empty()) evaluation = build_evaluation(session, diagnostics).graph;
   diagnostics.throw_if_errors();
   warn_of_positions(session, diagnostics);
   check_labels(session, step->classes, plan.evaluation_sets);

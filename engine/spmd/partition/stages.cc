@@ -67,7 +67,12 @@ void Stages::block(const Block& operations, const OperationSet& live) {
       block(loop->body, live);
       continue;
     }
-    if (operation->name() == "variable" || operation->name() == "assign") continue;
+    if (operation->name() == "variable") continue;
+    if (const auto* assign = dynamic_cast<const Assign*>(operation.get())) {
+      // What nothing has read so far, such as a cache that a program fills for others, lies where its value is made.
+      placed_->variables.emplace(assign->variable->name, of(assign->input(0)));
+      continue;
+    }
     const int chunk = find(*operation);
     if (chunk == kNone) continue;
     operations_[operation.get()] = chunk;

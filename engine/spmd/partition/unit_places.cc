@@ -151,7 +151,9 @@ void place_as_given(const Graph& graph, const Pipeline& pipeline) {
 void check_rules(const Layouts& layouts, Diagnostics& diagnostics) {
   const std::string& stages = layouts.pipeline->mesh_dimension;
   std::set<std::string> seen;
-  for (const LayoutRules* rules : {&layouts.activation, &layouts.parameter, &layouts.optimizer}) {
+  std::vector<const LayoutRules*> all = {&layouts.activation, &layouts.parameter, &layouts.optimizer};
+  if (layouts.part) all.insert(all.end(), {&layouts.part->activation, &layouts.part->parameter});
+  for (const LayoutRules* rules : all) {
     for (const LayoutRule& rule : rules->rules()) {
       if (std::ranges::find(rule.mesh_dimensions, stages) == rule.mesh_dimensions.end()) continue;
       if (!seen.insert(rule.dimension).second) continue;

@@ -82,7 +82,7 @@ std::vector<Variable> ConfigText::variables() const {
       for (Feature& feature : features) feature.one_text = true;
       session.train_data = std::make_shared<DeclaredSource>(std::move(features));
     }
-    const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
+    const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics).graph;
     diagnostics.throw_if_errors();
     std::vector<Variable> variables;
     for (const auto& variable : graph->variables()) variables.push_back(*variable);

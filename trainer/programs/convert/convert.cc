@@ -171,6 +171,7 @@ void write(const ConvertOptions& options, WeightFormat from, WeightFormat to, Re
       std::ranges::move(missing_vocabularies(read.model, options.to), std::back_inserter(read.notes));
     for (const auto& [name, bytes] : read.files) write_text_file(directory.path() + "/" + name, bytes);
   } else {
+    keep_weights(read.model);
     merge_lora(read.model, ConfigText(read.model.config, options.from).load().model, options.from);
     for (std::string& note : hugging_face(to)->export_model(read.model, options.from, directory.path()))
       read.notes.push_back(std::move(note));

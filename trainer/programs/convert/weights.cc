@@ -12,6 +12,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/safetensors/safetensors.h"
 #include "trainer/checkpoint/restore.h"
+#include "trainer/optimizer/averages.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/session/model_dir.h"
@@ -185,6 +186,19 @@ ModelWeights read_weights_file(const std::string& path, const std::string& confi
   }
   add_tensors(file, model);
   return model;
+}
+
+void keep_weights(ModelWeights& model) {
+  std::map<std::string, HostTensor*> others;
+  for (ModelWeight& weight : model.weights) {
+    if (weight.file != kWeightsFile) others.emplace(weight.name, &weight.value);
+  }
+  for (ModelWeight& weight : model.weights) {
+    const auto average = others.find(average_name(weight.name));
+    if (weight.file == kWeightsFile && average != others.end()) weight.value = std::move(*average->second);
+  }
+  std::erase_if(model.weights, [](const ModelWeight& weight) { return weight.file != kWeightsFile; });
+  keep_weights_only(model.manifest);
 }
 
 void write_model_directory(const ModelWeights& model, const std::string& directory) {

@@ -43,6 +43,10 @@ ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSe
 /// (kCheckpoint, kConfig) when model and file do not fit together.
 ModelWeights read_weights_file(const std::string& path, const std::string& config);
 
+/// Removes slots, running means and the state of the training, as without CheckpointSelection::all: weights take the values of
+/// their running means.
+void keep_weights(ModelWeights& model);
+
 /// Writes into an existing directory: config.yaml, data.json, checkpoints/step-N, and copies of vocabularies that the
 /// run has trained. Throws Error (kSystem).
 void write_model_directory(const ModelWeights& model, const std::string& directory);
