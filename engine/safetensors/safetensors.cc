@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -20,6 +21,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 constexpr size_t length_bytes = 8;
 constexpr uint64_t longest_header = 100'000'000;  // the limit of the reference implementation
 constexpr std::string_view dimensions_prefix = "dimensions/";
+constexpr std::string_view float16_name = "F16";
 
 constexpr std::array<std::pair<std::string_view, DType>, 8> dtype_names = {{{"F32", DType::kFloat32},
                                                                             {"BF16", DType::kBFloat16},
@@ -96,8 +98,31 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
   return metadata;
 }
 
+/// Returns the value of a float16 (IEEE 754 binary16).
+float float_of_half(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, fraction = half & 0x3ffu;
+  if (exponent == 0)
+    return std::copysign(static_cast<float>(fraction) * 0x1p-24f, std::bit_cast<float>(sign));
+  constexpr uint32_t bias = 127 - 15;
+  return std::bit_cast<float>(sign | (exponent == 31 ? 255u : exponent + bias) << 23 | fraction << 13);
+}
+
+/// Makes float32 of the float16 that `tensor` has, and returns the elements that its data then are.
+std::unique_ptr<float[]> widen(StoredTensor& tensor) {
+  const size_t count = tensor.data.size() / sizeof(uint16_t);
+  auto values = std::make_unique_for_overwrite<float[]>(count);
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t half = 0;
+    std::memcpy(&half, &tensor.data[i * sizeof half], sizeof half);
+    values[i] = float_of_half(half);
+  }
+  tensor.dtype = DType::kFloat32;
+  tensor.data = std::as_bytes(std::span(values.get(), count));
+  return values;
+}
+
 /// Parses one entry of the header. `payload` is the part of the file after the header, at offset
-/// `payload_offset`.
+/// `payload_offset`. A tensor in float16 gets the data of the file and bfloat16 as its dtype, which is as wide.
 StoredTensor parse_tensor(const std::string& path, const std::string& name, const nlohmann::json& json,
                           std::span<const std::byte> payload, int64_t payload_offset) {
   if (!json.is_object()) damaged(path, name, "is no JSON object");
@@ -108,11 +133,11 @@ StoredTensor parse_tensor(const std::string& path, const std::string& name, cons
   const nlohmann::json& dtype_json = json["dtype"];
   if (!dtype_json.is_string()) damaged(path, name, "has a `dtype` that is no string");
   const auto dtype_name = dtype_json.get<std::string>();
-  const std::optional<DType> dtype = dtype_called(dtype_name);
+  const std::optional<DType> dtype = dtype_name == float16_name ? DType::kBFloat16 : dtype_called(dtype_name);
   if (!dtype)
     throw Error(ErrorKind::kCheckpoint,
                 fmt::format("{}: tensor `{}` has the unsupported dtype {}", path, name, dtype_name),
-                "supported are F32, BF16, F64, I32, I64 and BOOL; weights are F32 or BF16");
+                "supported are F32, BF16, F16, F64, I32, I64 and BOOL; weights are F32, BF16 or F16");
   tensor.dtype = *dtype;
 
   std::optional<std::vector<int64_t>> shape = sizes(json["shape"]);
@@ -225,6 +250,7 @@ SafetensorsFile::SafetensorsFile(MappedFile file) : file_(std::move(file)) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     StoredTensor& tensor = tensors_[i];
     index_.emplace(tensor.name, i);
+    if (header[tensor.name]["dtype"] == float16_name) widened_.push_back(widen(tensor));
     const auto entry = metadata_.find(std::string(dimensions_prefix) + tensor.name);
     if (entry == metadata_.end()) continue;
     tensor.dimensions = split_names(entry->second);

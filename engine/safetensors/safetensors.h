@@ -1,6 +1,6 @@
 // Files of tensors in the safetensors format (github.com/huggingface/safetensors): the 8-byte length of the
 // header, a JSON header with dtype, shape and offsets of each tensor, and the tensors, little endian and
-// row-major.
+// row-major. Tensors in float16, which nothing here computes with, are read as float32, which holds all their values.
 //
 //   const SafetensorsFile file("weights.safetensors");              // mapped; the whole header is checked
 //   std::vector<float> kernel = file.at("layer_1/kernel").values<float>();
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ struct StoredTensor {
   std::vector<int64_t> shape = {};
   std::vector<std::string> dimensions = {};  ///< names in declared order; empty if the file has none
   std::span<const std::byte> data = {};      ///< may not be aligned to the element
-  int64_t offset = 0;                        ///< offset of `data` in the file, in bytes; ignored when writing
+  int64_t offset = 0;                        ///< offset in the file, in bytes; ignored when writing
 
   int64_t size() const { return static_cast<int64_t>(data.size() / size_of(dtype)); }
   /// Returns a copy of the elements; the dtype must be that of T. (Booleans have one byte of `data` each.)
@@ -57,6 +58,7 @@ class SafetensorsFile {
 
  private:
   MappedFile file_;
+  std::vector<std::unique_ptr<float[]>> widened_;  ///< the elements of tensors that the file has in float16
   std::vector<StoredTensor> tensors_;
   std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;

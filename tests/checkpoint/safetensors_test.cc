@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -25,13 +27,17 @@ class Safetensors : public ::testing::Test {
     return (directory_ / name).string();
   }
 
-  /// Writes a file with this header and `data_bytes` bytes of data; returns its path.
-  std::string raw_file(const std::string& header, size_t data_bytes) const {
+  /// Writes a file with this header and data; returns its path.
+  std::string raw_file(const std::string& header, const std::string& data) const {
     const uint64_t length = header.size();
     std::ofstream file(path(), std::ios::binary);
     file.write(reinterpret_cast<const char*>(&length), 8);
-    file << header << std::string(data_bytes, '\1');
+    file << header << data;
     return path();
+  }
+  /// The same with `data_bytes` bytes of data.
+  std::string raw_file(const std::string& header, size_t data_bytes) const {
+    return raw_file(header, std::string(data_bytes, '\1'));
   }
 
   /// Returns the message of the error in reading the file.
@@ -165,6 +171,24 @@ TEST_F(Safetensors, MissingTensorIsNamedWithThoseThatExist) {
   }
 }
 
+TEST_F(Safetensors, Float16IsReadAsFloat32) {
+  const std::vector<uint16_t> halves = {0x0000, 0x8000, 0x3c00, 0xc248, 0x0001,
+                                        0x83ff, 0x0400, 0x7bff, 0xfc00};
+  const std::vector<float> values = {0,           -0.0F,    1,     -3.140625F, 0x1p-24F,
+                                     -0x3ffp-24F, 0x1p-14F, 65504, -INFINITY};
+  std::string data(2 * halves.size() + 4, '\1');
+  std::memcpy(data.data(), halves.data(), 2 * halves.size());
+  SafetensorsFile read(raw_file(
+      R"({"a":{"dtype":"F16","shape":[3,3],"data_offsets":[0,18]},"b":{"dtype":"I32","shape":[],"data_offsets":[18,22]}})",
+      data));
+  const SafetensorsFile file = std::move(read);
+  EXPECT_EQ(file.at("a").shape, (std::vector<int64_t>{3, 3}));
+  const std::vector<float> widened = file.at("a").values<float>();
+  EXPECT_EQ(widened, values);
+  EXPECT_TRUE(std::signbit(widened[1]));
+  EXPECT_THAT(file.at("b").values<int32_t>(), ElementsAre(0x01010101));
+}
+
 TEST_F(Safetensors, DamagedFilesAreErrors) {
   EXPECT_THAT(failure(path("absent")), HasSubstr("No such file"));
   EXPECT_THAT(failure(directory_.string()), HasSubstr("no regular file"));
@@ -185,8 +209,9 @@ TEST_F(Safetensors, DamagedEntriesNameTheTensor) {
   };
   EXPECT_THAT(entry("3", 0), HasSubstr("tensor `w` is no JSON object"));
   EXPECT_THAT(entry(R"({"dtype":"F32","shape":[1]})", 4), HasSubstr("`w` has no `data_offsets`"));
-  EXPECT_THAT(entry(R"({"dtype":"F16","shape":[1],"data_offsets":[0,2]})", 2),
-              HasSubstr("unsupported dtype F16"));
+  EXPECT_THAT(entry(R"({"dtype":"F8_E5M2","shape":[2],"data_offsets":[0,2]})", 2),
+              HasSubstr("unsupported dtype F8_E5M2"));
+  EXPECT_THAT(entry(R"({"dtype":"F16","shape":[1],"data_offsets":[0,4]})", 4), HasSubstr("F16 [1] needs 2"));
   EXPECT_THAT(entry(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})", 4), HasSubstr("`shape`"));
   EXPECT_THAT(entry(R"({"dtype":"F32","shape":[1],"data_offsets":[0]})", 4), HasSubstr("`data_offsets`"));
   EXPECT_THAT(entry(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})", 4), HasSubstr("before it begins"));

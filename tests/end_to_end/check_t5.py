@@ -163,6 +163,8 @@ def make(kind, source, directory):
         text = json.dumps(header).encode()
         with open(path, "wb") as file:
             file.write(len(text).to_bytes(8, "little") + text + data)
+    elif kind == "float16":
+        save_file({name: tensor.astype(np.float16) for name, tensor in tensors.items()}, path)
     elif kind == "aliases":
         tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = tensors.pop("shared.weight")
         tensors["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = np.ones((32, 3), np.float32)

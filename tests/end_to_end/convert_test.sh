@@ -127,7 +127,7 @@ expect_exit 1 "$mtf_train" lm_llama/config.yaml run.mode=evaluate evaluate.check
   'evaluate.datasets={x: {type: text, path: prompts.txt}}'
 expect_text 'has a low-rank update of `transformer/block_000/layer_000/SelfAttention/k`, which this model lacks'
 # Other ways to store the same model.
-for kind in sharded bfloat16 old_rotary; do
+for kind in sharded bfloat16 float16 old_rotary; do
   $check make $kind "$source_dir/tests/golden/hf_llama" lm_as_$kind
   expect_exit 0 "$mtf_convert" lm_as_$kind model_lm_as_$kind
   expect_text "has no tokenizer.json, which texts need"
@@ -137,7 +137,9 @@ for kind in sharded old_rotary; do
 done
 grep -o 'rotary: true.*' lm_llama/config.yaml > rotary && grep -qF "$(cat rotary)" model_lm_as_old_rotary/config.yaml ||
   fail "rope_scaling: other rotary positions"
-$check close lm_llama/$weights model_lm_as_bfloat16/$weights 0.0078125 || fail "a language model in bfloat16: other weights"
+for kind in bfloat16 float16; do
+  $check close lm_llama/$weights model_lm_as_$kind/$weights 0.0078125 || fail "a language model in $kind: other weights"
+done
 
 # Greedy search generates the same 100 texts.
 $check words words.model

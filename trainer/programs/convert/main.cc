@@ -49,7 +49,7 @@ a GPT-2, Llama, Mistral, Qwen2 or Qwen3.
   --force           replaces TO
 
 What is written appears whole or not at all. Values do not change: an import that is exported again gives the
-same tensors. An import makes float32 of bfloat16, and refuses float16 and float64.
+same tensors. An import makes float32 of bfloat16 and float16, and refuses float64.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 )";
