@@ -19,6 +19,16 @@
 namespace mtf {
 namespace {
 
+/// The keys of rotary positions.
+template <class Options>
+void describe_rotary_heads(config::Visitor& visit, Options& options) {
+  describe_rotary(visit, options);
+  visit.check([&options](const config::Report& report) {
+    if (options.rotary && options.key_value_size % 2 != 0)
+      report.error("key_value_size", "rotary positions need an even size", "an even number");
+  });
+}
+
 struct SelfAttentionOptions : HeadOptions, RelativeBiasOptions, RotaryOptions {};
 
 void describe(config::Visitor& visit, SelfAttentionOptions& options) {
@@ -28,14 +38,10 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
       "adds a learned number for each head and distance: `bias` a table for each layer, `bias_shared` one "
       "for all layers whose heads have the same dimensions");
   describe_convolution(visit, options);
-  describe_rotary(visit, options);
-  visit.check([&options](const config::Report& report) {
-    if (options.rotary && options.key_value_size % 2 != 0)
-      report.error("key_value_size", "rotary positions need an even size", "an even number");
-  });
+  describe_rotary_heads(visit, options);
 }
 
-struct LocalSelfAttentionOptions : HeadOptions {
+struct LocalSelfAttentionOptions : HeadOptions, RotaryOptions {
   int64_t radius = 128;
 };
 
@@ -44,6 +50,7 @@ void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
         "positions nearer than this are seen, and where later ones are seen, too, those up to it",
         config::positive);
   describe_convolution(visit, options);
+  describe_rotary_heads(visit, options);
   describe(visit, static_cast<HeadOptions&>(options));
 }
 
@@ -84,7 +91,7 @@ struct SelfAttention {
     const Tensor prefix_query = inputs.q;
     if (rotary.rotary) {
       inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), rotary);
-      inputs.k = rotate(inputs.k, position(sequence, inputs.k, std::string(kMemoryLength)), rotary);
+      inputs.k = rotate(inputs.k, position(sequence, inputs.k, memory_length), rotary);
     }
     if (sequence.decoding != nullptr) remember(context, *sequence.decoding, inputs);
     if (sequence.is_step()) {
@@ -164,7 +171,7 @@ class LocalSelfAttentionLayer final : public Layer {
     if (sequence.looks_ahead()) mixing.max_relative = options_.radius;
     // The length keeps its name, so that it is not gathered where it is split; caches have one of their own.
     if (sequence.decoding == nullptr) mixing.memory_length = sequence.length.name;
-    return SelfAttention{options_, mixing}(context, x, {}, {});
+    return SelfAttention{options_, mixing}(context, x, {}, options_);
   }
 
  private:

@@ -95,14 +95,13 @@ TEST(LocalSelfAttention, SeesPositionsOnlyThatAreNearerThanTheRadius) {
 }
 
 TEST(LocalSelfAttention, OfARadiusAsLargeAsTheLengthIsSelfAttention) {
-  for (const bool causal : {true, false}) {
-    AttentionLayerRun full("SelfAttention: {name: a, num_heads: 2, key_value_size: 4}", 64, causal);
+  for (const auto& [causal, rotary] : {std::pair(true, ""), {false, ""}, {true, ", rotary: true"}}) {
+    const std::string options = std::string("{name: a, num_heads: 2, key_value_size: 4") + rotary;
+    AttentionLayerRun full("SelfAttention: " + options + "}", 64, causal);
     const std::map<std::string, Values> expected = full.outputs();
     for (const char* radius : {"64", "1000"}) {
-      const AttentionLayerRun local(
-          std::string("LocalSelfAttention: {name: a, num_heads: 2, key_value_size: 4, radius: ") + radius +
-              "}",
-          64, causal);
+      const AttentionLayerRun local("LocalSelfAttention: " + options + ", radius: " + radius + "}", 64,
+                                    causal);
       ASSERT_EQ(local.weights, full.weights);
       for (const Layouts& layout : {Layouts::single(), layouts("x:8", "length:x")})
         expect_equal_outputs(local.outputs(layout), expected);
@@ -111,8 +110,10 @@ TEST(LocalSelfAttention, OfARadiusAsLargeAsTheLengthIsSelfAttention) {
 }
 
 TEST(LocalSelfAttention, SharesKeysValuesAndHeadsInBlocksToo) {
-  for (const char* options : {"num_memory_heads: 1", "num_memory_heads: 2", "shared_kv: true",
-                              "num_memory_heads: 1, shared_kv: true", "extra_logit: 0.5"}) {
+  for (const char* options :
+       {"num_memory_heads: 1", "num_memory_heads: 2", "shared_kv: true",
+        "num_memory_heads: 1, shared_kv: true", "extra_logit: 0.5",
+        "num_memory_heads: 2, rotary: true, rotary_scaling: {type: linear, factor: 2}"}) {
     SCOPED_TRACE(options);
     const AttentionLayerRun layer(
         std::string("LocalSelfAttention: {num_heads: 4, key_value_size: 4, radius: 5, ") + options + "}", 48,

@@ -92,7 +92,8 @@ class LocalAttentionModels : public ::testing::TestWithParam<LocalModel> {};
 INSTANTIATE_TEST_SUITE_P(
     Models, LocalAttentionModels,
     ::testing::Values(
-        LocalModel{"lm", std::string("{type: lm, num_layers: 2, ") + kLocalLayers + local_block(5) + "}"},
+        LocalModel{"lm", std::string("{type: lm, num_layers: 2, ") + kLocalLayers +
+                             local_block(5, ", rotary: true, num_memory_heads: 2") + "}"},
         LocalModel{"shared_multi_query", std::string("{type: lm, num_layers: 2, ") + kLocalLayers +
                                              local_block(11, ", shared_kv: true, num_memory_heads: 1") + "}"},
         LocalModel{"prefix", std::string("{type: delimited_lm, num_layers: 2, input_full_attention: true, "
@@ -163,8 +164,11 @@ TEST(LocalAttentionTraffic, GrowsWithTheRadiusNotWithTheLength) {
 }
 
 TEST(LocalAttentionDecoding, GreedyTextIsWhatTheModelPredictsOfWholeRows) {
-  const std::string yaml = std::string("{type: lm, num_layers: 2, ") + kLocalLayers + local_block(8) + "}";
-  for (const Layouts& layout : {Layouts::single(), layouts("x:2;y:2", "heads:x;d_ff:x;batch:y")}) {
+  const Layouts four = layouts("x:2;y:2", "heads:x;d_ff:x;batch:y");
+  for (const auto& [layout, options] : std::vector<std::pair<Layouts, std::string>>{
+           {Layouts::single(), ""}, {four, ""}, {four, ", rotary: true"}}) {
+    const std::string yaml =
+        std::string("{type: lm, num_layers: 2, ") + kLocalLayers + local_block(8, options) + "}";
     DecodeRun run(yaml, kLocalVocabulary, layout);
     run.set_varied(0.6);
     constexpr int64_t kTokens = 48;
