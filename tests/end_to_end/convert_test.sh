@@ -416,7 +416,7 @@ for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hid
 done
 golden=$source_dir/tests/golden/hf_qwen2
 rm -r broken && mkdir broken && cp "$golden"/*.json "$golden"/model.safetensors broken/
-for change in 'use_sliding_window=true|`use_sliding_window` is true, and only false can be' 'hidden_act=mish|`hidden_act` is mish' \
+for change in 'layer_types=full_attention|`layer_types` is no list of 2 types' 'hidden_act=mish|`hidden_act` is mish' \
   'vocab_size=120|and config.json says float32 [120, 16]' 'vocab_size=20|`eos_token_id` is 105, no id of a token' \
   'num_hidden_layers=1|tensors that a language model of its config.json lacks' 'num_key_value_heads=3|4 heads cannot share 3'; do
   $check change "$golden/config.json" "${change%%|*}" broken/config.json

@@ -388,8 +388,8 @@ TEST(BertConfig, LabelsHaveTheNamesOfId2label) {
   EXPECT_THAT(message([&] { names("3"); }), HasSubstr("`id2label` has no name for label 0"));
 }
 
-constexpr std::array kFamilies = {CausalLmFamily::kGpt2, CausalLmFamily::kLlama, CausalLmFamily::kQwen2,
-                                  CausalLmFamily::kQwen3};
+constexpr std::array kFamilies = {CausalLmFamily::kGpt2, CausalLmFamily::kLlama, CausalLmFamily::kMistral,
+                                  CausalLmFamily::kQwen2, CausalLmFamily::kQwen3};
 
 CausalLmConfig small_lm(CausalLmFamily family) {
   const bool is_gpt2 = family == CausalLmFamily::kGpt2;
@@ -414,6 +414,8 @@ CausalLmConfig small_lm(CausalLmFamily family) {
   lm.initializer_range = 0.25;
   lm.attention_dropout = 0.5;
   if (is_gpt2) lm.dropout = lm.embedding_dropout = 0.125;
+  if (family == CausalLmFamily::kMistral) lm.local = {true};
+  if (lm.local[0]) lm.window = 5;
   return lm;
 }
 
@@ -425,11 +427,10 @@ std::string yaml(const CausalLmConfig& lm) {
 }
 
 CausalLmConfig parsed_lm(const std::string& entries) {
-  std::vector<std::string> notes;
   return parse_causal_lm_config(R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
       "num_key_value_heads": 1, "intermediate_size": 8, "vocab_size": 9, )" +
                                     entries + "}",
-                                "config.json", notes);
+                                "config.json");
 }
 
 TEST(CausalLmConfig, SurvivesBothOfItsForms) {
@@ -452,11 +453,19 @@ TEST(CausalLmConfig, SurvivesBothOfItsForms) {
   different.embedding_dropout = 0.25;
   different.attention_dropout = 0.125;
   models.push_back(different);
+  CausalLmConfig alternating = small_lm(CausalLmFamily::kQwen2);
+  alternating.num_layers = 6;
+  alternating.local = {true, false, false};
+  alternating.window = 7;
+  models.push_back(alternating);
+  CausalLmConfig odd = small_lm(CausalLmFamily::kMistral);
+  odd.hidden = 26;
+  odd.local = {false};
+  odd.window.reset();
+  models.push_back(odd);
   for (const CausalLmConfig& lm : models) {
-    std::vector<std::string> notes;
     const std::string json = causal_lm_json(lm);
-    EXPECT_EQ(causal_lm_json(parse_causal_lm_config(json, "config.json", notes)), json);
-    EXPECT_THAT(notes, IsEmpty());
+    EXPECT_EQ(causal_lm_json(parse_causal_lm_config(json, "config.json")), json);
     CausalLmConfig again = causal_lm_of(ConfigText(yaml(lm), "lm").load());
     again.vocab_size = lm.vocab_size;  // the vocabulary says these
     again.begin = lm.begin;
@@ -505,23 +514,43 @@ TEST(CausalLmConfig, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
   EXPECT_THAT(message([&] { scaling(R"("partial_rotary_factor": 0.5)"); }), HasSubstr("only 1.0 can be"));
 }
 
-TEST(CausalLmConfig, WindowsAreNotedOrRefused) {
-  const auto notes = [](const std::string& entries) {
-    std::vector<std::string> notes;
-    parse_causal_lm_config(R"({"model_type": "mistral", "hidden_size": 32, "num_hidden_layers": 1,
-        "num_attention_heads": 8, "intermediate_size": 8, "vocab_size": 9, )" +
-                               entries + "}",
-                           "config.json", notes);
-    return notes;
+TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
+  const auto windowed = [](const std::string& type, const std::string& entries) {
+    return parse_causal_lm_config(R"({"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 8,
+        "num_key_value_heads": 8, "intermediate_size": 8, "vocab_size": 9, "model_type": ")" +
+                                      type + "\", " + entries + "}",
+                                  "config.json");
   };
-  EXPECT_THAT(notes(R"("sliding_window": 4096, "max_position_embeddings": 32768)"),
-              ElementsAre(HasSubstr("sees the 4096 before it")));
-  EXPECT_THAT(notes(R"("sliding_window": 4096, "max_position_embeddings": 4096)"), IsEmpty());
-  EXPECT_THAT(notes(R"("sliding_window": null)"), IsEmpty());
-  EXPECT_THAT(message([] { parsed_lm(R"("model_type": "qwen2", "use_sliding_window": true)"); }),
-              HasSubstr("`use_sliding_window` is true, and only false can be converted"));
-  EXPECT_THAT(message([] { parsed_lm(R"("model_type": "qwen3", "layer_types": ["sliding_attention"])"); }),
-              HasSubstr("`layer_types` has \"sliding_attention\""));
+  const auto expect = [](const CausalLmConfig& lm, const std::vector<bool>& local,
+                         std::optional<int64_t> window) {
+    EXPECT_EQ(lm.local, local);
+    EXPECT_EQ(lm.window, window);
+  };
+  expect(windowed("mistral", R"("sliding_window": 5)"), {true}, 5);
+  expect(windowed("mistral", R"("max_position_embeddings": 8192)"), {true}, 4096);
+  expect(windowed("mistral", R"("max_position_embeddings": 4096)"), {false}, {});
+  expect(windowed("mistral", R"("sliding_window": null)"), {false}, {});
+  EXPECT_EQ(windowed("mistral", R"("sliding_window": null)").family, CausalLmFamily::kLlama);
+  expect(windowed("llama", R"("sliding_window": 5)"), {false}, {});
+  for (const char* qwen : {"qwen2", "qwen3"}) {
+    expect(windowed(qwen, R"("sliding_window": 5, "max_window_layers": 0)"), {false}, {});
+    const std::string used = R"("use_sliding_window": true, "sliding_window": 5, )";
+    expect(windowed(qwen, used + R"("max_window_layers": 0)"), {true}, 5);
+    expect(windowed(qwen, used + R"("max_window_layers": 3)"), {false, false, false, true}, 5);
+    expect(windowed(qwen, used + R"("num_experts": 0)"), {false}, {});
+    expect(windowed(qwen, used + R"("max_window_layers": 0, "layer_types": ["sliding_attention",
+        "full_attention", "sliding_attention", "full_attention"])"),
+           {true, false}, 5);
+  }
+  const auto refused = [&](const std::string& type, const std::string& entries) {
+    return message([&] { windowed(type, entries); });
+  };
+  const std::string types = R"("layer_types": ["sliding_attention", "full_attention", "full_attention", )";
+  EXPECT_THAT(refused("mistral", types + R"("full_attention"])"), HasSubstr("other windows than a mistral"));
+  EXPECT_THAT(refused("qwen3", types + R"("full_attention"])"), HasSubstr("other windows than a qwen3"));
+  EXPECT_THAT(refused("qwen2", types + R"("chunked_attention"])"), HasSubstr("has \"chunked_attention\""));
+  EXPECT_THAT(refused("qwen2", R"("layer_types": ["full_attention"])"), HasSubstr("is no list of 4 types"));
+  EXPECT_THAT(refused("mistral", R"("sliding_window": 0)"), HasSubstr("`sliding_window` is 0, no size"));
 }
 
 TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
@@ -539,10 +568,8 @@ TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
   EXPECT_THAT(json("gpt2", R"("scale_attn_by_inverse_layer_idx": true)"), HasSubstr("only false can be"));
   EXPECT_THAT(json("gpt2", R"("n_embd": 10, "n_head": 3)"),
               HasSubstr("`n_embd` 10 cannot be divided among 3 heads"));
-  std::vector<std::string> notes;
-  EXPECT_EQ(
-      message([&] { parse_causal_lm_config(R"({"model_type": "llama", "vocab_size": 9})", "c", notes); }),
-      "c: it has no `hidden_size`");
+  EXPECT_EQ(message([&] { parse_causal_lm_config(R"({"model_type": "llama", "vocab_size": 9})", "c"); }),
+            "c: it has no `hidden_size`");
 }
 
 TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
@@ -582,6 +609,18 @@ TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(model(kGpt2, "key_value_size: 6", "key_value_size: 8"),
               HasSubstr("4 heads of 8 entries for vectors of 24"));
   EXPECT_THAT(model(kGpt2, "num_heads: 4", "num_heads: 4, num_memory_heads: 2"), HasSubstr("grouped heads"));
+  const std::string two = "[LocalSelfAttention, DenseReluDense, ";
+  EXPECT_THAT(model(kMistral, "[LocalSelfAttention, ", two + "SelfAttention: {num_heads: 4}, "),
+              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
+  EXPECT_THAT(model(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {radius: 4}, "),
+              HasSubstr("its windows are of several lengths"));
+  EXPECT_THAT(model(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {num_heads: 2}, "),
+              HasSubstr("LocalSelfAttention has other options than the first"));
+  EXPECT_THAT(model(kMistral, "DenseReluDense]",
+                    "DenseReluDense, LocalSelfAttention, DenseReluDense: {hidden_size: 5}]"),
+              HasSubstr("DenseReluDense has other options than the first"));
+  EXPECT_THAT(model(kMistral, "bias: false, dropout", "bias: true, dropout"),
+              HasSubstr("biases beside local attention"));
 }
 
 TEST(CausalLmConfig, AllStepsOfAdamHaveOneLength) {
@@ -609,6 +648,12 @@ TEST(CausalLmNames, EveryVariableOfAModelHasAPlace) {
             "model.layers.3.self_attn.k_norm.weight");
   EXPECT_EQ(name("transformer/block_000/layer_000/SelfAttention/v_bias", CausalLmFamily::kGpt2),
             "transformer.h.0.attn.c_attn.bias");
+  EXPECT_EQ(
+      causal_lm_tensor("transformer/block_002/layer_004/LocalSelfAttention/q", CausalLmFamily::kQwen2, 3)
+          ->name,
+      "model.layers.8.self_attn.q_proj.weight");
+  EXPECT_FALSE(
+      causal_lm_tensor("transformer/block_002/layer_004/SelfAttention/q", CausalLmFamily::kQwen2, 2));
   for (const char* other : {"transformer/block_000/layer_000/SelfAttention/kv", "transformer/block_000",
                             "transformer/", "embedding"})
     EXPECT_FALSE(causal_lm_tensor(other, CausalLmFamily::kLlama)) << other;

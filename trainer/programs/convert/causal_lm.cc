@@ -311,7 +311,7 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
                      const std::vector<int32_t>& file_ids, const std::string& directory) {
   std::vector<WrittenTensor> tensors;
   for (const ModelWeight& weight : model.weights) {
-    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(weight.name, lm.family);
+    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(weight.name, lm.family, lm.pattern());
     MTF_CHECK(theirs, "the model has no variable {}", weight.name);
     WrittenTensor tensor = written_tensor(weight, *theirs);
     if (theirs->has_row_of_each_id) order_rows(tensor, file_ids, lm.vocab_size);
@@ -360,25 +360,31 @@ bool begins_otherwise(const HostTensor& embedding) {
 
 }  // namespace
 
-std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, CausalLmFamily family) {
+std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, CausalLmFamily family,
+                                               int64_t pattern) {
   if (!variable.starts_with(kScope)) return std::nullopt;
   const bool is_gpt2 = family == CausalLmFamily::kGpt2;
   const std::string name = variable.substr(kScope.size());
   const TensorNames &outer = outer_tensors(is_gpt2), &inner = is_gpt2 ? gpt2_block() : llama_block();
   if (const auto found = outer.find(name); found != outer.end()) return found->second;
-  const std::string word = parts_of(name)[0];
-  const std::optional<int> block = number_of(word, "block");
-  const auto found = inner.find(name.substr(std::min(name.size(), word.size() + 1)));
-  if (!block || found == inner.end()) return std::nullopt;
+  std::vector<std::string> parts = parts_of(name);
+  if (parts.size() < 3) return std::nullopt;
+  const std::optional<int> block = number_of(parts[0], "block"), layer = number_of(parts[1], "layer");
+  if (!block || !layer || *layer >= 2 * pattern) return std::nullopt;
+  if (parts[2] == kLocalAttention) parts[2] = kFullAttention;
+  const std::span<const std::string> rest = std::span(parts).subspan(2);
+  const auto found = inner.find(fmt::format("layer_{:03}/{}", *layer % 2, fmt::join(rest, "/")));
+  if (found == inner.end()) return std::nullopt;
   CausalLmTensor tensor = found->second;
-  tensor.name = fmt::format("{}.{}.{}", is_gpt2 ? "transformer.h" : "model.layers", *block, tensor.name);
+  tensor.name = fmt::format("{}.{}.{}", is_gpt2 ? "transformer.h" : "model.layers",
+                            *block * pattern + *layer / 2, tensor.name);
   return tensor;
 }
 
 HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& target) {
   const std::string config_file = from + "/config.json";
   HuggingFaceImport import;
-  CausalLmConfig lm = parse_causal_lm_config(read_text_file(config_file), config_file, import.notes);
+  CausalLmConfig lm = parse_causal_lm_config(read_text_file(config_file), config_file);
   const HuggingFaceFiles files(from);
   settle_lm_head(files, lm);
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
@@ -388,7 +394,7 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
       file_ids_of({.size = lm.vocab_size, .begin = lm.begin, .end = *lm.end});
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
-    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(variable.name, lm.family);
+    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(variable.name, lm.family, lm.pattern());
     MTF_CHECK(theirs, "a language model has the variable {}", variable.name);
     const StoredTensor& stored = tensor_of(files, theirs->name);
     used.insert(stored.name);

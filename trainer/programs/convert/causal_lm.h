@@ -27,8 +27,9 @@ struct CausalLmTensor : HuggingFaceTensor {
 };
 
 /// Maps "transformer/block_007/layer_000/SelfAttention/q" to "model.layers.7.self_attn.q_proj.weight", transposed. Returns
-/// nullopt for variables that a model of this family does not have.
-std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, CausalLmFamily family);
+/// nullopt for variables that a model of this family does not have. A block has `pattern` layers of the file.
+std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, CausalLmFamily family,
+                                               int64_t pattern = 1);
 
 /// Imports the model in directory `from`. Throws Error (kCheckpoint), which names file and tensor.
 HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& target);

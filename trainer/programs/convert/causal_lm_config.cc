@@ -8,22 +8,26 @@
 namespace mtf {
 namespace {
 
+/// Which layers have local attention where `layer_types` does not say.
+enum class Windows { kNone, kAll, kUpper };
+
 /// What config.json says and omits, for each model. A size of 0 must be given.
 struct CausalLmModel {
   std::string_view type;  ///< `model_type`
   CausalLmFamily family;
-  std::string_view architecture;  ///< empty: it is exported as another one
+  std::string_view architecture;
   // What transformers takes for keys that a file omits.
   int64_t memory_heads = 0;  ///< 0: as many as heads
   int64_t head_size = 0;     ///< 0: hidden_size / heads
   int64_t max_positions = 0;
+  Windows windows = Windows::kNone;
 };
 constexpr std::array<CausalLmModel, 5> kModels = {
     {{"gpt2", CausalLmFamily::kGpt2, "GPT2LMHeadModel", 0, 0, 1024},
      {"llama", CausalLmFamily::kLlama, "LlamaForCausalLM", 0, 0, 2048},
-     {"mistral", CausalLmFamily::kLlama, "", 8, 0, 131072},
-     {"qwen2", CausalLmFamily::kQwen2, "Qwen2ForCausalLM", 32, 0, 32768},
-     {"qwen3", CausalLmFamily::kQwen3, "Qwen3ForCausalLM", 32, 128, 32768}}};
+     {"mistral", CausalLmFamily::kMistral, "MistralForCausalLM", 8, 0, 131072, Windows::kAll},
+     {"qwen2", CausalLmFamily::kQwen2, "Qwen2ForCausalLM", 32, 0, 32768, Windows::kUpper},
+     {"qwen3", CausalLmFamily::kQwen3, "Qwen3ForCausalLM", 32, 128, 32768, Windows::kUpper}}};
 
 const CausalLmModel& model_of(CausalLmFamily family) {
   return *std::ranges::find(kModels, family, &CausalLmModel::family);
@@ -86,24 +90,60 @@ void parse_rotary(const HuggingFaceJson& json, CausalLmConfig& lm) {
   rope.require("partial_rotary_factor", 1.0, whole);
 }
 
-/// Throws Error for layers that see a part of the positions; a Mistral's window is noted.
-void check_windows(const HuggingFaceJson& json, const CausalLmConfig& lm, std::vector<std::string>& notes) {
-  json.require("use_sliding_window", false, "each position sees all before it");
-  if (json.has("layer_types")) {
-    for (const nlohmann::json& type : json.at("layer_types")) {
-      if (type != "full_attention")
-        json.fail(fmt::format("`layer_types` has {}, which cannot be converted", type.dump()),
-                  "full_attention");
-    }
+/// Returns what `layer_types` says of each layer: whether its attention is local.
+std::vector<bool> parse_layer_types(const HuggingFaceJson& json, int64_t layers) {
+  const nlohmann::json& types = json.at("layer_types");
+  if (!types.is_array() || std::ssize(types) != layers)
+    json.fail(fmt::format("`layer_types` is no list of {} types", layers), "one for each layer");
+  std::vector<bool> local;
+  for (const nlohmann::json& type : types) {
+    if (type != "full_attention" && type != "sliding_attention")
+      json.fail(fmt::format("`layer_types` has {}, which cannot be converted", type.dump()),
+                "full_attention, or sliding_attention");
+    local.push_back(type == "sliding_attention");
   }
-  const bool has_window = lm.family == CausalLmFamily::kLlama && json.has("sliding_window");
-  if (!has_window) return;
-  const int64_t window = json.size("sliding_window", lm.max_positions);
-  if (window < lm.max_positions)
-    notes.push_back(
-        fmt::format("a position of the model sees the {} before it, and here all: rows that are longer have "
-                    "other logits",
-                    window));
+  return local;
+}
+
+/// Returns the window of local attention; nothing: there is none.
+std::optional<int64_t> parse_window(const HuggingFaceJson& json, const CausalLmModel& model) {
+  const bool has_window = model.windows == Windows::kAll ||
+                          (model.windows == Windows::kUpper && json.flag("use_sliding_window", false));
+  if (!has_window || json.has_null("sliding_window")) return std::nullopt;
+  return json.size("sliding_window", 4096);
+}
+
+/// Shortens a list to the part that repeats.
+void reduce_to_pattern(std::vector<bool>& list) {
+  const size_t all = list.size();
+  for (size_t length = 1; length < all; ++length) {
+    if (all % length != 0 ||
+        !std::equal(list.begin() + static_cast<ptrdiff_t>(length), list.end(), list.begin()))
+      continue;
+    list.resize(length);
+    return;
+  }
+}
+
+void parse_windows(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  lm.window = parse_window(json, model);
+  const int64_t first = model.windows == Windows::kUpper ? json.size("max_window_layers", 28, 0) : 0;
+  lm.local.clear();
+  for (int64_t layer = 0; layer < lm.num_layers; ++layer) lm.local.push_back(lm.window && layer >= first);
+  if (json.has("layer_types")) {
+    const std::vector<bool> types = parse_layer_types(json, lm.num_layers);
+    const bool may_differ = model.windows == Windows::kUpper && lm.window;
+    if (types != lm.local && !may_differ)
+      json.fail(fmt::format("`layer_types` has other windows than a {} of this file", model.type),
+                lm.window ? "sliding_attention" : "full_attention");
+    lm.local = types;
+  }
+  // A window that is as long as the longest row hides nothing.
+  if (lm.window && *lm.window >= lm.max_positions) lm.local.assign(lm.local.size(), false);
+  reduce_to_pattern(lm.local);
+  if (lm.local == std::vector<bool>{false}) lm.window.reset();
+  const bool is_llama = !lm.window && !lm.has_odd_heads();
+  if (lm.family == CausalLmFamily::kMistral && is_llama) lm.family = CausalLmFamily::kLlama;
 }
 
 void parse_gpt2(const HuggingFaceJson& json, CausalLmConfig& lm) {
@@ -141,7 +181,7 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   lm.attention_dropout = json.number("attention_dropout", 0);
   if (lm.family == CausalLmFamily::kQwen2) {
     lm.attention_bias = AttentionBias::kInputs;
-  } else if (json.flag("attention_bias", false)) {
+  } else if (lm.family != CausalLmFamily::kMistral && json.flag("attention_bias", false)) {
     lm.attention_bias = AttentionBias::kAll;
   }
   lm.feed_forward_bias = lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false);
@@ -197,6 +237,22 @@ void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (lm.intermediate == 4 * lm.hidden) json["n_inner"] = nullptr;
 }
 
+/// `layer_types` is for newer versions of transformers, `max_window_layers` for older ones.
+void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  const Windows windows = model_of(lm.family).windows;
+  if (windows == Windows::kUpper) json["use_sliding_window"] = lm.window.has_value();
+  if (windows == Windows::kAll) json["sliding_window"] = nullptr;  // 4096 where it is absent
+  if (!lm.window) return;
+  json["sliding_window"] = *lm.window;
+  if (windows == Windows::kAll) return;
+  std::vector<std::string_view> types;
+  for (int64_t layer = 0; layer < lm.num_layers; ++layer)
+    types.push_back(lm.local[static_cast<size_t>(layer % lm.pattern())] ? "sliding_attention"
+                                                                        : "full_attention");
+  json["layer_types"] = types;
+  json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
+}
+
 void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json.update({{"hidden_size", lm.hidden},
                {"num_hidden_layers", lm.num_layers},
@@ -209,15 +265,15 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                {"rms_norm_eps", lm.epsilon},
                {"attention_dropout", lm.attention_dropout}});
   if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
-  if (lm.family != CausalLmFamily::kQwen2) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
-  if (lm.family != CausalLmFamily::kLlama) json["use_sliding_window"] = false;
+  if (lm.family == CausalLmFamily::kLlama || lm.family == CausalLmFamily::kQwen3)
+    json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
+  write_windows(lm, json);
   write_rotary(lm, json);
 }
 
 }  // namespace
 
-CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string& path,
-                                      std::vector<std::string>& notes) {
+CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   const std::string type = json.text("model_type", "none");
   const auto model = std::ranges::find(kModels, type, &CausalLmModel::type);
@@ -238,7 +294,7 @@ CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string
   } else {
     parse_rotary_model(json, *model, lm);
   }
-  check_windows(json, lm, notes);
+  parse_windows(json, *model, lm);
   return lm;
 }
 

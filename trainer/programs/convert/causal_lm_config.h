@@ -1,13 +1,14 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
 // configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3.
 //
-//   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json", notes);
+//   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/activation.h"
@@ -18,8 +19,11 @@
 
 namespace mtf {
 
-/// The classes of transformers. A Mistral without its window is a Llama.
-enum class CausalLmFamily { kGpt2, kLlama, kQwen2, kQwen3 };
+/// The layers of attention: one that sees all positions before it, and one with a window.
+inline constexpr std::string_view kFullAttention = "SelfAttention", kLocalAttention = "LocalSelfAttention";
+
+/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads.
+enum class CausalLmFamily { kGpt2, kLlama, kMistral, kQwen2, kQwen3 };
 
 /// The hyperparameters. A GPT-2 has learned positions, layer_norm and biases; the others have rotary positions, rms_norm and
 /// gated units.
@@ -37,6 +41,9 @@ struct CausalLmConfig {
   int64_t head_size = 0;
   int64_t intermediate = 0;
   int64_t max_positions = 0;
+  /// Whether the attention of a layer is local, for each layer of a pattern that repeats up to num_layers.
+  std::vector<bool> local = {false};
+  std::optional<int64_t> window;  ///< the positions that local attention sees, the last one of them its own
   Activation activation = Activation::kSwish;
   AttentionBias attention_bias = AttentionBias::kNone;
   bool feed_forward_bias = false;
@@ -51,12 +58,14 @@ struct CausalLmConfig {
   bool predicts_padding = true;  ///< id 0 has a logit
 
   bool is_gpt2() const { return family == CausalLmFamily::kGpt2; }
+  /// True if the heads do not divide `hidden`, which transformers wants of a Llama and not of a Mistral.
+  bool has_odd_heads() const { return hidden % num_heads != 0; }
+  int64_t pattern() const { return static_cast<int64_t>(local.size()); }
 };
 
 /// Parses config.json; `path` names the text in messages. Throws Error (kCheckpoint) for a damaged text, for other models, and
 /// for those that this program cannot build. `begin` and `end` are as it says them, and may be one id.
-CausalLmConfig parse_causal_lm_config(const std::string& json, const std::string& path,
-                                      std::vector<std::string>& notes);
+CausalLmConfig parse_causal_lm_config(const std::string& json, const std::string& path);
 std::string causal_lm_json(const CausalLmConfig& lm);
 
 /// Returns the model that a configuration of this program describes, without what the vocabulary determines: vocab_size, begin

@@ -21,15 +21,25 @@ using config::Node;
   throw Error(ErrorKind::kConfig, mark, "the model is no GPT-2, Llama or Qwen: " + what, hint);
 }
 
-/// All options of SelfAttention.
+/// All options of the layers of attention.
 struct CausalLmAttention : HeadOptions, RotaryOptions {
   RelativeAttention relative_attention_type = RelativeAttention::kNone;
+  int64_t radius = 128;
 };
-void describe(config::Visitor& visit, CausalLmAttention& options) {
+void describe_both(config::Visitor& visit, CausalLmAttention& options) {
   describe(visit, static_cast<HeadOptions&>(options));
   describe_convolution(visit, options);
   describe_rotary(visit, options);
+}
+void describe(config::Visitor& visit, CausalLmAttention& options) {
+  describe_both(visit, options);
   visit("relative_attention_type", options.relative_attention_type, "");
+}
+
+struct LocalCausalLmAttention : CausalLmAttention {};
+void describe(config::Visitor& visit, LocalCausalLmAttention& options) {
+  describe_both(visit, options);
+  visit("radius", options.radius, "");
 }
 
 /// The language model of a configuration, from which its hyperparameters are read.
@@ -40,17 +50,16 @@ class CausalLmReader {
   CausalLmConfig read() {
     check_model();
     lm_.hidden = model_.d_model;
-    lm_.num_layers = model_.num_layers;
     lm_.max_positions = model_.max_length;
     lm_.tied = model_.shared_embedding_and_softmax;
     lm_.predicts_padding = model_.predict_padding;
     read_embedding();
     read_sublayers();
-    const std::vector<LayerEntry> block = layer_entries(model_.block);
-    expect_names(block, {"SelfAttention", "DenseReluDense"}, model_.block.mark(), "its block is");
-    const auto attention = layer<CausalLmAttention>(block[0]);
+    const std::vector<LayerEntry> block = block_layers();
+    const CausalLmAttention attention = read_attention(block);
     const auto feed_forward = layer<ConvertedFeedForward>(block[1]);
-    check_attention(attention, block[0].mark);
+    for (size_t i = 3; i < block.size(); i += 2)
+      require_same(layer<ConvertedFeedForward>(block[i]), feed_forward, block[i]);
     read_heads(attention);
     lm_.intermediate = feed_forward.hidden_size;
     lm_.activation = feed_forward.activation[0];
@@ -139,9 +148,51 @@ class CausalLmReader {
     add_norm(last[0], false);
   }
 
-  void check_attention(const CausalLmAttention& options, const Mark& mark) const {
+  /// Returns the layers of the block: attention and feed-forward by turns.
+  std::vector<LayerEntry> block_layers() const {
+    std::vector<LayerEntry> block = layer_entries(model_.block);
+    std::vector<std::string> wanted;
+    for (size_t i = 0; i < std::max<size_t>(block.size(), 1); i += 2) {
+      const bool is_local = i < block.size() && block[i].name == kLocalAttention;
+      wanted.emplace_back(is_local ? kLocalAttention : kFullAttention);
+      wanted.emplace_back("DenseReluDense");
+    }
+    expect_names(block, wanted, model_.block.mark(), "its block is");
+    return block;
+  }
+
+  /// Refuses a layer with other options than those of the first one.
+  template <class Options>
+  static void require_same(const Options& options, const Options& first, const LayerEntry& entry) {
+    require(config::dump(options) == config::dump(first), entry.mark,
+            fmt::format("{} has other options than the first layer of this kind", entry.name),
+            "the same options for all layers, as in `layer_defaults`");
+  }
+
+  /// Sets the pattern of local layers, and returns what all layers of attention have.
+  CausalLmAttention read_attention(const std::vector<LayerEntry>& block) {
+    std::optional<CausalLmAttention> first;
+    lm_.local.clear();
+    for (size_t i = 0; i < block.size(); i += 2) {
+      const bool is_local = block[i].name == kLocalAttention;
+      const CausalLmAttention options = is_local ? CausalLmAttention(layer<LocalCausalLmAttention>(block[i]))
+                                                 : layer<CausalLmAttention>(block[i]);
+      check_attention(options, block[i]);
+      if (!first) first = options;
+      require_same(options, *first, block[i]);
+      lm_.local.push_back(is_local);
+      if (!is_local) continue;
+      require(!lm_.window || lm_.window == options.radius, block[i].mark,
+              "its windows are of several lengths", "one `radius` in `layer_defaults`");
+      lm_.window = options.radius;
+    }
+    lm_.num_layers = model_.num_layers * lm_.pattern();
+    return *first;
+  }
+
+  static void check_attention(const CausalLmAttention& options, const LayerEntry& entry) {
     const auto has_not = [&](bool holds, const std::string& what, const std::string& right) {
-      require(holds, mark, "SelfAttention has " + what, right);
+      require(holds, entry.mark, fmt::format("{} has {}", entry.name, what), right);
     };
     has_not(!options.shared_kv, "shared_kv", "false");
     has_not(!options.extra_logit, "an extra_logit", "null");
@@ -174,6 +225,7 @@ class CausalLmReader {
       require(holds, mark, "it has layer_norm as a GPT-2 has, and " + what, right);
     };
     lm_.family = CausalLmFamily::kGpt2;
+    gpt2(!lm_.window, of_attention, "local attention", "SelfAttention");
     gpt2(model_.positions == Positions::kLearned, mark_, "no learned positions", "positions: learned");
     gpt2(!attention.rotary, of_attention, "rotary positions", "rotary: false, or rms_norm");
     gpt2(!attention.qk_norm, of_attention, "qk_norm", "qk_norm: false, or rms_norm");
@@ -206,9 +258,18 @@ class CausalLmReader {
             "the same one");
     } else if (is_qwen2) {
       lm_.family = CausalLmFamily::kQwen2;
+    } else if (lm_.window) {
+      lm_.family = CausalLmFamily::kMistral;
+      llama(std::ranges::find(lm_.local, false) == lm_.local.end(), of_attention,
+            "local attention in some of its layers, as only a Qwen has",
+            "LocalSelfAttention in all, or in none");
+      llama(attention.bias == AttentionBias::kNone, of_attention, "biases beside local attention",
+            "bias: false");
+    } else if (lm_.has_odd_heads() && attention.bias == AttentionBias::kNone && !feed_forward.bias) {
+      lm_.family = CausalLmFamily::kMistral;
     }
     llama(lm_.family == CausalLmFamily::kLlama || !feed_forward.bias, of_feed_forward,
-          "biases of DenseReluDense beside qk_norm or `bias: qkv`", "bias: false");
+          "biases of DenseReluDense beside qk_norm, `bias: qkv` or local attention", "bias: false");
   }
 
   const LanguageModelOptions& model_;
@@ -248,6 +309,26 @@ std::string attention_text(const CausalLmConfig& lm, double rate_of_variable) {
   return text;
 }
 
+/// The block, and the entries of `layer_defaults` for its layers of attention.
+struct BlockText {
+  std::string layers;
+  std::string attention;
+};
+
+BlockText block_text(const CausalLmConfig& lm, const std::string& attention, const std::string& initializer) {
+  std::vector<std::string> layers;
+  for (const bool local : lm.local)
+    layers.push_back(fmt::format("{}, DenseReluDense", local ? kLocalAttention : kFullAttention));
+  BlockText text{fmt::format("[{}]", fmt::join(layers, ", ")), ""};
+  for (const bool local : {false, true}) {
+    if (std::ranges::find(lm.local, local) == lm.local.end()) continue;
+    text.attention += fmt::format(
+        "    {}:\n      {{{}{},\n       kernel_initializer: {}}}\n", local ? kLocalAttention : kFullAttention,
+        local ? fmt::format("radius: {}, ", *lm.window) : "", attention, initializer);
+  }
+  return text;
+}
+
 }  // namespace
 
 CausalLmConfig causal_lm_of(const Config& config) {
@@ -273,6 +354,7 @@ std::string causal_lm_yaml(const CausalLmConfig& lm, const ModelSurroundings& ar
                    : "initial: [], per_layer: [rms_norm, call_layer, residual]";
   const std::string activation =
       lm.is_gpt2() ? activation_text({lm.activation}) : activation_text({lm.activation, Activation::kLinear});
+  const BlockText block = block_text(lm, attention_text(lm, dropout), initializer);
   return fmt::format(
       R"({header}
 # A language model that mtf-convert has made of {source}
@@ -285,7 +367,7 @@ data:
 model:
   type: lm
   num_layers: {layers}
-  block: [SelfAttention, DenseReluDense]
+  block: {block}
   sublayers: {{{around_layers}, final: [{norm}]}}
   d_model: {hidden}
   positions: {positions}
@@ -297,10 +379,7 @@ model:
   z_loss: 0
   layer_defaults:
     {norm}: {{epsilon: {epsilon}}}
-    SelfAttention:
-      {{{attention},
-       kernel_initializer: {initializer}}}
-    DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: {bias}, kernel_initializer: {initializer}}}
+{attention}    DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: {bias}, kernel_initializer: {initializer}}}
 optimizer: {{type: adamw, beta2: 0.95, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1, scaled_steps: false}}
 learning_rate: {{type: cosine, learning_rate: 2e-5, warmup_steps: 100, end: 0.1}}
 train: {{steps: 1000, batch_size: 8}}
@@ -309,12 +388,13 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
       fmt::arg("usage", usage_comment(around, "data.train.path=FILE")), fmt::arg("dropout", dropout),
       fmt::arg("vocabulary", around.vocabulary),
-      fmt::arg("length", std::min(kUsualTextLength, lm.max_positions)), fmt::arg("layers", lm.num_layers),
+      fmt::arg("length", std::min(kUsualTextLength, lm.max_positions)),
+      fmt::arg("layers", lm.num_layers / lm.pattern()), fmt::arg("block", block.layers),
       fmt::arg("around_layers", around_layers), fmt::arg("norm", norm), fmt::arg("hidden", lm.hidden),
       fmt::arg("positions", lm.is_gpt2() ? "learned" : "none"), fmt::arg("max_positions", lm.max_positions),
       fmt::arg("initializer", initializer), fmt::arg("tied", lm.tied),
       fmt::arg("predicts_padding", lm.predicts_padding), fmt::arg("epsilon", lm.epsilon),
-      fmt::arg("attention", attention_text(lm, dropout)), fmt::arg("intermediate", lm.intermediate),
+      fmt::arg("attention", block.attention), fmt::arg("intermediate", lm.intermediate),
       fmt::arg("activation", activation), fmt::arg("bias", lm.feed_forward_bias),
       fmt::arg("path", quoted(around.target.path)));
 }

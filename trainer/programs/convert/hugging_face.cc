@@ -108,10 +108,10 @@ void HuggingFaceJson::fail(const std::string& what, const std::string& hint) con
   throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {}", path_, what), hint);
 }
 
-int64_t HuggingFaceJson::size(const char* key, int64_t otherwise) const {
+int64_t HuggingFaceJson::size(const char* key, int64_t otherwise, int64_t least) const {
   if (!has(key)) return otherwise;
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
-  if (!json_[key].is_number_unsigned() || json_[key] < 1 || json_[key] > most)
+  if (!json_[key].is_number_unsigned() || json_[key] < least || json_[key] > most)
     fail(fmt::format("`{}` is {}, no size", key, json_[key].dump()));
   return json_[key].get<int64_t>();
 }

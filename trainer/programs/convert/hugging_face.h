@@ -67,9 +67,9 @@ class HuggingFaceJson {
   HuggingFaceJson(const std::string& text, const std::string& path);
 
   [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const;
-  /// Return the value of a key, or `otherwise` where it is absent or null. Sizes are at least 1, numbers in [0, 1), positive
-  /// ones above 0.
-  int64_t size(const char* key, int64_t otherwise) const;
+  /// Return the value of a key, or `otherwise` where it is absent or null. Sizes are at least `least`, numbers in [0, 1),
+  /// positive ones above 0.
+  int64_t size(const char* key, int64_t otherwise, int64_t least = 1) const;
   double number(const char* key, double otherwise) const;
   double positive(const char* key, double otherwise) const;
   /// The values of an object; empty where the key is absent or null.
@@ -81,6 +81,7 @@ class HuggingFaceJson {
   /// Returns the first part of the key's version number: 4 for "4.57.6"; `otherwise` where there is none.
   int64_t major_version(const char* key, int64_t otherwise) const;
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+  bool has_null(const char* key) const { return json_.contains(key) && json_[key].is_null(); }
   const nlohmann::json& at(const char* key) const { return json_[key]; }
 
  private:
