@@ -48,6 +48,10 @@ void describe(config::Visitor& visit, HeadOptions& options) {
         config::probability, config::reported_on_resume);
   visit("fold_scaling_into_initializer", options.fold_scaling_into_initializer,
         "initial queries are smaller by sqrt(d_kv); false: queries are divided by it in each step");
+  visit("scaling_size", options.scaling_size,
+        "logits are smaller by the root of this number (query_pre_attn_scalar of Gemma 2); null: of "
+        "key_value_size",
+        config::positive);
   visit("extra_logit", options.extra_logit, "a logit of a position that has no value");
   describe(visit, static_cast<AttentionMixingOptions&>(options));
   visit("bias", options.bias, "adds biases q_bias, k_bias, v_bias, o_bias; qkv: the first three");
@@ -134,14 +138,17 @@ Tensor AttentionProjections::product(const Tensor& x, AttentionKernel which, con
   return has_lora(which) ? add(y, lora_update(context_, variable, x, over, output, *options_.lora), made) : y;
 }
 
+double AttentionProjections::scale() const {
+  return 1 / std::sqrt(static_cast<double>(options_.scaling_size.value_or(key_.size)));
+}
+
 Tensor AttentionProjections::query(const Tensor& x) const {
-  const double key_scale = 1 / std::sqrt(static_cast<double>(key_.size));
   if (options_.fold_scaling_into_initializer)
-    return project(x, AttentionKernel::kQueries, "q", query_heads_, key_scale);
+    return project(x, AttentionKernel::kQueries, "q", query_heads_, scale());
   if (options_.qk_norm)
     return project(x, AttentionKernel::kQueries, "q",
                    query_heads_);  // AttentionMixing divides behind the norm
-  return scalar_multiply(project(x, AttentionKernel::kQueries, "q", query_heads_), key_scale);
+  return scalar_multiply(project(x, AttentionKernel::kQueries, "q", query_heads_), scale());
 }
 
 Tensor AttentionProjections::key(const Tensor& x) const {

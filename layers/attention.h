@@ -47,6 +47,7 @@ struct HeadOptions : AttentionMixingOptions {
   bool combine_dims = true;
   double dropout = 0;
   bool fold_scaling_into_initializer = true;
+  std::optional<int64_t> scaling_size;
   std::optional<double> extra_logit;
   AttentionBias bias = AttentionBias::kNone;
   std::optional<InitializerOptions> kernel_initializer;
@@ -80,6 +81,8 @@ class AttentionProjections {
   const Shape& memory_heads() const { return memory_heads_; }
   /// d_kv.
   const Dimension& key_dimension() const { return key_; }
+  /// The factor of the logits: d_kv^-1/2, or scaling_size^-1/2.
+  double scale() const;
 
  private:
   /// scale: of the initial values, against those of a projection whose result is not scaled.

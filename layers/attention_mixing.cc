@@ -1,7 +1,5 @@
 #include "layers/attention_mixing.h"
 
-#include <cmath>
-
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/random.h"
@@ -45,8 +43,7 @@ Tensor AttentionMixing::normalized(const char* scope, const Tensor& x) const {
 
 Tensor AttentionMixing::query(const Tensor& q) const {
   if (!options_.qk_norm) return q;
-  const double scale = 1 / std::sqrt(static_cast<double>(projections_.key_dimension().size));
-  return scalar_multiply(normalized("q_norm", q), scale);
+  return scalar_multiply(normalized("q_norm", q), projections_.scale());
 }
 
 Tensor AttentionMixing::key(const Tensor& k) const { return options_.qk_norm ? normalized("k_norm", k) : k; }

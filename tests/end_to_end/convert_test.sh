@@ -62,7 +62,7 @@ for start in model_bert_encoder bert.safetensors; do
 done
 
 # Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
-for kind in gpt2 llama qwen2 qwen3; do
+for kind in gpt2 llama qwen2 qwen3 gemma2; do
   source=$source_dir/tests/golden/hf_$kind
   expect_exit 0 "$mtf_convert" "$source" lm_$kind
   traced=(run.mode=trace "trace.input=$source/reference.safetensors" trace.output=out.safetensors vars.dropout=0
@@ -388,7 +388,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, gpt2, llama, mistral, qwen2 or qwen3' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2 or gemma3_text' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -416,15 +416,15 @@ for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hid
 done
 golden=$source_dir/tests/golden/hf_qwen2
 rm -r broken && mkdir broken && cp "$golden"/*.json "$golden"/model.safetensors broken/
-for change in 'layer_types=full_attention|`layer_types` is no list of 2 types' 'hidden_act=mish|`hidden_act` is mish' \
+for change in 'hidden_act=mish|`hidden_act` is mish' \
   'vocab_size=120|and config.json says float32 [120, 16]' 'vocab_size=20|`eos_token_id` is 105, no id of a token' \
-  'num_hidden_layers=1|tensors that a language model of its config.json lacks' 'num_key_value_heads=3|4 heads cannot share 3'; do
+  'num_hidden_layers=1|`layer_types` is no list of 1 types' 'num_key_value_heads=3|4 heads cannot share 3'; do
   $check change "$golden/config.json" "${change%%|*}" broken/config.json
   expect_mistake 1 "${change#*|}" broken new
 done
 cp -r lm_llama no_rotary && sed -i 's/rotary: true, .*, *$/rotary: false,/' no_rotary/config.yaml
 expect_exit 2 "$mtf_convert" no_rotary new --to hf-lm
-expect_text "the model is no GPT-2, Llama or Qwen: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
+expect_text "the model is no GPT-2, Llama, Qwen or Gemma: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
 expect_exit 2 "$mtf_convert" whole new --to hf-lm
 expect_text "it is no language model; type: lm"
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"

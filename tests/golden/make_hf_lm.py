@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a tiny random language model, and what `transformers` computes with it: make_hf_lm.py KIND DIRECTORY
 
-KIND is gpt2, llama, qwen2 or qwen3.
+KIND is gpt2, llama, qwen2, qwen3 or gemma2.
 The directory gets config.json and model.safetensors (save_pretrained), tokenizer.json and tokenizer_config.json, and
   reference.safetensors
     input/targets     four rows of ids of this program (data/vocabulary/renumbering.h), padded with 0
@@ -20,22 +20,23 @@ import transformers
 from safetensors.numpy import save_file
 
 kind, directory = sys.argv[1:]
-torch.manual_seed({"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24}[kind])
+torch.manual_seed({"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25}[kind])
+has_begin = kind in ("llama", "gemma2")
 os.makedirs(directory, exist_ok=True)
 
 TEXTS = ["the sun is up and the day is long", "it was three to four, and it rains", "one of the two is here, is it not?",
          "a model of words reads all that stands before", "the end of the line is not the end of the text"] * 4
-begin = "<s>" if kind == "llama" else None
-end = {"gpt2": "<|endoftext|>", "llama": "</s>"}.get(kind, "<|im_end|>")
-special = {"gpt2": [end], "llama": ["<unk>", begin, end]}.get(kind, ["<|im_start|>", end])
+begin = "<s>" if has_begin else None
+end = "<|endoftext|>" if kind == "gpt2" else "</s>" if has_begin else "<|im_end|>"
+special = ["<unk>", begin, end] if has_begin else [end] if kind == "gpt2" else ["<|im_start|>", end]
 tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
 tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
 tokenizer.decoder = tokenizers.decoders.ByteLevel()
 trainer = tokenizers.trainers.BpeTrainer(
-    vocab_size=120 - (0 if kind == "llama" else len(special)), special_tokens=special if kind == "llama" else [],
+    vocab_size=120 - (0 if has_begin else len(special)), special_tokens=special if has_begin else [],
     show_progress=False)
 tokenizer.train_from_iterator(TEXTS, trainer)
-tokenizer.add_special_tokens(special)  # behind all others but in the Llama
+tokenizer.add_special_tokens(special)  # behind all others unless one begins texts
 fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=begin, eos_token=end)
 fast.save_pretrained(directory)
 tokens = len(tokenizer.get_vocab())
@@ -54,6 +55,10 @@ elif kind == "llama":
                                       rms_norm_eps=1e-5, **common)
 elif kind == "qwen2":
     config = transformers.Qwen2Config(num_key_value_heads=2, tie_word_embeddings=True, **common)
+elif kind == "gemma2":  # rows are longer than the window, and no size is what another one makes it
+    config = transformers.Gemma2Config(num_key_value_heads=2, head_dim=6, sliding_window=5, query_pre_attn_scalar=9,
+                                       attn_logit_softcapping=2.0, final_logit_softcapping=5.0, pad_token_id=None,
+                                       **common)
 else:
     config = transformers.Qwen3Config(num_key_value_heads=2, head_dim=6, tie_word_embeddings=True, **common)
 model = transformers.AutoModelForCausalLM.from_config(config)
@@ -61,7 +66,9 @@ with torch.no_grad():
     for name, weight in model.named_parameters():  # large enough that every weight matters
         is_norm = "norm" in name or ".ln_" in name
         weight.copy_((0.2 if is_norm or "bias" in name else 0.4) * torch.randn_like(weight))
-        if is_norm and not name.endswith("bias"):
+        if is_norm and kind == "gemma2":
+            weight.copy_(weight.bfloat16())  # as published, so that 1 is added and subtracted exactly
+        elif is_norm and not name.endswith("bias"):
             weight += 1
 model.save_pretrained(directory)
 os.remove(os.path.join(directory, "generation_config.json"))  # says what config.json says

@@ -388,8 +388,9 @@ TEST(BertConfig, LabelsHaveTheNamesOfId2label) {
   EXPECT_THAT(message([&] { names("3"); }), HasSubstr("`id2label` has no name for label 0"));
 }
 
-constexpr std::array kFamilies = {CausalLmFamily::kGpt2, CausalLmFamily::kLlama, CausalLmFamily::kMistral,
-                                  CausalLmFamily::kQwen2, CausalLmFamily::kQwen3};
+constexpr std::array kFamilies = {CausalLmFamily::kGpt2,   CausalLmFamily::kLlama, CausalLmFamily::kMistral,
+                                  CausalLmFamily::kQwen2,  CausalLmFamily::kQwen3, CausalLmFamily::kGemma,
+                                  CausalLmFamily::kGemma2, CausalLmFamily::kGemma3};
 
 CausalLmConfig small_lm(CausalLmFamily family) {
   const bool is_gpt2 = family == CausalLmFamily::kGpt2;
@@ -410,12 +411,19 @@ CausalLmConfig small_lm(CausalLmFamily family) {
                       : family == CausalLmFamily::kQwen2 ? AttentionBias::kInputs
                                                          : AttentionBias::kNone;
   lm.feed_forward_bias = is_gpt2;
-  lm.epsilon = family == CausalLmFamily::kQwen3 ? 1e-6 : 1e-4;
+  lm.epsilon = lm.has_qk_norm() ? 1e-6 : 1e-4;
   lm.initializer_range = 0.25;
   lm.attention_dropout = 0.5;
   if (is_gpt2) lm.dropout = lm.embedding_dropout = 0.125;
   if (family == CausalLmFamily::kMistral) lm.local = {true};
+  if (lm.has_outer_norms()) {
+    lm.local = {true, false};
+    lm.scaling_size = 7;
+    lm.logit_soft_cap = 2.5;
+  }
   if (lm.local[0]) lm.window = 5;
+  if (family == CausalLmFamily::kGemma2) lm.attention_soft_cap = 1.5;
+  if (family == CausalLmFamily::kGemma3) lm.local_rotary_base = 100;
   return lm;
 }
 
@@ -553,6 +561,56 @@ TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
   EXPECT_THAT(refused("mistral", R"("sliding_window": 0)"), HasSubstr("`sliding_window` is 0, no size"));
 }
 
+TEST(CausalLmConfig, GemmasHaveTheDefaultsOfTransformers) {
+  const auto gemma = [](const std::string& type, const std::string& entries = R"("bos_token_id": 2)") {
+    return parse_causal_lm_config(
+        R"({"hidden_size": 16, "num_hidden_layers": 12, "num_attention_heads": 4, "intermediate_size": 8,
+            "num_key_value_heads": 2, "vocab_size": 9, "model_type": ")" +
+            type + "\", " + entries + "}",
+        "config.json");
+  };
+  const CausalLmConfig first = gemma("gemma", R"("hidden_act": "gelu")"), second = gemma("gemma2"),
+                       third = gemma("gemma3_text");
+  for (const CausalLmConfig& lm : {first, second, third}) {
+    EXPECT_TRUE(lm.tied);
+    EXPECT_EQ(lm.activation, Activation::kGelu);
+    EXPECT_EQ(lm.head_size, 256);
+    EXPECT_EQ(lm.scaling_size, std::nullopt);
+  }
+  EXPECT_EQ(first.window, std::nullopt);
+  EXPECT_EQ(second.local, (std::vector<bool>{true, false}));
+  EXPECT_EQ(third.local, (std::vector<bool>{true, true, true, true, true, false}));
+  EXPECT_EQ(std::tie(second.window, third.window), std::make_tuple(4096, 4096));
+  EXPECT_EQ(std::tie(second.attention_soft_cap, second.logit_soft_cap), std::make_tuple(50, 30));
+  EXPECT_EQ(std::tie(third.attention_soft_cap, third.logit_soft_cap),
+            std::make_tuple(std::nullopt, std::nullopt));
+  EXPECT_EQ(std::tie(third.rotary_base, third.local_rotary_base), std::make_tuple(1e6, 1e4));
+  EXPECT_EQ(gemma("gemma2", R"("final_logit_softcapping": null)").logit_soft_cap, std::nullopt);
+  EXPECT_EQ(gemma("gemma2", R"("query_pre_attn_scalar": 144)").scaling_size, 144);
+  EXPECT_EQ(gemma("gemma3_text", R"("sliding_window_pattern": 3)").local,
+            (std::vector<bool>{true, true, false}));
+  const CausalLmConfig old = gemma("gemma3_text", R"("rope_theta": 500, "rope_local_base_freq": 100,
+      "rope_scaling": {"rope_type": "linear", "factor": 8})");
+  EXPECT_EQ(std::tie(old.rotary_base, old.local_rotary_base), std::make_tuple(500, 100));
+  EXPECT_TRUE(old.rotary_scaling);
+  EXPECT_THAT(message([&] {
+                gemma("gemma3_text", R"("rope_parameters": {"full_attention": {"rope_type": "default"},
+                    "sliding_attention": {"rope_type": "linear", "factor": 2}})");
+              }),
+              HasSubstr("sliding_attention: `rope_type` is \"linear\""));
+  EXPECT_THAT(message([&] { gemma("gemma2", R"("use_bidirectional_attention": true)"); }),
+              HasSubstr("only false can be converted"));
+  EXPECT_THAT(message([&] {
+                gemma("gemma2",
+                      R"("sliding_window": null, "layer_types": [)" +
+                          std::string(
+                              R"("sliding_attention", "full_attention", "full_attention", "full_attention",
+                     "full_attention", "full_attention", "full_attention", "full_attention",
+                     "full_attention", "full_attention", "full_attention", "full_attention"])"));
+              }),
+              HasSubstr("other windows than a gemma2"));
+}
+
 TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
   const auto json = [](const std::string& type, const std::string& entries) {
     return message([&] { parsed_lm(fmt::format(R"("model_type": "{}", {})", type, entries)); });
@@ -586,10 +644,23 @@ TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(model(kLlama, "rotary: true, ", ""), HasSubstr("and no rotary positions"));
   EXPECT_THAT(model(kLlama, "[gelu, linear]", "gelu"), HasSubstr("and no gated units"));
   EXPECT_THAT(model(kLlama, "[gelu, linear]", "[elu, linear]"), HasSubstr("the activation [elu, linear]"));
-  EXPECT_THAT(model(kLlama, "scale_logits: false", "scale_like_classifier: true"),
-              HasSubstr("another embedding"));
-  EXPECT_THAT(model(kLlama, "fold_scaling_into_initializer: false", "soft_cap: 30"),
+  EXPECT_THAT(model(kGpt2, "scale_logits: false", "scale_like_classifier: true"),
+              HasSubstr("its embeddings are scaled as only those of a Gemma"));
+  EXPECT_THAT(model(kLlama, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
               HasSubstr("SelfAttention has a soft_cap"));
+  EXPECT_THAT(model(kLlama, "bias: false, dropout", "scaling_size: 30, bias: false, dropout"),
+              HasSubstr("SelfAttention has a scaling_size"));
+  EXPECT_THAT(model(kLlama, "  z_loss: 0", "  logit_soft_cap: 30\n  z_loss: 0"),
+              HasSubstr("its logits have a soft cap"));
+  EXPECT_THAT(model(kLlama, "call_layer, residual", "call_layer, rms_norm, residual"),
+              HasSubstr("norms stand behind its layers"));
+  EXPECT_THAT(model(kGemma2, "call_layer, rms_norm, residual", "call_layer, residual"),
+              HasSubstr("local attention without norms behind the layers"));
+  EXPECT_THAT(model(kGemma, "[gelu, linear]", "[gelu_erf, linear]"), HasSubstr("which a Gemma 1 cannot say"));
+  EXPECT_THAT(model(kGemma3, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
+              HasSubstr("has other options than the first layer"));
+  EXPECT_THAT(model(kGemma2, "rotary_base: 10000", "rotary_base: 500"),
+              HasSubstr("LocalSelfAttention has other rotary positions than SelfAttention"));
   EXPECT_THAT(model(kLlama, "fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
               HasSubstr("SelfAttention has fold_scaling_into_initializer"));
   EXPECT_THAT(model(kLlama, "residual], final: [rms_norm]", "residual], final: [layer_norm]"),
@@ -633,14 +704,14 @@ TEST(CausalLmNames, EveryVariableOfAModelHasAPlace) {
     std::set<std::pair<std::string, int64_t>> places;
     const std::vector<Variable> variables = ConfigText(yaml(small_lm(family)), "lm").variables();
     for (const Variable& variable : variables) {
-      const std::optional<CausalLmTensor> tensor = causal_lm_tensor(variable.name, family);
+      const std::optional<CausalLmTensor> tensor = causal_lm_tensor(variable.name, small_lm(family));
       ASSERT_TRUE(tensor) << variable.name;
       places.emplace(tensor->name, tensor->third.value_or(-1));
     }
     EXPECT_EQ(places.size(), variables.size());
   }
   const auto name = [](const char* variable, CausalLmFamily family) {
-    return causal_lm_tensor(variable, family)->name;
+    return causal_lm_tensor(variable, small_lm(family))->name;
   };
   EXPECT_EQ(name("transformer/block_011/layer_001/DenseReluDense/wi_0/kernel", CausalLmFamily::kLlama),
             "model.layers.11.mlp.gate_proj.weight");
@@ -648,15 +719,25 @@ TEST(CausalLmNames, EveryVariableOfAModelHasAPlace) {
             "model.layers.3.self_attn.k_norm.weight");
   EXPECT_EQ(name("transformer/block_000/layer_000/SelfAttention/v_bias", CausalLmFamily::kGpt2),
             "transformer.h.0.attn.c_attn.bias");
-  EXPECT_EQ(
-      causal_lm_tensor("transformer/block_002/layer_004/LocalSelfAttention/q", CausalLmFamily::kQwen2, 3)
-          ->name,
-      "model.layers.8.self_attn.q_proj.weight");
+  EXPECT_EQ(name("transformer/block_002/layer_002/SelfAttention/q", CausalLmFamily::kGemma2),
+            "model.layers.5.self_attn.q_proj.weight");
+  EXPECT_EQ(name("transformer/block_002/layer_001/rms_norm_1/scale", CausalLmFamily::kGemma2),
+            "model.layers.4.post_feedforward_layernorm.weight");
+  EXPECT_EQ(name("transformer/block_002/layer_001/rms_norm/scale", CausalLmFamily::kGemma),
+            "model.layers.2.post_attention_layernorm.weight");
+  for (const auto& [family, is_less_one] :
+       {std::pair(CausalLmFamily::kGemma3, true), {CausalLmFamily::kQwen3, false}}) {
+    for (const char* norm :
+         {"block_000/layer_000/SelfAttention/q_norm", "block_001/layer_000/rms_norm", "rms_norm"})
+      EXPECT_EQ(causal_lm_tensor(fmt::format("transformer/{}/scale", norm), small_lm(family))->is_less_one,
+                is_less_one);
+    EXPECT_FALSE(causal_lm_tensor("transformer/embedding", small_lm(family))->is_less_one);
+  }
   EXPECT_FALSE(
-      causal_lm_tensor("transformer/block_002/layer_004/SelfAttention/q", CausalLmFamily::kQwen2, 2));
+      causal_lm_tensor("transformer/block_002/layer_004/SelfAttention/q", small_lm(CausalLmFamily::kGemma2)));
   for (const char* other : {"transformer/block_000/layer_000/SelfAttention/kv", "transformer/block_000",
                             "transformer/", "embedding"})
-    EXPECT_FALSE(causal_lm_tensor(other, CausalLmFamily::kLlama)) << other;
+    EXPECT_FALSE(causal_lm_tensor(other, small_lm(CausalLmFamily::kLlama))) << other;
 }
 
 /// A fixture that writes models in Hugging Face format.

@@ -207,6 +207,7 @@ class BertReader {
             "false");
     require(!options.extra_logit, mark, "SelfAttention has an extra_logit", "null");
     require(!options.soft_cap, mark, "SelfAttention has a soft_cap", "null");
+    require(!options.scaling_size, mark, "SelfAttention has a scaling_size", "null");
     require(options.bias == AttentionBias::kAll, mark, "SelfAttention has no biases", "bias: true");
     bert_.num_heads = options.num_heads;
     head_size_ = options.key_value_size;

@@ -90,6 +90,18 @@ const TensorNames& llama_block() {
   return names;
 }
 
+/// The same for a Gemma 2 or 3, whose layers have a norm behind them, too.
+const TensorNames& gemma_block() {
+  static const TensorNames names = [] {
+    TensorNames gemma = llama_block();
+    gemma["layer_000/rms_norm_1/scale"] = {{"post_attention_layernorm.weight"}};
+    gemma["layer_001/rms_norm/scale"] = {{"pre_feedforward_layernorm.weight"}};
+    gemma["layer_001/rms_norm_1/scale"] = {{"post_feedforward_layernorm.weight"}};
+    return gemma;
+  }();
+  return names;
+}
+
 /// The file of a model without a head lacks the first part of the names.
 const StoredTensor& tensor_of(const HuggingFaceFiles& files, const std::string& name) {
   const StoredTensor* tensor = files.find(name);
@@ -147,6 +159,11 @@ RearrangedTensor third_of(const StoredTensor& stored, int64_t third) {
   return made;
 }
 
+/// Adds a number to all values.
+void add(float number, std::span<float> values) {
+  for (float& value : values) value += number;
+}
+
 /// Returns the value of a variable from its tensor in `files`.
 HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, const StoredTensor& stored,
                     const CausalLmConfig& lm, const std::vector<int32_t>& file_ids, const std::string& from) {
@@ -156,7 +173,11 @@ HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, cons
     const auto rows = rows_by_id(stored, file_ids, is_softmax ? std::nullopt : lm.end);
     return value_of(variable, rows.tensor, theirs.transposed, from);
   }
-  if (!theirs.third) return value_of(variable, stored, theirs.transposed, from);
+  if (!theirs.third) {
+    HostTensor value = value_of(variable, stored, theirs.transposed, from);
+    if (theirs.is_less_one) add(1, {value.data<float>(), static_cast<size_t>(value.shape.size())});
+    return value;
+  }
   std::vector<int64_t> shape = variable.shape.sizes();
   shape.back() *= 3;
   check_stored(stored, shape, from);
@@ -311,10 +332,11 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
                      const std::vector<int32_t>& file_ids, const std::string& directory) {
   std::vector<WrittenTensor> tensors;
   for (const ModelWeight& weight : model.weights) {
-    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(weight.name, lm.family, lm.pattern());
+    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(weight.name, lm);
     MTF_CHECK(theirs, "the model has no variable {}", weight.name);
     WrittenTensor tensor = written_tensor(weight, *theirs);
     if (theirs->has_row_of_each_id) order_rows(tensor, file_ids, lm.vocab_size);
+    if (theirs->is_less_one) add(-1, tensor.value);
     if (!theirs->third) {
       tensors.push_back(std::move(tensor));
       continue;
@@ -358,26 +380,38 @@ bool begins_otherwise(const HostTensor& embedding) {
   return !std::ranges::equal(bytes.first(width), bytes.subspan(width * kEosId, width));
 }
 
-}  // namespace
-
-std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, CausalLmFamily family,
-                                               int64_t pattern) {
-  if (!variable.starts_with(kScope)) return std::nullopt;
-  const bool is_gpt2 = family == CausalLmFamily::kGpt2;
-  const std::string name = variable.substr(kScope.size());
-  const TensorNames &outer = outer_tensors(is_gpt2), &inner = is_gpt2 ? gpt2_block() : llama_block();
-  if (const auto found = outer.find(name); found != outer.end()) return found->second;
+/// Returns the tensor of a variable of a block; nullopt: there is none.
+std::optional<CausalLmTensor> block_tensor(const std::string& name, const CausalLmConfig& lm) {
   std::vector<std::string> parts = parts_of(name);
   if (parts.size() < 3) return std::nullopt;
   const std::optional<int> block = number_of(parts[0], "block"), layer = number_of(parts[1], "layer");
-  if (!block || !layer || *layer >= 2 * pattern) return std::nullopt;
+  if (!block || !layer || *layer >= 2 * lm.pattern()) return std::nullopt;
   if (parts[2] == kLocalAttention) parts[2] = kFullAttention;
   const std::span<const std::string> rest = std::span(parts).subspan(2);
+  const TensorNames& inner = lm.is_gpt2()           ? gpt2_block()
+                             : lm.has_outer_norms() ? gemma_block()
+                                                    : llama_block();
   const auto found = inner.find(fmt::format("layer_{:03}/{}", *layer % 2, fmt::join(rest, "/")));
   if (found == inner.end()) return std::nullopt;
   CausalLmTensor tensor = found->second;
-  tensor.name = fmt::format("{}.{}.{}", is_gpt2 ? "transformer.h" : "model.layers",
-                            *block * pattern + *layer / 2, tensor.name);
+  tensor.name = fmt::format("{}.{}.{}", lm.is_gpt2() ? "transformer.h" : "model.layers",
+                            *block * lm.pattern() + *layer / 2, tensor.name);
+  return tensor;
+}
+
+}  // namespace
+
+std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, const CausalLmConfig& lm) {
+  if (!variable.starts_with(kScope)) return std::nullopt;
+  const std::string name = variable.substr(kScope.size());
+  std::optional<CausalLmTensor> tensor;
+  const TensorNames& outer = outer_tensors(lm.is_gpt2());
+  if (const auto found = outer.find(name); found != outer.end()) {
+    tensor = found->second;
+  } else {
+    tensor = block_tensor(name, lm);
+  }
+  if (tensor && lm.is_gemma()) tensor->is_less_one = name.ends_with("/scale");
   return tensor;
 }
 
@@ -394,7 +428,7 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
       file_ids_of({.size = lm.vocab_size, .begin = lm.begin, .end = *lm.end});
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
-    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(variable.name, lm.family, lm.pattern());
+    const std::optional<CausalLmTensor> theirs = causal_lm_tensor(variable.name, lm);
     MTF_CHECK(theirs, "a language model has the variable {}", variable.name);
     const StoredTensor& stored = tensor_of(files, theirs->name);
     used.insert(stored.name);

@@ -24,12 +24,12 @@ struct CausalLmTensor : HuggingFaceTensor {
   /// A GPT-2 has queries, keys and values in one tensor, one behind another: the variable is that third of its columns.
   std::optional<int64_t> third = {};
   bool has_row_of_each_id = false;
+  bool is_less_one = false;  ///< the file has the variable less 1
 };
 
 /// Maps "transformer/block_007/layer_000/SelfAttention/q" to "model.layers.7.self_attn.q_proj.weight", transposed. Returns
-/// nullopt for variables that a model of this family does not have. A block has `pattern` layers of the file.
-std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, CausalLmFamily family,
-                                               int64_t pattern = 1);
+/// nullopt for variables that such a model does not have.
+std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, const CausalLmConfig& lm);
 
 /// Imports the model in directory `from`. Throws Error (kCheckpoint), which names file and tensor.
 HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& target);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/base/check.h"
+
 namespace mtf {
 namespace {
 
 /// Which layers have local attention where `layer_types` does not say.
-enum class Windows { kNone, kAll, kUpper };
+enum class Windows { kNone, kAll, kUpper, kAlternate, kFiveOfSix };
 
 /// What config.json says and omits, for each model. A size of 0 must be given.
 struct CausalLmModel {
@@ -21,13 +23,21 @@ struct CausalLmModel {
   int64_t head_size = 0;     ///< 0: hidden_size / heads
   int64_t max_positions = 0;
   Windows windows = Windows::kNone;
+  bool tied = false;
+  double rotary_base = 10000;
+  std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
 };
-constexpr std::array<CausalLmModel, 5> kModels = {
-    {{"gpt2", CausalLmFamily::kGpt2, "GPT2LMHeadModel", 0, 0, 1024},
+constexpr std::array<CausalLmModel, 8> kModels = {
+    {{"gpt2", CausalLmFamily::kGpt2, "GPT2LMHeadModel", 0, 0, 1024, Windows::kNone, true},
      {"llama", CausalLmFamily::kLlama, "LlamaForCausalLM", 0, 0, 2048},
      {"mistral", CausalLmFamily::kMistral, "MistralForCausalLM", 8, 0, 131072, Windows::kAll},
      {"qwen2", CausalLmFamily::kQwen2, "Qwen2ForCausalLM", 32, 0, 32768, Windows::kUpper},
-     {"qwen3", CausalLmFamily::kQwen3, "Qwen3ForCausalLM", 32, 128, 32768, Windows::kUpper}}};
+     {"qwen3", CausalLmFamily::kQwen3, "Qwen3ForCausalLM", 32, 128, 32768, Windows::kUpper},
+     {"gemma", CausalLmFamily::kGemma, "GemmaForCausalLM", 16, 256, 8192, Windows::kNone, true},
+     {"gemma2", CausalLmFamily::kGemma2, "Gemma2ForCausalLM", 4, 256, 8192, Windows::kAlternate, true, 10000,
+      50, 30},
+     {"gemma3_text", CausalLmFamily::kGemma3, "Gemma3ForCausalLM", 4, 256, 131072, Windows::kFiveOfSix, true,
+      1e6}}};
 
 const CausalLmModel& model_of(CausalLmFamily family) {
   return *std::ranges::find(kModels, family, &CausalLmModel::family);
@@ -80,10 +90,17 @@ std::optional<RotaryScalingChoice> parse_scaling(const HuggingFaceJson& rope, co
   return llama3;
 }
 
-/// Since version 5 transformers writes rope_parameters with all that is said of rotary positions.
-void parse_rotary(const HuggingFaceJson& json, CausalLmConfig& lm) {
-  const HuggingFaceJson rope = json.object(json.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  lm.rotary_base = rope.positive("rope_theta", json.positive("rope_theta", lm.rotary_base));
+/// Since version 5 transformers writes rope_parameters with all that is said of rotary positions, those of a Gemma 3 for each
+/// type of layers.
+void parse_rotary(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  HuggingFaceJson rope = json.object(json.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  if (lm.family == CausalLmFamily::kGemma3) {
+    const HuggingFaceJson local = rope.object("sliding_attention");
+    if (rope.has("full_attention") || rope.has("sliding_attention")) rope = rope.object("full_attention");
+    local.require("rope_type", "default", "rotary positions of local attention are not scaled");
+    lm.local_rotary_base = local.positive("rope_theta", json.positive("rope_local_base_freq", 10000));
+  }
+  lm.rotary_base = rope.positive("rope_theta", json.positive("rope_theta", model.rotary_base));
   lm.rotary_scaling = parse_scaling(rope, json);
   const char* const whole = "all entries of a head are turned";
   json.require("partial_rotary_factor", 1.0, whole);
@@ -107,8 +124,8 @@ std::vector<bool> parse_layer_types(const HuggingFaceJson& json, int64_t layers)
 
 /// Returns the window of local attention; nothing: there is none.
 std::optional<int64_t> parse_window(const HuggingFaceJson& json, const CausalLmModel& model) {
-  const bool has_window = model.windows == Windows::kAll ||
-                          (model.windows == Windows::kUpper && json.flag("use_sliding_window", false));
+  const bool has_window = model.windows == Windows::kUpper ? json.flag("use_sliding_window", false)
+                                                           : model.windows != Windows::kNone;
   if (!has_window || json.has_null("sliding_window")) return std::nullopt;
   return json.size("sliding_window", 4096);
 }
@@ -125,21 +142,39 @@ void reduce_to_pattern(std::vector<bool>& list) {
   }
 }
 
+/// Says whether the attention of a layer is local in a model with windows, where `layer_types` does not say.
+bool is_local(const HuggingFaceJson& json, Windows windows, int64_t layer) {
+  switch (windows) {
+    case Windows::kNone:
+      return false;
+    case Windows::kAll:
+      return true;
+    case Windows::kUpper:
+      return layer >= json.size("max_window_layers", 28, 0);
+    case Windows::kAlternate:
+      return layer % 2 == 0;
+    case Windows::kFiveOfSix:
+      return (layer + 1) % json.size("sliding_window_pattern", 6) != 0;
+  }
+  MTF_CHECK(false, "windows {}", static_cast<int>(windows));
+}
+
 void parse_windows(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
   lm.window = parse_window(json, model);
-  const int64_t first = model.windows == Windows::kUpper ? json.size("max_window_layers", 28, 0) : 0;
   lm.local.clear();
-  for (int64_t layer = 0; layer < lm.num_layers; ++layer) lm.local.push_back(lm.window && layer >= first);
+  for (int64_t layer = 0; layer < lm.num_layers; ++layer)
+    lm.local.push_back(lm.window && is_local(json, model.windows, layer));
   if (json.has("layer_types")) {
     const std::vector<bool> types = parse_layer_types(json, lm.num_layers);
-    const bool may_differ = model.windows == Windows::kUpper && lm.window;
+    const bool may_differ = model.windows != Windows::kAll && lm.window;
     if (types != lm.local && !may_differ)
       json.fail(fmt::format("`layer_types` has other windows than a {} of this file", model.type),
                 lm.window ? "sliding_attention" : "full_attention");
     lm.local = types;
   }
-  // A window that is as long as the longest row hides nothing.
-  if (lm.window && *lm.window >= lm.max_positions) lm.local.assign(lm.local.size(), false);
+  // A window that is as long as the longest row hides nothing; in a Gemma 3 local attention has rotary positions of its own.
+  if (lm.window && *lm.window >= lm.max_positions && !lm.local_rotary_base)
+    lm.local.assign(lm.local.size(), false);
   reduce_to_pattern(lm.local);
   if (lm.local == std::vector<bool>{false}) lm.window.reset();
   const bool is_llama = !lm.window && !lm.has_odd_heads();
@@ -168,6 +203,22 @@ void parse_gpt2(const HuggingFaceJson& json, CausalLmConfig& lm) {
   lm.head_size = lm.hidden / lm.num_heads;
 }
 
+/// A cap that is null is none.
+std::optional<double> parse_cap(const HuggingFaceJson& json, const char* key,
+                                std::optional<double> otherwise) {
+  return json.has(key) ? json.positive(key, 0) : json.has_null(key) ? std::nullopt : otherwise;
+}
+
+void parse_gemma(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  json.require("use_bidirectional_attention", false, "no position sees what follows it");
+  if (!lm.has_outer_norms()) return;
+  if (const int64_t size = json.size("query_pre_attn_scalar", 256); size != lm.head_size)
+    lm.scaling_size = size;
+  lm.logit_soft_cap = parse_cap(json, "final_logit_softcapping", model.logit_soft_cap);
+  if (lm.family == CausalLmFamily::kGemma2)
+    lm.attention_soft_cap = parse_cap(json, "attn_logit_softcapping", model.attention_soft_cap);
+}
+
 void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
   lm.hidden = required_size(json, "hidden_size");
   lm.num_layers = required_size(json, "num_hidden_layers");
@@ -176,7 +227,11 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   lm.num_memory_heads =
       json.size("num_key_value_heads", model.memory_heads > 0 ? model.memory_heads : lm.num_heads);
   lm.max_positions = json.size("max_position_embeddings", model.max_positions);
-  lm.activation = parse_activation(json, "hidden_act", "silu");
+  lm.activation = parse_activation(json, lm.has_outer_norms() ? "hidden_activation" : "hidden_act",
+                                   lm.is_gemma() ? "gelu_pytorch_tanh" : "silu");
+  // The first files of Gemma 1 say gelu and mean this approximation.
+  if (lm.family == CausalLmFamily::kGemma && lm.activation == Activation::kGeluErf)
+    lm.activation = Activation::kGelu;
   lm.epsilon = json.number("rms_norm_eps", 1e-6);
   lm.attention_dropout = json.number("attention_dropout", 0);
   if (lm.family == CausalLmFamily::kQwen2) {
@@ -185,7 +240,7 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
     lm.attention_bias = AttentionBias::kAll;
   }
   lm.feed_forward_bias = lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false);
-  if (lm.family == CausalLmFamily::kQwen3)
+  if (lm.has_qk_norm())
     json.require("rms_norm_eps", kQkNormEpsilon, "norms of queries and keys have this one");
   const int64_t head_size = model.head_size > 0 ? model.head_size : lm.hidden / lm.num_heads;
   if (!json.has("head_dim") && model.head_size == 0 && lm.hidden % lm.num_heads != 0)
@@ -197,7 +252,8 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   if (lm.num_heads % lm.num_memory_heads != 0)
     json.fail(
         fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
-  parse_rotary(json, lm);
+  parse_rotary(json, model, lm);
+  if (lm.is_gemma()) parse_gemma(json, model, lm);
 }
 
 nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
@@ -219,6 +275,11 @@ void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
   parameters["rope_theta"] = lm.rotary_base;
   json["rope_parameters"] = parameters;
+  if (!lm.local_rotary_base) return;
+  json["rope_local_base_freq"] = *lm.local_rotary_base;
+  json["rope_parameters"] = {
+      {"full_attention", parameters},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", *lm.local_rotary_base}}}};
 }
 
 void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
@@ -242,15 +303,29 @@ void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   const Windows windows = model_of(lm.family).windows;
   if (windows == Windows::kUpper) json["use_sliding_window"] = lm.window.has_value();
   if (windows == Windows::kAll) json["sliding_window"] = nullptr;  // 4096 where it is absent
-  if (!lm.window) return;
-  json["sliding_window"] = *lm.window;
-  if (windows == Windows::kAll) return;
+  if (lm.window) json["sliding_window"] = *lm.window;
+  const bool has_types = windows == Windows::kUpper ? lm.window.has_value() : lm.has_outer_norms();
+  if (!has_types) return;
   std::vector<std::string_view> types;
   for (int64_t layer = 0; layer < lm.num_layers; ++layer)
     types.push_back(lm.local[static_cast<size_t>(layer % lm.pattern())] ? "sliding_attention"
                                                                         : "full_attention");
   json["layer_types"] = types;
-  json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
+  if (windows == Windows::kUpper)
+    json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
+}
+
+void write_gemma(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  // The name that its files have for what others call gelu_new.
+  if (lm.activation == Activation::kGelu) json["hidden_act"] = "gelu_pytorch_tanh";
+  if (!lm.has_outer_norms()) return;
+  json["hidden_activation"] = json["hidden_act"];
+  json["query_pre_attn_scalar"] = lm.scaling_size.value_or(lm.head_size);
+  const auto cap = [](std::optional<double> value) {
+    return value ? nlohmann::ordered_json(*value) : nullptr;
+  };
+  json["final_logit_softcapping"] = cap(lm.logit_soft_cap);
+  json["attn_logit_softcapping"] = cap(lm.attention_soft_cap);
 }
 
 void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
@@ -265,9 +340,10 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                {"rms_norm_eps", lm.epsilon},
                {"attention_dropout", lm.attention_dropout}});
   if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
-  if (lm.family == CausalLmFamily::kLlama || lm.family == CausalLmFamily::kQwen3)
+  if (lm.family != CausalLmFamily::kMistral && lm.family != CausalLmFamily::kQwen2)
     json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
   write_windows(lm, json);
+  if (lm.is_gemma()) write_gemma(lm, json);
   write_rotary(lm, json);
 }
 
@@ -287,7 +363,7 @@ CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string
   if (lm.vocab_size < 2) json.fail("`vocab_size` is 1", "at least 2");
   lm.begin = parse_id(json, "bos_token_id", lm.vocab_size);
   lm.end = parse_id(json, "eos_token_id", lm.vocab_size);
-  lm.tied = json.flag("tie_word_embeddings", lm.is_gpt2());
+  lm.tied = json.flag("tie_word_embeddings", model->tied);
   lm.initializer_range = json.number("initializer_range", lm.initializer_range);
   if (lm.is_gpt2()) {
     parse_gpt2(json, lm);

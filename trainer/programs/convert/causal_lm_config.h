@@ -1,5 +1,5 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
-// configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3.
+// configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3, Gemma 1 to 3.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -23,10 +23,10 @@ namespace mtf {
 inline constexpr std::string_view kFullAttention = "SelfAttention", kLocalAttention = "LocalSelfAttention";
 
 /// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads.
-enum class CausalLmFamily { kGpt2, kLlama, kMistral, kQwen2, kQwen3 };
+enum class CausalLmFamily { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kGemma, kGemma2, kGemma3 };
 
 /// The hyperparameters. A GPT-2 has learned positions, layer_norm and biases; the others have rotary positions, rms_norm and
-/// gated units.
+/// gated units. A Gemma multiplies embeddings by the root of their size, and its files have the scales of norms less 1.
 struct CausalLmConfig {
   CausalLmFamily family = CausalLmFamily::kLlama;
   int64_t vocab_size = 0;  ///< rows of the embedding in the file
@@ -49,6 +49,10 @@ struct CausalLmConfig {
   bool feed_forward_bias = false;
   double rotary_base = 10000;
   std::optional<RotaryScalingChoice> rotary_scaling;
+  std::optional<double> local_rotary_base;  ///< of local attention in a Gemma 3, which has no scaling
+  std::optional<int64_t>
+      scaling_size;  ///< the number whose root divides the logits of attention, if not head_size
+  std::optional<double> attention_soft_cap, logit_soft_cap;
   double epsilon = 1e-6;
   double initializer_range = 0.02;
   double dropout = 0;            ///< after each layer of a GPT-2
@@ -58,6 +62,12 @@ struct CausalLmConfig {
   bool predicts_padding = true;  ///< id 0 has a logit
 
   bool is_gpt2() const { return family == CausalLmFamily::kGpt2; }
+  bool is_gemma() const { return family == CausalLmFamily::kGemma || has_outer_norms(); }
+  /// True if norms stand behind the layers, too.
+  bool has_outer_norms() const {
+    return family == CausalLmFamily::kGemma2 || family == CausalLmFamily::kGemma3;
+  }
+  bool has_qk_norm() const { return family == CausalLmFamily::kQwen3 || family == CausalLmFamily::kGemma3; }
   /// True if the heads do not divide `hidden`, which transformers wants of a Llama and not of a Mistral.
   bool has_odd_heads() const { return hidden % num_heads != 0; }
   int64_t pattern() const { return static_cast<int64_t>(local.size()); }

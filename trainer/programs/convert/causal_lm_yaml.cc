@@ -18,7 +18,7 @@ namespace {
 using config::Node;
 
 [[noreturn]] void not_causal_lm(const Mark& mark, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kConfig, mark, "the model is no GPT-2, Llama or Qwen: " + what, hint);
+  throw Error(ErrorKind::kConfig, mark, "the model is no GPT-2, Llama, Qwen or Gemma: " + what, hint);
 }
 
 /// All options of the layers of attention.
@@ -42,6 +42,10 @@ void describe(config::Visitor& visit, LocalCausalLmAttention& options) {
   visit("radius", options.radius, "");
 }
 
+/// The rotary positions of a layer.
+struct ConvertedRotary : RotaryOptions {};
+void describe(config::Visitor& visit, ConvertedRotary& options) { describe_rotary(visit, options); }
+
 /// The language model of a configuration, from which its hyperparameters are read.
 class CausalLmReader {
  public:
@@ -53,6 +57,7 @@ class CausalLmReader {
     lm_.max_positions = model_.max_length;
     lm_.tied = model_.shared_embedding_and_softmax;
     lm_.predicts_padding = model_.predict_padding;
+    lm_.logit_soft_cap = model_.logit_soft_cap;
     read_embedding();
     read_sublayers();
     const std::vector<LayerEntry> block = block_layers();
@@ -67,6 +72,7 @@ class CausalLmReader {
     require(!activation_name(lm_.activation).empty(), block[1].mark,
             fmt::format("DenseReluDense has the activation {}", activation_text(feed_forward.activation)),
             "gelu_erf, gelu, relu, swish or tanh");
+    if (norm_ == "layer_norm" || !has_scaled_embedding_) check_no_gemma(block[0].mark);
     if (norm_ == "layer_norm") {
       check_gpt2(attention, block[0].mark, feed_forward, block[1].mark);
     } else {
@@ -96,15 +102,15 @@ class CausalLmReader {
     require(model_.name == LanguageModelOptions().name, mark_, "its variables have another scope",
             "no `name`");
     require(model_.around.block_scope, mark_, "`block_scope` is false", "block_scope: true");
-    require(!model_.logit_soft_cap, mark_, "its logits have a soft cap", "no `logit_soft_cap`");
     require(model_.positions != Positions::kSinusoid, mark_, "its positions are sinusoids",
             "positions: learned, or none with `rotary: true` of SelfAttention");
   }
 
   void read_embedding() {
     const auto* vocab = model_.embedding.get_if<VocabEmbedding>();
-    require(vocab && !vocab->scale_like_classifier && !(lm_.tied && vocab->scale_logits), mark_,
+    require(vocab && (vocab->scale_like_classifier || !(lm_.tied && vocab->scale_logits)), mark_,
             "it has another embedding, or divides logits", "embedding: {type: vocab, scale_logits: false}");
+    has_scaled_embedding_ = vocab->scale_like_classifier;
     const auto* normal = vocab->initializer ? std::get_if<NormalInitializer>(&*vocab->initializer) : nullptr;
     // config.json has a deviation for all weights, and cannot say 1 or more.
     if (normal && normal->stddev < 1) lm_.initializer_range = normal->stddev;
@@ -140,9 +146,12 @@ class CausalLmReader {
     if (!given.per_layer.is_null()) lm_.dropout = rate;
     const std::string norm = around.empty() ? "" : around[0].name;
     const bool known = norm == "layer_norm" || norm == "rms_norm";
-    expect_names(around, {known ? norm : "rms_norm", "call_layer", "residual"}, given.per_layer.mark(),
-                 "`sublayers.per_layer` is");
+    std::vector<std::string> wanted = {known ? norm : "rms_norm", "call_layer", "residual"};
+    has_outer_norms_ = around.size() == 4 && known && around[2].name == norm;
+    if (has_outer_norms_) wanted.insert(wanted.begin() + 2, norm);
+    expect_names(around, wanted, given.per_layer.mark(), "`sublayers.per_layer` is");
     add_norm(around[0], true);
+    if (has_outer_norms_) add_norm(around[2], false);
     const std::vector<LayerEntry> last = left_of(list(given.final, {"rms_norm"}), rate);
     expect_names(last, {norm}, given.final.mark(), "`sublayers.final` is");
     add_norm(last[0], false);
@@ -175,10 +184,14 @@ class CausalLmReader {
     lm_.local.clear();
     for (size_t i = 0; i < block.size(); i += 2) {
       const bool is_local = block[i].name == kLocalAttention;
-      const CausalLmAttention options = is_local ? CausalLmAttention(layer<LocalCausalLmAttention>(block[i]))
-                                                 : layer<CausalLmAttention>(block[i]);
+      CausalLmAttention options = is_local ? CausalLmAttention(layer<LocalCausalLmAttention>(block[i]))
+                                           : layer<CausalLmAttention>(block[i]);
       check_attention(options, block[i]);
       if (!first) first = options;
+      std::optional<ConvertedRotary>& rotary = is_local ? local_rotary_ : full_rotary_;
+      if (!rotary) rotary = ConvertedRotary{options};
+      require_same(ConvertedRotary{options}, *rotary, block[i]);
+      static_cast<RotaryOptions&>(options) = *first;
       require_same(options, *first, block[i]);
       lm_.local.push_back(is_local);
       if (!is_local) continue;
@@ -187,6 +200,7 @@ class CausalLmReader {
       lm_.window = options.radius;
     }
     lm_.num_layers = model_.num_layers * lm_.pattern();
+    if (full_rotary_) static_cast<RotaryOptions&>(*first) = *full_rotary_;
     return *first;
   }
 
@@ -196,7 +210,6 @@ class CausalLmReader {
     };
     has_not(!options.shared_kv, "shared_kv", "false");
     has_not(!options.extra_logit, "an extra_logit", "null");
-    has_not(!options.soft_cap, "a soft_cap", "null");
     has_not(options.prefix_length == 0, "a prefix", "prefix_length: 0");
     has_not(options.convolution_width == 0, "convolutions", "convolution_width: 0");
     has_not(options.relative_attention_type == RelativeAttention::kNone, "relative positions",
@@ -217,6 +230,67 @@ class CausalLmReader {
     lm_.attention_dropout = options.dropout;
     lm_.rotary_base = options.rotary_base;
     lm_.rotary_scaling = options.rotary_scaling;
+    lm_.attention_soft_cap = options.soft_cap;
+    if (options.scaling_size != options.key_value_size) lm_.scaling_size = options.scaling_size;
+  }
+
+  /// Refuses what only a Gemma has.
+  void check_no_gemma(const Mark& of_attention) const {
+    require(!has_scaled_embedding_, mark_,
+            "its embeddings are scaled as only those of a Gemma, which has rms_norm",
+            "scale_like_classifier: false");
+    require(!has_outer_norms_, model_.around.sublayers.per_layer.mark(),
+            "norms stand behind its layers, and its embeddings are not scaled as those of a Gemma",
+            "embedding: {type: vocab, scale_like_classifier: true}");
+    require(!lm_.logit_soft_cap, mark_, "its logits have a soft cap, and no norms stand behind its layers",
+            "no `logit_soft_cap`");
+    require(!lm_.attention_soft_cap, of_attention,
+            "SelfAttention has a soft_cap, and no norms stand behind its layers", "null");
+    require(!lm_.scaling_size, of_attention,
+            "SelfAttention has a scaling_size, and no norms stand behind its layers", "null");
+  }
+
+  void check_gemma(const CausalLmAttention& attention, const Mark& of_attention,
+                   const ConvertedFeedForward& feed_forward, const Mark& of_feed_forward) {
+    const auto gemma = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "its embeddings are scaled as those of a Gemma, and it has " + what, right);
+    };
+    gemma(attention.bias != AttentionBias::kInputs, of_attention, "`bias: qkv`", "bias: false, or true");
+    gemma(!feed_forward.bias, of_feed_forward, "biases of DenseReluDense", "bias: false");
+    if (!has_outer_norms_) {
+      lm_.family = CausalLmFamily::kGemma;
+      const std::string right =
+          "sublayers.per_layer: [rms_norm, call_layer, rms_norm, residual], or none of it";
+      gemma(!lm_.window, of_attention, "local attention without norms behind the layers", right);
+      gemma(!attention.qk_norm, of_attention, "qk_norm without norms behind the layers", right);
+      gemma(!lm_.logit_soft_cap && !lm_.attention_soft_cap, mark_,
+            "soft caps without norms behind the layers", right);
+      gemma(!lm_.scaling_size, of_attention, "a scaling_size without norms behind the layers", right);
+      gemma(lm_.activation != Activation::kGeluErf, of_feed_forward,
+            "the activation gelu_erf, which a Gemma 1 cannot say", "gelu");
+      return;
+    }
+    lm_.family = attention.qk_norm ? CausalLmFamily::kGemma3 : CausalLmFamily::kGemma2;
+    gemma(!attention.qk_norm || !lm_.attention_soft_cap, of_attention,
+          "a soft_cap of SelfAttention beside qk_norm", "null");
+  }
+
+  /// Sets the rotary positions of local attention, which may be others in a Gemma 3.
+  void settle_local_rotary(const Mark& of_attention) {
+    if (lm_.family != CausalLmFamily::kGemma3) {
+      require(!local_rotary_ || !full_rotary_ || config::dump(*local_rotary_) == config::dump(*full_rotary_),
+              of_attention,
+              "LocalSelfAttention has other rotary positions than SelfAttention, as only a Gemma 3 has",
+              "the same");
+      return;
+    }
+    require(!local_rotary_ || !local_rotary_->rotary_scaling, of_attention,
+            "LocalSelfAttention scales its rotary positions, which a Gemma 3 does not",
+            "rotary_scaling: null");
+    lm_.local_rotary_base = local_rotary_ ? local_rotary_->rotary_base : RotaryOptions().rotary_base;
+    if (full_rotary_) return;
+    lm_.rotary_base = RotaryOptions().rotary_base;
+    lm_.rotary_scaling.reset();
   }
 
   void check_gpt2(const CausalLmAttention& attention, const Mark& of_attention,
@@ -239,23 +313,34 @@ class CausalLmReader {
          "one `activation`, such as gelu");
   }
 
+  static void llama(bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+    require(holds, mark, "it has rms_norm as a Llama has, and " + what, right);
+  }
+
   void check_rotary_model(const CausalLmAttention& attention, const Mark& of_attention,
                           const ConvertedFeedForward& feed_forward, const Mark& of_feed_forward) {
-    const auto llama = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
-      require(holds, mark, "it has rms_norm as a Llama has, and " + what, right);
-    };
     llama(model_.positions == Positions::kNone, mark_, "learned positions", "positions: none, or layer_norm");
     llama(attention.rotary, of_attention, "no rotary positions", "rotary: true");
     llama(feed_forward.activation.size() == 2 && feed_forward.activation[1] == Activation::kLinear,
           of_feed_forward, "no gated units", "activation: [swish, linear]");
+    llama(!attention.qk_norm || lm_.epsilon == ConvertedNorm().epsilon, mark_,
+          fmt::format("qk_norm, whose epsilon is {}, beside an epsilon of {}", ConvertedNorm().epsilon,
+                      lm_.epsilon),
+          "the same one");
+    if (has_scaled_embedding_) {
+      check_gemma(attention, of_attention, feed_forward, of_feed_forward);
+    } else {
+      check_llama(attention, of_attention, feed_forward, of_feed_forward);
+    }
+    settle_local_rotary(of_attention);
+  }
+
+  void check_llama(const CausalLmAttention& attention, const Mark& of_attention,
+                   const ConvertedFeedForward& feed_forward, const Mark& of_feed_forward) {
     const bool is_qwen2 = attention.bias == AttentionBias::kInputs;
     if (attention.qk_norm) {
       lm_.family = CausalLmFamily::kQwen3;
       llama(!is_qwen2, of_attention, "qk_norm with `bias: qkv`", "bias: false, or true");
-      llama(lm_.epsilon == ConvertedNorm().epsilon, mark_,
-            fmt::format("qk_norm, whose epsilon is {}, beside an epsilon of {}", ConvertedNorm().epsilon,
-                        lm_.epsilon),
-            "the same one");
     } else if (is_qwen2) {
       lm_.family = CausalLmFamily::kQwen2;
     } else if (lm_.window) {
@@ -276,6 +361,8 @@ class CausalLmReader {
   Mark mark_;
   CausalLmConfig lm_;
   std::string norm_;
+  bool has_scaled_embedding_ = false, has_outer_norms_ = false;
+  std::optional<ConvertedRotary> full_rotary_, local_rotary_;
 };
 
 constexpr int64_t kUsualTextLength = 1024;
@@ -285,8 +372,10 @@ std::string rate_text(double rate, double of_variable) {
   return rate == of_variable ? "$dropout" : fmt::to_string(rate);
 }
 
-std::string rotary_text(const CausalLmConfig& lm) {
-  std::string text = fmt::format("rotary: true, rotary_base: {}", lm.rotary_base);
+std::string rotary_text(const CausalLmConfig& lm, bool local) {
+  if (local && lm.local_rotary_base)
+    return fmt::format("rotary: true, rotary_base: {}", *lm.local_rotary_base);
+  const std::string text = fmt::format("rotary: true, rotary_base: {}", lm.rotary_base);
   if (!lm.rotary_scaling) return text;
   if (const auto* linear = lm.rotary_scaling->get_if<LinearRotaryScaling>())
     return fmt::format("{}, rotary_scaling: {{type: linear, factor: {}}}", text, linear->factor);
@@ -297,15 +386,17 @@ std::string rotary_text(const CausalLmConfig& lm) {
       text, llama3->factor, llama3->low_frequency, llama3->high_frequency, llama3->original_length);
 }
 
-std::string attention_text(const CausalLmConfig& lm, double rate_of_variable) {
-  const bool has_qk_norm = lm.family == CausalLmFamily::kQwen3;
+std::string attention_text(const CausalLmConfig& lm, double rate_of_variable, bool local) {
   std::string text = fmt::format("num_heads: {}, key_value_size: {}", lm.num_heads, lm.head_size);
+  if (local) text = fmt::format("radius: {}, {}", *lm.window, text);
   if (lm.num_memory_heads != lm.num_heads) text += fmt::format(", num_memory_heads: {}", lm.num_memory_heads);
   text += fmt::format(", bias: {}, dropout: {}", config::dump(lm.attention_bias).text(),
                       rate_text(lm.attention_dropout, rate_of_variable));
-  text += fmt::format(",\n       fold_scaling_into_initializer: {}", has_qk_norm);
-  if (has_qk_norm) text += ", qk_norm: true";
-  if (!lm.is_gpt2()) text += ", " + rotary_text(lm);
+  text += fmt::format(",\n       fold_scaling_into_initializer: {}", lm.has_qk_norm());
+  if (lm.has_qk_norm()) text += ", qk_norm: true";
+  if (lm.scaling_size) text += fmt::format(", scaling_size: {}", *lm.scaling_size);
+  if (lm.attention_soft_cap) text += fmt::format(", soft_cap: {}", *lm.attention_soft_cap);
+  if (!lm.is_gpt2()) text += ", " + rotary_text(lm, local);
   return text;
 }
 
@@ -315,16 +406,16 @@ struct BlockText {
   std::string attention;
 };
 
-BlockText block_text(const CausalLmConfig& lm, const std::string& attention, const std::string& initializer) {
+BlockText block_text(const CausalLmConfig& lm, double rate_of_variable, const std::string& initializer) {
   std::vector<std::string> layers;
   for (const bool local : lm.local)
     layers.push_back(fmt::format("{}, DenseReluDense", local ? kLocalAttention : kFullAttention));
   BlockText text{fmt::format("[{}]", fmt::join(layers, ", ")), ""};
   for (const bool local : {false, true}) {
     if (std::ranges::find(lm.local, local) == lm.local.end()) continue;
-    text.attention += fmt::format(
-        "    {}:\n      {{{}{},\n       kernel_initializer: {}}}\n", local ? kLocalAttention : kFullAttention,
-        local ? fmt::format("radius: {}, ", *lm.window) : "", attention, initializer);
+    text.attention += fmt::format("    {}:\n      {{{},\n       kernel_initializer: {}}}\n",
+                                  local ? kLocalAttention : kFullAttention,
+                                  attention_text(lm, rate_of_variable, local), initializer);
   }
   return text;
 }
@@ -351,10 +442,13 @@ std::string causal_lm_yaml(const CausalLmConfig& lm, const ModelSurroundings& ar
                          "initial: [dropout: {}], per_layer: [layer_norm, call_layer, dropout: $dropout, "
                          "residual]",
                          rate_text(lm.embedding_dropout, dropout))
-                   : "initial: [], per_layer: [rms_norm, call_layer, residual]";
+                   : fmt::format("initial: [], per_layer: [rms_norm, call_layer, {}residual]",
+                                 lm.has_outer_norms() ? "rms_norm, " : "");
+  const std::string cap =
+      lm.logit_soft_cap ? fmt::format("  logit_soft_cap: {}\n", *lm.logit_soft_cap) : std::string();
   const std::string activation =
       lm.is_gpt2() ? activation_text({lm.activation}) : activation_text({lm.activation, Activation::kLinear});
-  const BlockText block = block_text(lm, attention_text(lm, dropout), initializer);
+  const BlockText block = block_text(lm, dropout, initializer);
   return fmt::format(
       R"({header}
 # A language model that mtf-convert has made of {source}
@@ -373,9 +467,9 @@ model:
   positions: {positions}
   max_length: {max_positions}
   vocab_divisor: 1
-  embedding: {{type: vocab, scale_logits: false, initializer: {initializer}}}
+  embedding: {{type: vocab, {embedding}, initializer: {initializer}}}
   shared_embedding_and_softmax: {tied}
-  predict_padding: {predicts_padding}
+{cap}  predict_padding: {predicts_padding}
   z_loss: 0
   layer_defaults:
     {norm}: {{epsilon: {epsilon}}}
@@ -392,7 +486,8 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("layers", lm.num_layers / lm.pattern()), fmt::arg("block", block.layers),
       fmt::arg("around_layers", around_layers), fmt::arg("norm", norm), fmt::arg("hidden", lm.hidden),
       fmt::arg("positions", lm.is_gpt2() ? "learned" : "none"), fmt::arg("max_positions", lm.max_positions),
-      fmt::arg("initializer", initializer), fmt::arg("tied", lm.tied),
+      fmt::arg("initializer", initializer), fmt::arg("tied", lm.tied), fmt::arg("cap", cap),
+      fmt::arg("embedding", lm.is_gemma() ? "scale_like_classifier: true" : "scale_logits: false"),
       fmt::arg("predicts_padding", lm.predicts_padding), fmt::arg("epsilon", lm.epsilon),
       fmt::arg("attention", block.attention), fmt::arg("intermediate", lm.intermediate),
       fmt::arg("activation", activation), fmt::arg("bias", lm.feed_forward_bias),

@@ -24,7 +24,7 @@ usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-lm] [option.
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, or
-a GPT-2, Llama, Mistral, Qwen2 or Qwen3.
+a GPT-2, Llama, Mistral, Qwen2, Qwen3 or Gemma (1 to 3).
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
@@ -41,7 +41,8 @@ a GPT-2, Llama, Mistral, Qwen2 or Qwen3.
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
       hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases) or Llama
-                    (rotary positions, rms_norm, gated units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm
+                    (rotary positions, rms_norm, gated units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, Gemma
+                    with scaled embeddings; with LocalSelfAttention where these have sliding windows
   --step N          the checkpoint of step N of a run; default: the newest
   --raw             weights as they were trained; else, with train.ema_decay, their running means
   --all             the state of the training too, so that it can go on; model and safetensors only
