@@ -176,6 +176,15 @@ def make(kind, source, directory):
         written = json.load(open(source + "/config.json"))
         json.dump(written | {"vocab_size": 384}, open(directory + "/config.json", "w"))
         json.dump({"tokenizer_class": "ByT5Tokenizer"}, open(directory + "/tokenizer_config.json", "w"))
+    elif kind == "fused":  # a Phi-3
+        for layer in range(2):
+            for fused, parts in (("self_attn.qkv", ["self_attn.q", "self_attn.k", "self_attn.v"]),
+                                 ("mlp.gate_up", ["mlp.gate", "mlp.up"])):
+                name = f"model.layers.{layer}.{{}}_proj.weight"
+                tensors[name.format(fused)] = np.concatenate([tensors.pop(name.format(part)) for part in parts])
+        save_file(tensors, path)
+        written = json.load(open(source + "/config.json"))
+        json.dump(written | {"model_type": "phi3"}, open(directory + "/config.json", "w"))
     elif kind == "old_rotary":  # as version 4 writes it
         save_file(tensors, path)
         written = json.load(open(source + "/config.json"))

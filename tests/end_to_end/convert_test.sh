@@ -127,12 +127,12 @@ expect_exit 1 "$mtf_train" lm_llama/config.yaml run.mode=evaluate evaluate.check
   'evaluate.datasets={x: {type: text, path: prompts.txt}}'
 expect_text 'has a low-rank update of `transformer/block_000/layer_000/SelfAttention/k`, which this model lacks'
 # Other ways to store the same model.
-for kind in sharded bfloat16 float16 old_rotary; do
+for kind in sharded bfloat16 float16 old_rotary fused; do
   $check make $kind "$source_dir/tests/golden/hf_llama" lm_as_$kind
   expect_exit 0 "$mtf_convert" lm_as_$kind model_lm_as_$kind
   expect_text "has no tokenizer.json, which texts need"
 done
-for kind in sharded old_rotary; do
+for kind in sharded old_rotary fused; do
   $check same lm_llama/$weights model_lm_as_$kind/$weights || fail "$kind: other weights"
 done
 grep -o 'rotary: true.*' lm_llama/config.yaml > rotary && grep -qF "$(cat rotary)" model_lm_as_old_rotary/config.yaml ||
@@ -388,7 +388,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2 or gemma3_text' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do

@@ -540,6 +540,9 @@ TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
   expect(windowed("mistral", R"("sliding_window": null)"), {false}, {});
   EXPECT_EQ(windowed("mistral", R"("sliding_window": null)").family, CausalLmFamily::kLlama);
   expect(windowed("llama", R"("sliding_window": 5)"), {false}, {});
+  expect(windowed("phi3", R"("sliding_window": 5)"), {true}, 5);
+  expect(windowed("phi3", R"("sliding_window": 4096)"), {false}, {});
+  expect(windowed("phi3", R"("bos_token_id": 1)"), {false}, {});
   for (const char* qwen : {"qwen2", "qwen3"}) {
     expect(windowed(qwen, R"("sliding_window": 5, "max_window_layers": 0)"), {false}, {});
     const std::string used = R"("use_sliding_window": true, "sliding_window": 5, )";
@@ -558,6 +561,7 @@ TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
   EXPECT_THAT(refused("qwen3", types + R"("full_attention"])"), HasSubstr("other windows than a qwen3"));
   EXPECT_THAT(refused("qwen2", types + R"("chunked_attention"])"), HasSubstr("has \"chunked_attention\""));
   EXPECT_THAT(refused("qwen2", R"("layer_types": ["full_attention"])"), HasSubstr("is no list of 4 types"));
+  EXPECT_THAT(refused("phi3", R"("resid_pdrop": 0.5)"), HasSubstr("`resid_pdrop` is 0.5, and only 0.0 can"));
   EXPECT_THAT(refused("mistral", R"("sliding_window": 0)"), HasSubstr("`sliding_window` is 0, no size"));
 }
 

@@ -159,6 +159,40 @@ RearrangedTensor third_of(const StoredTensor& stored, int64_t third) {
   return made;
 }
 
+/// Rows of a tensor that holds several, one behind another.
+struct TensorRows {
+  std::string name;
+  int64_t begin = 0, count = 0, all = 0;
+};
+
+/// Returns where a file with fused tensors has the one that others call `name`; nullopt: under this name.
+std::optional<TensorRows> fused_rows(const std::string& name, const CausalLmConfig& lm) {
+  const int64_t q = lm.num_heads * lm.head_size, kv = lm.num_memory_heads * lm.head_size,
+                wi = lm.intermediate;
+  const std::map<std::string, TensorRows> parts = {
+      {"self_attn.q_proj.weight", {"self_attn.qkv_proj.weight", 0, q, q + 2 * kv}},
+      {"self_attn.k_proj.weight", {"self_attn.qkv_proj.weight", q, kv, q + 2 * kv}},
+      {"self_attn.v_proj.weight", {"self_attn.qkv_proj.weight", q + kv, kv, q + 2 * kv}},
+      {"mlp.gate_proj.weight", {"mlp.gate_up_proj.weight", 0, wi, 2 * wi}},
+      {"mlp.up_proj.weight", {"mlp.gate_up_proj.weight", wi, wi, 2 * wi}}};
+  for (const auto& [own, rows] : parts) {
+    if (!lm.is_fused || !name.ends_with(own)) continue;
+    return TensorRows{name.substr(0, name.size() - own.size()) + rows.name, rows.begin, rows.count, rows.all};
+  }
+  return std::nullopt;
+}
+
+StoredTensor rows_of(const StoredTensor& stored, const TensorRows& rows, int64_t columns,
+                     const std::string& from) {
+  check_stored(stored, {rows.all, columns}, from);
+  const size_t width = static_cast<size_t>(columns) * size_of(stored.dtype);
+  StoredTensor part = stored;
+  part.shape[0] = rows.count;
+  part.data =
+      stored.data.subspan(static_cast<size_t>(rows.begin) * width, static_cast<size_t>(rows.count) * width);
+  return part;
+}
+
 /// Adds a number to all values.
 void add(float number, std::span<float> values) {
   for (float& value : values) value += number;
@@ -430,8 +464,10 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
     const std::optional<CausalLmTensor> theirs = causal_lm_tensor(variable.name, lm);
     MTF_CHECK(theirs, "a language model has the variable {}", variable.name);
-    const StoredTensor& stored = tensor_of(files, theirs->name);
+    const std::optional<TensorRows> rows = fused_rows(theirs->name, lm);
+    StoredTensor stored = tensor_of(files, rows ? rows->name : theirs->name);
     used.insert(stored.name);
+    if (rows) stored = rows_of(stored, *rows, lm.hidden, from);
     import.model.weights.push_back({variable.name, imported(variable, *theirs, stored, lm, file_ids, from)});
   }
   const auto ignored = [&](const std::string& name) {

@@ -11,7 +11,7 @@ namespace mtf {
 namespace {
 
 /// Which layers have local attention where `layer_types` does not say.
-enum class Windows { kNone, kAll, kUpper, kAlternate, kFiveOfSix };
+enum class Windows { kNone, kAll, kAllIfGiven, kUpper, kAlternate, kFiveOfSix };
 
 /// What config.json says and omits, for each model. A size of 0 must be given.
 struct CausalLmModel {
@@ -26,8 +26,10 @@ struct CausalLmModel {
   bool tied = false;
   double rotary_base = 10000;
   std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
+  double epsilon = 1e-6;
+  bool is_fused = false;
 };
-constexpr std::array<CausalLmModel, 8> kModels = {
+constexpr std::array<CausalLmModel, 9> kModels = {
     {{"gpt2", CausalLmFamily::kGpt2, "GPT2LMHeadModel", 0, 0, 1024, Windows::kNone, true},
      {"llama", CausalLmFamily::kLlama, "LlamaForCausalLM", 0, 0, 2048},
      {"mistral", CausalLmFamily::kMistral, "MistralForCausalLM", 8, 0, 131072, Windows::kAll},
@@ -37,7 +39,20 @@ constexpr std::array<CausalLmModel, 8> kModels = {
      {"gemma2", CausalLmFamily::kGemma2, "Gemma2ForCausalLM", 4, 256, 8192, Windows::kAlternate, true, 10000,
       50, 30},
      {"gemma3_text", CausalLmFamily::kGemma3, "Gemma3ForCausalLM", 4, 256, 131072, Windows::kFiveOfSix, true,
-      1e6}}};
+      1e6},
+     {"phi3",
+      CausalLmFamily::kMistral,
+      "",
+      0,
+      0,
+      4096,
+      Windows::kAllIfGiven,
+      false,
+      10000,
+      {},
+      {},
+      1e-5,
+      true}}};
 
 const CausalLmModel& model_of(CausalLmFamily family) {
   return *std::ranges::find(kModels, family, &CausalLmModel::family);
@@ -126,7 +141,8 @@ std::vector<bool> parse_layer_types(const HuggingFaceJson& json, int64_t layers)
 std::optional<int64_t> parse_window(const HuggingFaceJson& json, const CausalLmModel& model) {
   const bool has_window = model.windows == Windows::kUpper ? json.flag("use_sliding_window", false)
                                                            : model.windows != Windows::kNone;
-  if (!has_window || json.has_null("sliding_window")) return std::nullopt;
+  const bool is_given = json.has("sliding_window") || model.windows != Windows::kAllIfGiven;
+  if (!has_window || !is_given || json.has_null("sliding_window")) return std::nullopt;
   return json.size("sliding_window", 4096);
 }
 
@@ -148,6 +164,7 @@ bool is_local(const HuggingFaceJson& json, Windows windows, int64_t layer) {
     case Windows::kNone:
       return false;
     case Windows::kAll:
+    case Windows::kAllIfGiven:
       return true;
     case Windows::kUpper:
       return layer >= json.size("max_window_layers", 28, 0);
@@ -166,7 +183,8 @@ void parse_windows(const HuggingFaceJson& json, const CausalLmModel& model, Caus
     lm.local.push_back(lm.window && is_local(json, model.windows, layer));
   if (json.has("layer_types")) {
     const std::vector<bool> types = parse_layer_types(json, lm.num_layers);
-    const bool may_differ = model.windows != Windows::kAll && lm.window;
+    const bool may_differ =
+        model.windows != Windows::kAll && model.windows != Windows::kAllIfGiven && lm.window;
     if (types != lm.local && !may_differ)
       json.fail(fmt::format("`layer_types` has other windows than a {} of this file", model.type),
                 lm.window ? "sliding_attention" : "full_attention");
@@ -232,7 +250,7 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   // The first files of Gemma 1 say gelu and mean this approximation.
   if (lm.family == CausalLmFamily::kGemma && lm.activation == Activation::kGeluErf)
     lm.activation = Activation::kGelu;
-  lm.epsilon = json.number("rms_norm_eps", 1e-6);
+  lm.epsilon = json.number("rms_norm_eps", model.epsilon);
   lm.attention_dropout = json.number("attention_dropout", 0);
   if (lm.family == CausalLmFamily::kQwen2) {
     lm.attention_bias = AttentionBias::kInputs;
@@ -252,6 +270,9 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   if (lm.num_heads % lm.num_memory_heads != 0)
     json.fail(
         fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
+  lm.is_fused = model.is_fused;
+  for (const char* rate : {"resid_pdrop", "embd_pdrop"})
+    if (lm.is_fused) json.require(rate, 0.0, "there is dropout only in attention");
   parse_rotary(json, model, lm);
   if (lm.is_gemma()) parse_gemma(json, model, lm);
 }

@@ -1,5 +1,6 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
-// configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3, Gemma 1 to 3.
+// configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3, Gemma 1 to
+// 3; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -22,7 +23,8 @@ namespace mtf {
 /// The layers of attention: one that sees all positions before it, and one with a window.
 inline constexpr std::string_view kFullAttention = "SelfAttention", kLocalAttention = "LocalSelfAttention";
 
-/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads.
+/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, and a Phi-3 is a
+/// Mistral whose file has some tensors together.
 enum class CausalLmFamily { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kGemma, kGemma2, kGemma3 };
 
 /// The hyperparameters. A GPT-2 has learned positions, layer_norm and biases; the others have rotary positions, rms_norm and
@@ -59,6 +61,7 @@ struct CausalLmConfig {
   double embedding_dropout = 0;  ///< before the first layer of a GPT-2
   double attention_dropout = 0;
   bool tied = false;             ///< logits are computed with the embedding
+  bool is_fused = false;         ///< the file has q, k and v in one tensor, and both inputs of gated units
   bool predicts_padding = true;  ///< id 0 has a logit
 
   bool is_gpt2() const { return family == CausalLmFamily::kGpt2; }

@@ -46,7 +46,7 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
       {WeightFormat::kHuggingFaceT5, {"t5", "mt5"}, import_t5, export_t5},
       {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
       {WeightFormat::kHuggingFaceLm,
-       {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"},
+       {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3"},
        import_causal_lm,
        export_causal_lm}};
   return formats;

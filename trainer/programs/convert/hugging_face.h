@@ -24,7 +24,7 @@ namespace mtf {
 
 /// What can be converted, for messages: the values of `model_type`.
 inline constexpr std::string_view kConvertedModelTypes =
-    "bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2 or gemma3_text";
+    "bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3";
 
 /// The tensor of a Hugging Face file that holds a variable of a model.
 struct HuggingFaceTensor {

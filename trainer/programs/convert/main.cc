@@ -24,7 +24,7 @@ usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-lm] [option.
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, or
-a GPT-2, Llama, Mistral, Qwen2, Qwen3 or Gemma (1 to 3).
+a GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma (1 to 3) or Phi-3.
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
