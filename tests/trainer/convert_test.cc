@@ -662,7 +662,7 @@ TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("local attention without norms behind the layers"));
   EXPECT_THAT(model(kGemma, "[gelu, linear]", "[gelu_erf, linear]"), HasSubstr("which a Gemma 1 cannot say"));
   EXPECT_THAT(model(kGemma3, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
-              HasSubstr("has other options than the first layer"));
+              HasSubstr("has other options than the first of these layers"));
   EXPECT_THAT(model(kGemma2, "rotary_base: 10000", "rotary_base: 500"),
               HasSubstr("LocalSelfAttention has other rotary positions than SelfAttention"));
   EXPECT_THAT(model(kLlama, "fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),

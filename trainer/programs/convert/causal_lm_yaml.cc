@@ -170,11 +170,15 @@ class CausalLmReader {
     return block;
   }
 
-  /// Refuses a layer with other options than those of the first one.
+  /// Refuses a layer with other options than those of the first one. Low-rank updates are merged before.
   template <class Options>
-  static void require_same(const Options& options, const Options& first, const LayerEntry& entry) {
+  static void require_same(Options options, Options first, const LayerEntry& entry) {
+    if constexpr (requires { options.lora; }) {
+      options.lora.reset();
+      first.lora.reset();
+    }
     require(config::dump(options) == config::dump(first), entry.mark,
-            fmt::format("{} has other options than the first layer of this kind", entry.name),
+            fmt::format("{} has other options than the first of these layers", entry.name),
             "the same options for all layers, as in `layer_defaults`");
   }
 
