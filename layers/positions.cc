@@ -15,7 +15,10 @@
 namespace mtf {
 
 config::EnumNames enum_names(Positions) {
-  return {{"learned", Positions::kLearned}, {"sinusoid", Positions::kSinusoid}, {"none", Positions::kNone}};
+  return {{"learned", Positions::kLearned},
+          {"sinusoid", Positions::kSinusoid},
+          {"sinusoid_hf", Positions::kSinusoidHuggingFace},
+          {"none", Positions::kNone}};
 }
 
 config::CommonNames common_names(Positions) {
@@ -45,7 +48,11 @@ Tensor learned_positions(Context& context, const Tensor& position, const Dimensi
   return gather(table, position ? position : range(context.graph(), length), rows.name);
 }
 
-Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimension& length,
+bool are_sinusoids(Positions positions) {
+  return positions == Positions::kSinusoid || positions == Positions::kSinusoidHuggingFace;
+}
+
+Tensor sinusoid_positions(Context& context, Positions kind, const Tensor& position, const Dimension& length,
                           const Dimension& model) {
   if (model.size % 2 != 0) {
     throw Error(ErrorKind::kConfig, fmt::format("sinusoid positions cannot have {} entries", model.size),
@@ -55,7 +62,8 @@ Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimens
   // cut, so that any of them may be split.
   Graph& graph = context.graph();
   const int64_t half = model.size / 2;
-  const double step = -reproducible::log(1e4) / static_cast<double>(std::max<int64_t>(half - 1, 1));
+  const int64_t steps = kind == Positions::kSinusoidHuggingFace ? half : std::max<int64_t>(half - 1, 1);
+  const double step = -reproducible::log(1e4) / static_cast<double>(steps);
   const Tensor entry = range(graph, model);
   const Tensor pair = modulo(entry, graph.constant(static_cast<double>(half), DType::kInt32));
   const Tensor frequency = exp(scalar_multiply(cast(pair, DType::kFloat32), step));

@@ -9,7 +9,7 @@
 
 namespace mtf {
 
-enum class Positions { kLearned, kSinusoid, kNone };
+enum class Positions { kLearned, kSinusoid, kSinusoidHuggingFace, kNone };
 config::EnumNames enum_names(Positions);
 config::CommonNames common_names(Positions);
 
@@ -20,8 +20,11 @@ Tensor learned_positions(Context& context, const Tensor& position, const Dimensi
                          int64_t max_length, const Dimension& model);
 /// Rows of the table that sinusoid_positions() makes for given positions: as many as `length` has entries.
 inline constexpr std::string_view kSinusoidLength = "sinusoid_length";
-/// sin and cos of position * 10000^(-i / (model/2 - 1)), all sines first. Vaswani et al., 2017, §3.5.
-Tensor sinusoid_positions(Context& context, const Tensor& position, const Dimension& length,
+/// True for both kinds of sinusoids.
+bool are_sinusoids(Positions positions);
+/// sin and cos of position * 10000^(-i / n), all sines first; n is model/2 - 1 with kSinusoid, as in tensor2tensor, and
+/// model/2 with kSinusoidHuggingFace. Vaswani et al., 2017, §3.5.
+Tensor sinusoid_positions(Context& context, Positions kind, const Tensor& position, const Dimension& length,
                           const Dimension& model);
 
 }  // namespace mtf

@@ -78,8 +78,10 @@ class PositionsLayer final : public Layer {
       case Positions::kLearned:
         return add(x, learned(context, length, model), x.shape());
       case Positions::kSinusoid:
+      case Positions::kSinusoidHuggingFace:
         if (model.rank() == 1)
-          return add(x, sinusoid_positions(context, place(context, length), length, model[0]), x.shape());
+          return add(x, sinusoid_positions(context, options_.type, place(context, length), length, model[0]),
+                     x.shape());
         throw Error(ErrorKind::kConfig, fmt::format("positions: {} is no vector", model.to_string()),
                     "one dimension");
       case Positions::kNone:

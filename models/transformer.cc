@@ -29,13 +29,19 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
   visit("embedding", options.embedding, "how ids become vectors");
   visit("shared_embedding_and_softmax", options.shared_embedding_and_softmax,
         "logits by the transposed embedding; false: by a matrix of their own");
+  visit("logit_bias", options.logit_bias, "a bias is added to the logits");
+  visit("predict_padding", options.predict_padding,
+        "false: padding (id 0) has no probability, as in models whose tokeniser has none");
   describe_logit_soft_cap(visit, options.logit_soft_cap);
   describe_token_loss(visit, options.loss);
   visit("layer_defaults", options.layer_defaults, "options by layer, for each use of it");
   visit("blocks", options.blocks, "lists of layers by name, for the layer `block`");
   visit.check([&options](const config::Report& report) {
-    if (options.positions == Positions::kSinusoid && options.d_model % 2 != 0)
+    if (are_sinusoids(options.positions) && options.d_model % 2 != 0)
       report.error("d_model", "sinusoid positions need an even size", "an even number");
+    if (!options.predict_padding && options.loss.label_smoothing > 0)
+      report.error("label_smoothing", "it gives a part of the target to padding, which has no probability",
+                   "`label_smoothing: 0`, or `predict_padding: true`");
     for (const auto& [key, rate] :
          {std::pair("dropout", options.around.dropout), std::pair("token_dropout", options.token_dropout)}) {
       if (rate >= 1) report.error(key, "a dropout rate of 1 leaves nothing", "a rate below 1");
@@ -49,14 +55,7 @@ void describe(config::Visitor& visit, LanguageModelOptions& options) {
   visit("input_full_attention", options.input_full_attention,
         "tokens of the inputs part of a row see each other, later ones too (prefix language model)");
   visit("loss_on_targets_only", options.loss_on_targets_only, "tokens of the inputs part have no loss");
-  visit("predict_padding", options.predict_padding,
-        "false: padding (id 0) has no probability, as in models whose tokeniser has none");
   describe_token_model(visit, options);
-  visit.check([&options](const config::Report& report) {
-    if (!options.predict_padding && options.loss.label_smoothing > 0)
-      report.error("label_smoothing", "it gives a part of the target to padding, which has no probability",
-                   "`label_smoothing: 0`, or `predict_padding: true`");
-  });
 }
 
 void describe(config::Visitor& visit, AlignedOptions& options) {
@@ -116,7 +115,8 @@ Tensor TransformerStack::add_positions(Context& context, const Tensor& x, const 
     case Positions::kLearned:
       return add(x, learned_positions(context, position, length, max_length_, model), x.shape());
     case Positions::kSinusoid:
-      return add(x, sinusoid_positions(context, position, length, model), x.shape());
+    case Positions::kSinusoidHuggingFace:
+      return add(x, sinusoid_positions(context, positions_, position, length, model), x.shape());
     case Positions::kNone:
       break;
   }
@@ -146,6 +146,29 @@ Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const
   return where(continues, before, targets.graph().constant(0, targets.dtype(), targets.shape()));
 }
 
+namespace {
+
+/// Logits by the transposed embedding, plus a bias where there is one.
+Tensor logits_by_embedding(Context& context, const TokenModelOptions& options,
+                           const TokenEmbedding& embedding, const Tensor& hidden,
+                           const Dimension& vocabulary) {
+  const Tensor logits = embedding.logits(context, hidden);
+  if (!options.logit_bias) return logits;
+  const auto scope = context.graph().scope("logits");
+  const Tensor bias = context.variable("bias", {vocabulary}, Initializer::constant(0));
+  return add(logits, bias, logits.shape());
+}
+
+/// Puts the logit of id 0 out of reach.
+Tensor without_padding(const Tensor& logits, const Dimension& vocabulary) {
+  Graph& graph = logits.graph();
+  constexpr double impossible = -1e9;
+  const Tensor is_padding = equal(range(graph, vocabulary), graph.constant(0, DType::kInt32));
+  return add(logits, scalar_multiply(cast(is_padding, logits.dtype()), impossible), logits.shape());
+}
+
+}  // namespace
+
 Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
                     const Tensor& hidden, const Dimension& vocabulary) {
   const Dimension& vector = hidden.shape()[hidden.shape().rank() - 1];
@@ -156,10 +179,12 @@ Tensor token_logits(Context& context, const TokenModelOptions& options, const To
                 "`model.shared_embedding_and_softmax: false`, or sublayers that end with `d_model`");
   }
   const auto unit = context.graph().unit("logits");
-  const Tensor logits = options.shared_embedding_and_softmax ? embedding.logits(context, hidden)
-                                                             : dense(context, "logits", hidden, {vocabulary},
-                                                                     {.over = Shape{vector}, .bias = false});
-  return capped_logits(logits, options.logit_soft_cap);
+  const Tensor logits = options.shared_embedding_and_softmax
+                            ? logits_by_embedding(context, options, embedding, hidden, vocabulary)
+                            : dense(context, "logits", hidden, {vocabulary},
+                                    {.over = Shape{vector}, .bias = options.logit_bias});
+  const Tensor capped = capped_logits(logits, options.logit_soft_cap);
+  return options.predict_padding ? capped : without_padding(capped, vocabulary);
 }
 
 namespace {
@@ -233,7 +258,7 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
   const Tensor x = hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
   ModelOutput output;
-  output.logits = logits(context, *embedding, x, vocabulary);
+  output.logits = token_logits(context, options_, *embedding, x, vocabulary);
   const auto loss = context.graph().scope("loss");
   const Tensor of_targets = of_inputs ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
   const TokenWeights weights{
@@ -248,16 +273,6 @@ Tensor LanguageModel::hidden(Context& context, const TokenEmbedding& embedding, 
   Tensor x = stack_.embed(context, embedding, ids);
   x = stack_.add_positions(context, x, position, sequence.length);
   return stack_.layers(context, sequence, x);
-}
-
-Tensor LanguageModel::logits(Context& context, const TokenEmbedding& embedding, const Tensor& hidden,
-                             const Dimension& vocabulary) const {
-  const Tensor all = token_logits(context, options_, embedding, hidden, vocabulary);
-  if (options_.predict_padding) return all;
-  Graph& graph = all.graph();
-  constexpr double impossible = -1e9;
-  const Tensor is_padding = equal(range(graph, vocabulary), graph.constant(0, DType::kInt32));
-  return add(all, scalar_multiply(cast(is_padding, all.dtype()), impossible), all.shape());
 }
 
 Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const {
@@ -275,7 +290,8 @@ Tensor LanguageModel::prefill(Context& context, const DecodeSizes& sizes, const 
         prompt_priority(input.prompt, input.prefix.shape(), sequence.length);
   }
   const Tensor x = hidden(context, *embedding, input.prefix, {}, sequence);
-  return logits(context, *embedding, gather(x, input.position, sequence.length.name), vocabulary);
+  return token_logits(context, options_, *embedding, gather(x, input.position, sequence.length.name),
+                      vocabulary);
 }
 
 Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
@@ -289,7 +305,7 @@ Tensor LanguageModel::step(Context& context, const DecodeSizes& sizes, const Ste
                     .has_priorities = options_.input_full_attention,
                     .decoding = &decoding};
   const Tensor x = hidden(context, *embedding, input.token, input.position, sequence);
-  return logits(context, *embedding, x, vocabulary);
+  return token_logits(context, options_, *embedding, x, vocabulary);
 }
 
 AlignedModel::AlignedModel(const AlignedOptions& options, Diagnostics& diagnostics)

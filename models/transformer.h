@@ -35,6 +35,8 @@ struct TokenModelOptions {
   int64_t vocab_divisor = 128;
   Embedding embedding;
   bool shared_embedding_and_softmax = true;
+  bool logit_bias = false;
+  bool predict_padding = true;
   std::optional<double> logit_soft_cap;
   TokenLossOptions loss;
   config::Node layer_defaults;
@@ -77,7 +79,8 @@ class TransformerStack {
 Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length);
 
 /// Logits by the transposed embedding, in the type of activations; where softmax weights are not shared, by
-/// logits/kernel in the current scope.
+/// logits/kernel in the current scope; with `logit_bias` plus logits/bias. Without `predict_padding` that of id 0 is out
+/// of reach.
 Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
                     const Tensor& hidden, const Dimension& vocabulary);
 
@@ -95,7 +98,6 @@ struct LanguageModelOptions : ModelOptions, TokenModelOptions, StackOptions {
   std::string name = "transformer";
   bool input_full_attention = false;
   bool loss_on_targets_only = false;
-  bool predict_padding = true;
   bool delimited = false;  ///< not a key: rows hold inputs, end of sequence, targets, end of sequence, ...
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
@@ -149,9 +151,6 @@ class LanguageModel final : public Model, public TextDecoder {
   /// Hidden states of `ids` at `position` (null: the index), in the scope of the model.
   Tensor hidden(Context& context, const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
                 Sequence& sequence) const;
-  /// Those of token_logits(); without `predict_padding` the one of id 0 is out of reach.
-  Tensor logits(Context& context, const TokenEmbedding& embedding, const Tensor& hidden,
-                const Dimension& vocabulary) const;
 
   LanguageModelOptions options_;
   TransformerStack stack_;

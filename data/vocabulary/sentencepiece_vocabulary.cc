@@ -244,6 +244,16 @@ std::vector<std::string> SentencePieceVocabulary::pieces(std::string_view text) 
   return pieces;
 }
 
+std::string SentencePieceVocabulary::join(const std::vector<std::string>& pieces) const {
+  std::string text;
+  check(processor_->Decode(pieces, &text));
+  return text;
+}
+
+bool SentencePieceVocabulary::is_unknown(int32_t id) const {
+  return id >= 0 && id < size() && to_model_[static_cast<size_t>(id)] == processor_->unk_id();
+}
+
 std::string SentencePieceVocabulary::decode(std::span<const int32_t> ids) const {
   std::vector<int32_t> pieces;
   pieces.reserve(ids.size());

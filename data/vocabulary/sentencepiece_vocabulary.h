@@ -55,6 +55,10 @@ class SentencePieceVocabulary final : public Vocabulary {
 
   /// The pieces themselves; what the model does not know stands as in the text.
   std::vector<std::string> pieces(std::string_view text) const;
+  /// The text of pieces; one that the model does not know stands as it is.
+  std::string join(const std::vector<std::string>& pieces) const;
+
+  bool is_unknown(int32_t id) const;
 
   /// Logarithm of the piece's probability, or for byte pair encoding minus its rank; 0 of an id that the
   /// model has not.

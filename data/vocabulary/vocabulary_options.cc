@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "data/paths.h"
 #include "data/vocabulary/byte_vocabulary.h"
 #include "data/vocabulary/extra_ids.h"
 #include "data/vocabulary/hugging_face_vocabulary.h"
+#include "data/vocabulary/marian_vocabulary.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "data/vocabulary/t2t_vocabulary.h"
 #include "data/vocabulary/tokenizer_file.h"
@@ -39,7 +42,7 @@ std::string find_file(const config::Path& path, const Mark& mark) {
 
 /// Problems of the file are shown at the path in the configuration.
 template <class Read>
-std::unique_ptr<Vocabulary> read_file(const config::Path& path, const Mark& mark, const Read& read) {
+auto read_file(const config::Path& path, const Mark& mark, const Read& read) {
   const std::string file = find_file(path, mark);
   try {
     return read(file);
@@ -66,8 +69,14 @@ const config::Registration<VocabularyOptions, BytesOptions> bytes_registration;
 const config::Registration<VocabularyOptions, T2tOptions> t2t_registration;
 const config::Registration<VocabularyOptions, WordPieceOptions> wordpiece_registration;
 const config::Registration<VocabularyOptions, HuggingFaceOptions> hugging_face_registration;
+const config::Registration<VocabularyOptions, MarianOptions> marian_registration;
 
 }  // namespace
+
+std::vector<config::Path*> given_paths(std::vector<config::Path*> paths) {
+  std::erase_if(paths, [](const config::Path* path) { return path->empty(); });
+  return paths;
+}
 
 std::unique_ptr<Vocabulary> SentencePieceOptions::read(const Mark& mark) const {
   MTF_CHECK(!path.empty(), "the vocabulary has not been trained");
@@ -133,6 +142,23 @@ void describe(config::Visitor& visit, HuggingFaceOptions& options) {
         config::at_least(2), config::at_most(kMostFileIds));
 }
 
+std::unique_ptr<Vocabulary> MarianOptions::read(const Mark& mark) const {
+  MarianTokens tokens = read_file(ids, mark, read_marian_tokens);
+  return read_file(path, mark, [&](const std::string& file) {
+    return read_marian_vocabulary(file, std::move(tokens), size);
+  });
+}
+
+void describe(config::Visitor& visit, MarianOptions& options) {
+  visit("path", options.path, "the SentencePiece model of this side: source.spm or target.spm",
+        config::required);
+  visit("ids", options.ids, "vocab.json, which says what ids the pieces have", config::required);
+  visit("size", options.size,
+        "ids of the model (vocab_size of its config.json), of which the last may have no token; null: what "
+        "the file has",
+        config::at_least(4), config::at_most(kMostFileIds));
+}
+
 namespace {
 
 void describe_extra_ids(config::Visitor& visit, int64_t& extra_ids) {
@@ -182,8 +208,7 @@ std::vector<config::Path*> paths_of(VocabularyChoice& options) {
     languages = {&std::get<LanguageVocabulary>(options)};
   std::vector<config::Path*> paths;
   for (LanguageVocabulary* language : languages) {
-    config::Path* const path = language->empty() ? nullptr : (*language)->file();
-    if (path != nullptr) paths.push_back(path);
+    if (!language->empty()) std::ranges::copy((*language)->files(), std::back_inserter(paths));
   }
   return paths;
 }

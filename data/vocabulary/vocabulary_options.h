@@ -29,12 +29,15 @@ struct VocabularyOptions {
   virtual std::unique_ptr<Vocabulary> read(const Mark& mark) const = 0;
   /// Number of ids, where it is known without a file.
   virtual std::optional<int64_t> declared_size() const { return std::nullopt; }
-  /// The file; nullptr: there is none.
-  virtual config::Path* file() { return nullptr; }
+  /// The files that are given.
+  virtual std::vector<config::Path*> files() { return {}; }
   /// It has no file of its own but is trained (train_vocabulary.h).
   virtual bool is_trained() const { return false; }
 };
 using LanguageVocabulary = config::Choice<VocabularyOptions>;
+
+/// Those of `paths` that are not empty.
+std::vector<config::Path*> given_paths(std::vector<config::Path*> paths);
 
 enum class SentencePieceModel { kUnigram, kBpe };
 inline config::EnumNames enum_names(SentencePieceModel) {
@@ -73,7 +76,7 @@ struct SentencePieceOptions final : VocabularyOptions, SentencePieceTraining {
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override;
-  config::Path* file() override { return path.empty() ? nullptr : &path; }
+  std::vector<config::Path*> files() override { return given_paths({&path}); }
   bool is_trained() const override { return path.empty(); }
 };
 
@@ -103,7 +106,7 @@ struct T2tOptions final : VocabularyOptions {
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override { return size; }
-  config::Path* file() override { return path.empty() ? nullptr : &path; }
+  std::vector<config::Path*> files() override { return given_paths({&path}); }
 };
 
 inline void describe(config::Visitor& visit, T2tOptions& options) {
@@ -126,7 +129,7 @@ struct WordPieceOptions final : VocabularyOptions {
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override { return size; }
-  config::Path* file() override { return path.empty() ? nullptr : &path; }
+  std::vector<config::Path*> files() override { return given_paths({&path}); }
 };
 
 void describe(config::Visitor& visit, WordPieceOptions& options);
@@ -146,10 +149,26 @@ struct HuggingFaceOptions final : VocabularyOptions {
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override;
-  config::Path* file() override { return path.empty() ? nullptr : &path; }
+  std::vector<config::Path*> files() override { return given_paths({&path}); }
 };
 
 void describe(config::Visitor& visit, HuggingFaceOptions& options);
+
+/// One side of a translation model of Marian in Hugging Face form.
+struct MarianOptions final : VocabularyOptions {
+  static constexpr std::string_view type_name = "marian";
+  static constexpr std::array common_names = {CommonName{"opus", "`marian`"},
+                                              CommonName{"opus_mt", "`marian`"}};
+  static constexpr bool type_required = true;
+  config::Path path, ids;
+  std::optional<int64_t> size = {};
+
+  std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
+  std::optional<int64_t> declared_size() const override { return size; }
+  std::vector<config::Path*> files() override { return given_paths({&path, &ids}); }
+};
+
+void describe(config::Visitor& visit, MarianOptions& options);
 
 /// Two languages apart.
 struct TwoVocabularies {

@@ -75,6 +75,8 @@ TEST(VocabularyOptions, SizeNeedsNoFile) {
       target_size("{type: hugging_face, path: /absent/tokenizer.json, begin: <s>, end: </s>, size: 32000}"),
       32000);
   EXPECT_EQ(target_size("{type: hugging_face, path: /absent/tokenizer.json, end: </s>, size: 50257}"), 50258);
+  EXPECT_EQ(target_size("{type: marian, path: /absent/source.spm, ids: /absent/vocab.json, size: 58101}"),
+            58101);
   const SentencePieceOptions options = pieces_of(
       "{type: sentencepiece, model: bpe, character_coverage: 1, byte_fallback: false, normalization: none}");
   EXPECT_EQ(options.model, SentencePieceModel::kBpe);
@@ -90,6 +92,9 @@ TEST(VocabularyOptions, TwoLanguagesMayBeApart) {
       parse_choice("{inputs: {type: t2t, path: x}, targets: {type: sentencepiece, path: y}}");
   ASSERT_EQ(paths_of(files).size(), 2u);
   EXPECT_EQ(paths_of(files)[1]->text, "y");
+  files = parse_choice("{type: marian, path: x.spm, ids: x.json}");
+  ASSERT_EQ(paths_of(files).size(), 2u);
+  EXPECT_EQ(paths_of(files)[1]->text, "x.json");
   EXPECT_EQ(trained_vocabulary_path(options, Side::kTargets, "runs/x"), "runs/x/vocabulary.targets.model");
   EXPECT_EQ(trained_vocabulary_path(parse_choice("sentencepiece"), Side::kTargets, "runs/x"),
             "runs/x/vocabulary.model");
@@ -99,7 +104,7 @@ TEST(VocabularyOptions, AreWrittenAsTheyAreRead) {
   for (const char* value :
        {"bytes", "{type: sentencepiece, size: 500, path: x.model}", "{type: t2t, path: y}",
         "{type: hugging_face, path: z.json, begin: <s>, end: </s>}",
-        "{inputs: bytes, targets: sentencepiece}"}) {
+        "{type: marian, path: x.spm, ids: x.json}", "{inputs: bytes, targets: sentencepiece}"}) {
     Section section{parse_choice(value)};
     const config::Node dumped = config::dump(section);
     Diagnostics diagnostics;
@@ -152,6 +157,19 @@ TEST_F(VocabularyFiles, OfHuggingFaceTellTheirSize) {
   EXPECT_THAT(
       options_failure("{type: hugging_face, end: <eos>, path: " + tokenizer + "}", ErrorKind::kConfig),
       AllOf(HasSubstr("test.yaml:1:"), HasSubstr("has no token `<eos>`, which `end` names")));
+}
+
+TEST_F(VocabularyFiles, OfMarianAreNamedEachAtItsPlace) {
+  const std::string golden = MTF_SOURCE_DIR "/tests/golden/hf_marian/";
+  const auto choice = [&](const std::string& path, const std::string& ids) {
+    return "{type: marian, path: " + path + ", ids: " + ids + "}";
+  };
+  EXPECT_EQ(target_size(choice(golden + "source.spm", golden + "vocab.json")), 64);
+  EXPECT_THAT(options_failure(choice(golden + "absent.spm", golden + "vocab.json"), ErrorKind::kConfig),
+              HasSubstr("there is no file"));
+  std::ofstream(directory_ + "x.json") << "[]";
+  EXPECT_THAT(options_failure("{type: marian, ids: " + directory_ + "x.json, path: absent.spm}"),
+              AllOf(HasSubstr("test.yaml:1:33: "), HasSubstr("x.json: it has no tokens")));
 }
 
 TEST_F(VocabularyFiles, ThatAreMissingOrDamagedAreNamedAtTheirPlace) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests mtf-convert: T5, BERT and language models in Hugging Face format are imported, evaluated and exported again;
+# Tests mtf-convert: T5, Marian, BERT and language models in Hugging Face format are imported, evaluated and exported again;
 # checkpoints are converted to a file and back, also in the middle of a training; errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
@@ -22,6 +22,33 @@ for version in v1_0 v1_1; do
   $check config "$golden/config.json" hf_$version/config.json || fail "$version: exported, config.json says something else"
   expect_exit 0 "$mtf_train" $version/config.yaml run.mode=explain
 done
+
+# A random Marian computes the same as in transformers, and translates the same texts by greedy search. Exported again it is unchanged.
+golden=$source_dir/tests/golden/hf_marian
+traced=(run.mode=trace "trace.input=$golden/reference.safetensors" trace.output=out.safetensors vars.dropout=0
+  "data.sequence_length={inputs: 40, targets: 36}")
+expect_exit 0 "$mtf_convert" "$golden" marian
+for on in "x:1 batch:x" "x:2 vocab:x;heads:x" "x:2;y:2 batch:x;d_ff:y" "x:4;y:2 length:x;d_model:y"; do
+  expect_exit 0 "$mtf_train" marian/config.yaml "${traced[@]}" mesh="${on%% *}" layout="${on#* }"
+  $check causal_lm "$golden/reference.safetensors" out.safetensors 2e-5 || fail "Marian: other logits than transformers with ${on#* }"
+done
+expect_exit 0 "$mtf_train" marian/config.yaml run.mode=infer infer.input="$golden/inputs.txt" infer.output=translations infer.method=greedy \
+  infer.no_repeat_ngram_size=2 infer.max_length=12
+sed 's/ *⁇ *//g' translations | cmp - "$golden/outputs.txt" || fail "Marian: other texts than transformers"
+expect_exit 0 "$mtf_train" marian/config.yaml data.train.inputs="$golden/inputs.txt" data.train.targets="$golden/inputs.txt" \
+  data.sequence_length=32 train.steps=2 train.batch_size=4 run.model_dir=marian_trained mesh="x:2;y:2" layout="batch:x;d_ff:y;vocab:y"
+expect_exit 0 "$mtf_convert" marian marian.safetensors
+expect_exit 0 "$mtf_convert" marian.safetensors marian_again
+for from in marian marian_again marian_trained; do
+  expect_exit 0 "$mtf_convert" $from hf_$from --to hf-marian
+  for file in source.spm target.spm vocab.json tokenizer_config.json; do
+    cmp "$golden/$file" hf_$from/$file || fail "Marian: $file is another one"
+  done
+  $check config "$golden/config.json" hf_$from/config.json || fail "Marian: exported, config.json says something else"
+done
+$check same "$golden/model.safetensors" hf_marian/model.safetensors || fail "Marian: exported, the tensors are others"
+$check same "$golden/model.safetensors" hf_marian_again/model.safetensors || fail "Marian: through a file, the tensors are others"
+! $check same hf_marian/model.safetensors hf_marian_trained/model.safetensors > same.log || fail "Marian: training changes nothing"
 
 # A random BERT computes the same as in transformers: vectors of its last layer, logits of tokens and of pairs. Exported again it is
 # unchanged, also with another head.
@@ -388,7 +415,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -422,6 +449,24 @@ for change in 'hidden_act=mish|`hidden_act` is mish' \
   $check change "$golden/config.json" "${change%%|*}" broken/config.json
   expect_mistake 1 "${change#*|}" broken new
 done
+golden=$source_dir/tests/golden/hf_marian
+rm -r broken && mkdir broken && cp "$golden"/* broken/
+for change in 'normalize_before=true|`normalize_before` is true, and only false can be converted' 'activation_function=mish|is mish' \
+  'd_model=25|`d_model` is 25; an even number' 'decoder_attention_heads=5|`d_model` 24 cannot be divided among 5 heads' \
+  'decoder_start_token_id=5|`decoder_start_token_id` is 5, and `pad_token_id` 63' 'vocab_size=65|and config.json says float32 [65, 24]' \
+  'vocab_size=60|`pad_token_id` is 63, no id of a token' 'eos_token_id=2|`<pad>` is 63 and `</s>` 0, and config.json says 63 and 2' \
+  'decoder_layers=2|tensors that a Marian of its config.json lacks' 'encoder_layers=3|has no tensor `model.encoder.layers.2.'; do
+  $check change "$golden/config.json" "${change%%|*}" broken/config.json
+  expect_mistake 1 "${change#*|}" broken new
+done
+cp "$golden/config.json" broken/config.json
+echo '{"</s>": 0, "<unk>": 0, "<pad>": 63}' > broken/vocab.json
+expect_mistake 1 'broken/vocab.json: id 0 is that of `</s>` and of `<unk>`' broken new
+cp -r marian pre_norm && sed -i 's/call_layer, dropout: $dropout, residual, layer_norm/layer_norm, call_layer, residual/' pre_norm/config.yaml
+expect_exit 2 "$mtf_convert" pre_norm new --to hf-marian
+expect_text 'the model is no Marian: `sublayers.per_layer` is [layer_norm, call_layer, residual]'
+expect_exit 2 "$mtf_convert" marian new --to hf-t5
+expect_text "the model is no T5"
 cp -r lm_llama no_rotary && sed -i 's/rotary: true, .*, *$/rotary: false,/' no_rotary/config.yaml
 expect_exit 2 "$mtf_convert" no_rotary new --to hf-lm
 expect_text "the model is no GPT-2, Llama, Qwen or Gemma: it has rms_norm as a Llama has, and no rotary positions; rotary: true"

@@ -307,6 +307,9 @@ std::vector<Variant> variants() {
   result.push_back(
       {"encoder_decoder", translator("EncDecAttention: {qk_norm: true, soft_cap: 0.5, prefix_length: 2, "
                                      "z_loss: 0.1}")});
+  result.push_back(
+      {"hugging_face_sinusoids_and_logit_bias",
+       translator("EncDecAttention", "positions: sinusoid_hf, logit_bias: true, predict_padding: false,")});
   result.push_back({"talking_heads", language_model(fmt::format(
                                          "TalkingHeadsSelfAttention: {{{}, relative_attention_type: bias, "
                                          "relative_attention_num_buckets: 8, dropout: 0.25}}",

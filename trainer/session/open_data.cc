@@ -11,6 +11,7 @@
 #include "data/sources/array_source.h"
 #include "data/sources/held_out.h"
 #include "data/text/token_store.h"
+#include "data/vocabulary/marian_vocabulary.h"
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/print_message.h"
 #include "trainer/config/strategy.h"
@@ -186,8 +187,8 @@ bool has_two_vocabularies(const Config& config) {
   const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
   const Mark mark = config.mark("data.vocabulary");
   return languages.inputs->is_trained() || languages.targets->is_trained() ||
-         read_vocabulary(languages.inputs, mark)->fingerprint() !=
-             read_vocabulary(languages.targets, mark)->fingerprint();
+         numbering_of(read_vocabulary(languages.inputs, mark)->fingerprint()) !=
+             numbering_of(read_vocabulary(languages.targets, mark)->fingerprint());
 }
 
 /// Reports two vocabularies of a model with one embedding. Weights that were trained with them remain usable.

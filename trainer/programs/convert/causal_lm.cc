@@ -15,6 +15,7 @@
 #include "engine/config/load.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/row_order.h"
 #include "trainer/programs/convert/tokenizer_ids.h"
 
 namespace mtf {
@@ -123,28 +124,6 @@ void settle_lm_head(const HuggingFaceFiles& files, CausalLmConfig& lm) {
   lm.tied = std::ranges::equal(softmax->data, tensor_of(files, embedding).data);
 }
 
-/// Rows or columns of a tensor in a new order.
-struct RearrangedTensor {
-  std::vector<std::byte> bytes;
-  StoredTensor tensor;
-};
-
-/// Returns the rows that the ids here have. `unread`: the row of the file that stands for kNoFileId; nothing: zeros.
-RearrangedTensor rows_by_id(const StoredTensor& stored, const std::vector<int32_t>& file_ids,
-                            std::optional<int32_t> unread) {
-  const size_t width = static_cast<size_t>(stored.shape[1]) * size_of(stored.dtype);
-  RearrangedTensor made{std::vector<std::byte>(file_ids.size() * width), stored};
-  for (size_t id = 0; id < file_ids.size(); ++id) {
-    const std::optional<int32_t> row = file_ids[id] == kNoFileId ? unread : file_ids[id];
-    if (row)
-      std::ranges::copy(stored.data.subspan(static_cast<size_t>(*row) * width, width),
-                        &made.bytes[id * width]);
-  }
-  made.tensor.shape[0] = std::ssize(file_ids);
-  made.tensor.data = made.bytes;
-  return made;
-}
-
 /// Returns a third of the columns.
 RearrangedTensor third_of(const StoredTensor& stored, int64_t third) {
   RearrangedTensor made{std::vector<std::byte>(stored.data.size() / 3), stored};
@@ -227,11 +206,6 @@ std::optional<std::string> special_token(const HuggingFaceJson& json, const char
   return token.get<std::string>();
 }
 
-HuggingFaceJson tokenizer_config(const std::string& from) {
-  const std::string file = from + "/" + kTokenizerConfig;
-  return {fs::exists(file) ? read_text_file(file) : "{}", file};
-}
-
 /// True if each turn of a chat begins with the token: then it stands in the middle of texts, too.
 bool begins_turns(const std::string& from, const HuggingFaceJson& json, const std::string& token) {
   const std::string file = from + "/" + kChatTemplate;
@@ -262,7 +236,7 @@ std::string vocabulary_text(const std::string& path, const std::optional<std::st
 /// `import`.
 std::string settle_vocabulary(const std::string& from, const ImportTarget& target, CausalLmConfig& lm,
                               HuggingFaceImport& import) {
-  const HuggingFaceJson json = tokenizer_config(from);
+  const HuggingFaceJson json = tokenizer_config_of(from);
   std::optional<std::string> begin = special_token(json, "bos_token"), end = special_token(json, "eos_token");
   const std::string file = from + "/" + kTokens;
   std::optional<TokenizerIds> tokens;
@@ -339,18 +313,6 @@ std::vector<int32_t> settle_ids(const FileIds& ids, int64_t rows, CausalLmConfig
   lm.end = ids.end;
   lm.vocab_size = ids.begin ? rows : rows - 1;
   return file_ids;
-}
-
-/// Puts rows in the order of the file.
-void order_rows(WrittenTensor& tensor, const std::vector<int32_t>& file_ids, int64_t file_rows) {
-  const auto width = static_cast<size_t>(tensor.shape[1]);
-  std::vector<float> ordered(static_cast<size_t>(file_rows) * width);
-  for (size_t id = 0; id < file_ids.size(); ++id) {
-    if (file_ids[id] == kNoFileId) continue;
-    std::copy_n(&tensor.value[id * width], width, &ordered[static_cast<size_t>(file_ids[id]) * width]);
-  }
-  tensor.value = std::move(ordered);
-  tensor.shape[0] = file_rows;
 }
 
 /// Puts a tensor into a third of the columns of `whole`, which has the same rows.

@@ -102,7 +102,8 @@ class CausalLmReader {
     require(model_.name == LanguageModelOptions().name, mark_, "its variables have another scope",
             "no `name`");
     require(model_.around.block_scope, mark_, "`block_scope` is false", "block_scope: true");
-    require(model_.positions != Positions::kSinusoid, mark_, "its positions are sinusoids",
+    require(!model_.logit_bias, mark_, "its logits have a bias", "logit_bias: false");
+    require(!are_sinusoids(model_.positions), mark_, "its positions are sinusoids",
             "positions: learned, or none with `rotary: true` of SelfAttention");
   }
 

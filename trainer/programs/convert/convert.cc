@@ -14,6 +14,7 @@
 #include "trainer/programs/convert/causal_lm.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/marian.h"
 #include "trainer/programs/convert/merge_lora.h"
 #include "trainer/programs/convert/t5.h"
 #include "trainer/programs/convert/weights.h"
@@ -45,6 +46,7 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
   static const std::vector<HuggingFaceFormat> formats = {
       {WeightFormat::kHuggingFaceT5, {"t5", "mt5"}, import_t5, export_t5},
       {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
+      {WeightFormat::kHuggingFaceMarian, {"marian"}, import_marian, export_marian},
       {WeightFormat::kHuggingFaceLm,
        {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3"},
        import_causal_lm,
@@ -87,9 +89,9 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
   if (!options.format) {
     if (is_file) return WeightFormat::kSafetensors;
     if (from != WeightFormat::kModel) return WeightFormat::kModel;
-    throw Error(
-        ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
-        "`--to hf-t5`, `--to hf-bert`, `--to hf-lm`, `--to model`, or a name that ends in .safetensors");
+    throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
+                "`--to hf-t5`, `--to hf-bert`, `--to hf-marian`, `--to hf-lm`, `--to model`, or a name that "
+                "ends in .safetensors");
   }
   if (is_file != (*options.format == WeightFormat::kSafetensors)) {
     throw Error(ErrorKind::kUsage,
@@ -147,13 +149,15 @@ std::vector<std::string> missing_vocabularies(const ModelWeights& model, const s
   std::set<std::string> notes;
   for (const Side side : kSides) {
     LanguageVocabulary language = languages[side];
-    const config::Path* file = language->file();
     if (language->is_trained()) {
       notes.insert(fmt::format("{} has no vocabulary, which texts need: copy the one of the run to {}", to,
                                trained_vocabulary_path(*config.data.vocabulary, side, to)));
-    } else if (file != nullptr && !fs::exists(file->text)) {
-      notes.insert(
-          fmt::format("{} has no vocabulary, which texts need: there is no file {}", to, file->text));
+      continue;
+    }
+    for (const config::Path* file : language->files()) {
+      if (!fs::exists(file->text))
+        notes.insert(
+            fmt::format("{} has no vocabulary, which texts need: there is no file {}", to, file->text));
     }
   }
   return {notes.begin(), notes.end()};

@@ -7,6 +7,7 @@
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
 //   hf-t5         directory in Hugging Face format: config.json, model.safetensors (t5.h)
 //   hf-bert       likewise (bert.h)
+//   hf-marian     likewise (marian.h)
 //   hf-lm         likewise, of decoder-only language models (causal_lm.h)
 #pragma once
 
@@ -19,12 +20,20 @@
 
 namespace mtf {
 
-enum class WeightFormat { kModel, kSafetensors, kHuggingFaceT5, kHuggingFaceBert, kHuggingFaceLm };
+enum class WeightFormat {
+  kModel,
+  kSafetensors,
+  kHuggingFaceT5,
+  kHuggingFaceBert,
+  kHuggingFaceMarian,
+  kHuggingFaceLm
+};
 inline config::EnumNames enum_names(WeightFormat) {
   return {{"model", WeightFormat::kModel},
           {"safetensors", WeightFormat::kSafetensors},
           {"hf-t5", WeightFormat::kHuggingFaceT5},
           {"hf-bert", WeightFormat::kHuggingFaceBert},
+          {"hf-marian", WeightFormat::kHuggingFaceMarian},
           {"hf-lm", WeightFormat::kHuggingFaceLm}};
 }
 

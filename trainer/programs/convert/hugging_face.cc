@@ -158,6 +158,11 @@ void HuggingFaceJson::require(const char* key, const nlohmann::json& value, cons
     fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value.dump()), why);
 }
 
+HuggingFaceJson tokenizer_config_of(const std::string& directory) {
+  const std::string file = directory + "/tokenizer_config.json";
+  return {fs::exists(file) ? read_text_file(file) : "{}", file};
+}
+
 Activation parse_activation(const HuggingFaceJson& json, const char* key, const std::string& otherwise) {
   const std::string given = json.text(key, otherwise);
   const auto found = std::ranges::find(kNamedActivations, given, &NamedActivation::name);

@@ -24,7 +24,7 @@ namespace mtf {
 
 /// What can be converted, for messages: the values of `model_type`.
 inline constexpr std::string_view kConvertedModelTypes =
-    "bert, t5, mt5, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3";
+    "bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3";
 
 /// The tensor of a Hugging Face file that holds a variable of a model.
 struct HuggingFaceTensor {
@@ -88,6 +88,9 @@ class HuggingFaceJson {
   std::string path_;
   nlohmann::json json_;
 };
+
+/// Returns what tokenizer_config.json says; nothing where there is none.
+HuggingFaceJson tokenizer_config_of(const std::string& directory);
 
 /// Returns the activation that a key names. Throws Error (kCheckpoint) for one that no layer has.
 Activation parse_activation(const HuggingFaceJson& json, const char* key, const std::string& otherwise);

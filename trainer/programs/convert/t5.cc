@@ -70,12 +70,6 @@ void settle_softmax(const HuggingFaceFiles& files, const std::string& from, T5Co
   t5.tied = !apart && (t5.tied || t5.scaled_logits);
 }
 
-/// Returns what tokenizer_config.json says; nothing where there is none.
-HuggingFaceJson tokenizer_of(const std::string& from) {
-  const std::string file = from + "/" + kTokenizer;
-  return {fs::exists(file) ? read_text_file(file) : "{}", file};
-}
-
 /// Returns the number of sentinels <extra_id_N> that the tokeniser adds, `usual` where it does not say.
 int64_t extra_ids_of(const HuggingFaceJson& tokenizer, int64_t usual) {
   constexpr const char* key = "extra_ids";
@@ -135,7 +129,7 @@ std::string vocabulary_of(const std::string& from, const ImportTarget& target, i
     throw Error(ErrorKind::kCheckpoint,
                 fmt::format("{} has {} pieces, and the embedding only {} rows", vocabulary, ids, rows));
   };
-  const HuggingFaceJson tokenizer = tokenizer_of(from);
+  const HuggingFaceJson tokenizer = tokenizer_config_of(from);
   const std::string file = from + "/" + kVocabulary;
   if (!fs::exists(file) && tokenizer.text("tokenizer_class", "") == kByteTokenizer) {
     const int64_t extra_ids = byte_sentinels(tokenizer, from, import.notes);

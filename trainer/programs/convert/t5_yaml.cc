@@ -102,6 +102,8 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
   require(options.shared_embedding, "inputs and targets have embeddings of their own",
           "shared_embedding: true");
   require(!options.logit_soft_cap, "its logits have a soft cap", "no `logit_soft_cap`");
+  require(!options.logit_bias, "its logits have a bias", "logit_bias: false");
+  require(options.predict_padding, "padding has no probability", "predict_padding: true");
   require(options.around.block_scope, "`block_scope` is false", "block_scope: true");
   const auto* embedding = options.embedding.get_if<VocabEmbedding>();
   require(embedding && !embedding->scale_like_classifier, "it has another embedding", "embedding: vocab");

@@ -1,0 +1,48 @@
+// The tokens of a translation model of Marian in Hugging Face form (OPUS-MT) and their ids: vocab.json, an object of both.
+//
+//   const MarianTokens tokens = read_marian_tokens("opus-mt-en-de/vocab.json");
+//   tokens.id("</s>")                  // 0
+//   file_ids_of(tokens.file_ids())     // here padding is id 0 and `</s>` id 1 (renumbering.h)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "data/vocabulary/renumbering.h"
+
+namespace mtf {
+
+class MarianTokens {
+ public:
+  /// `name` is for messages. Throws Error (kData) for a damaged file, and for one without `<pad>`, `</s>` or `<unk>`.
+  MarianTokens(std::string_view json, std::string name);
+
+  /// The largest id and one more.
+  int64_t size() const { return std::ssize(tokens_); }
+  std::optional<int32_t> id(std::string_view token) const;
+  /// Empty where the file has no token.
+  const std::string& token(int32_t id) const;
+  /// `size`: ids of the model, of which the last may have no token; nothing: those of the file. Throws Error (kData) if they
+  /// are fewer than the file has.
+  FileIds file_ids(std::optional<int64_t> size = {}) const;
+  int32_t unknown() const { return unknown_; }
+  /// Equal for files with the same bytes.
+  const std::string& hash() const { return hash_; }
+
+ private:
+  int32_t required(std::string_view token) const;
+
+  std::string name_, hash_;
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string, int32_t> ids_;
+  int32_t padding_ = 0, end_ = 0, unknown_ = 0;
+};
+
+/// Reads a vocab.json, plain or .gz. Throws as the constructor does, and when the file is missing.
+MarianTokens read_marian_tokens(const std::string& path);
+
+}  // namespace mtf
