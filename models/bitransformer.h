@@ -43,6 +43,7 @@ class Bitransformer final : public Model, public TextDecoder {
   const TextDecoder* decoder() const override { return this; }
 
   bool has_encoder() const override { return true; }
+  bool predicts_padding() const override { return options_.predict_padding; }
   std::optional<int64_t> longest_text() const override { return decoder_.longest_row(); }
   Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const override;
   Tensor step(Context& context, const DecodeSizes& sizes, const Step& input) const override;

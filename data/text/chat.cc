@@ -55,9 +55,9 @@ class ChatFormat final : public TextFormat {
     std::string between;  // white space at the end of what is learned, which belongs to what follows
     for (size_t i = 0; i < messages->size(); ++i) {
       const nlohmann::json& message = (*messages)[i];
-      const std::string *role = text_of(message, options_.role, i),
-                        *said = text_of(message, options_.content, i);
-      if (!role || !said) return false;
+      const std::string* const role = text_of(message, options_.role, i);
+      const std::string* const said = role ? text_of(message, options_.content, i) : nullptr;
+      if (!said) return false;
       last = turn_of(*role, i);
       if (!last) return false;
       add_part(between + last->before, false, field);

@@ -57,7 +57,7 @@ std::map<std::string, Values> feeds() {
 }
 
 std::map<std::string, Values> measured(const Model& model, const Layouts& layouts) {
-  return run_on_mesh(*build_evaluation(model, kFeatures, kRows, {}), layouts, feeds()).outputs;
+  return run_on_mesh(*build_evaluation(model, kFeatures, kRows, {}).graph, layouts, feeds()).outputs;
 }
 
 double mean(const std::map<std::string, Values>& outputs, const std::string& name) {
@@ -110,7 +110,7 @@ TEST(TokenMetrics, OfDelimitedRowsTheInputsDoNotCount) {
       "{type: delimited_lm, d_model: 4, num_layers: 1, max_length: 6, vocab_divisor: 1, block: "
       "[DenseReluDense: {hidden_size: 4}]}");
   const std::vector<Feature> features = {{"targets", {{"length", 6}}, DType::kInt32, 9}};
-  const auto outputs = run_on_mesh(*build_evaluation(*model, features, 1, {}), Layouts::single(),
+  const auto outputs = run_on_mesh(*build_evaluation(*model, features, 1, {}).graph, Layouts::single(),
                                    {{"targets", {5, 6, 1, 7, 1, 0}}, {std::string(kWeightsInput), {1}}})
                            .outputs;
   EXPECT_EQ(outputs.at("weight/loss")[0], 5);

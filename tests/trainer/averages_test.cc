@@ -175,12 +175,12 @@ TEST(Averages, AreWhatEvaluationReads) {
     return weight.starts_with("dense_1/") ? average_name(weight) : std::string();
   };
   const auto graph =
-      build_evaluation(*model, kImageFeatures, kImagesOfBatch, {.precision = {}, .averaged = averaged});
+      build_evaluation(*model, kImageFeatures, kImagesOfBatch, {.precision = {}, .averaged = averaged}).graph;
   EXPECT_FALSE(graph->find_variable("dense_1/kernel"));
   ASSERT_TRUE(graph->find_variable(average_name("dense_1/kernel")));
   EXPECT_TRUE(graph->find_variable("dense/kernel"));
 
-  const auto plain = build_evaluation(*model, kImageFeatures, kImagesOfBatch, {});
+  const auto plain = build_evaluation(*model, kImageFeatures, kImagesOfBatch, {}).graph;
   auto feeds = images_and_labels(kImagesOfBatch);
   feeds[std::string(kWeightsInput)] = Values(kImagesOfBatch, 1);
   MeshRunOptions weights;

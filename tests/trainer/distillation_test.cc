@@ -228,7 +228,7 @@ TEST(Distillation, NothingOfTheTeacherIsTrained) {
     ++constants;
   }
   EXPECT_GT(constants, 10);
-  const auto evaluation = build_evaluation(*distillation({}), taught_rows().first, kTaughtRows, {});
+  const auto evaluation = build_evaluation(*distillation({}), taught_rows().first, kTaughtRows, {}).graph;
   for (const auto& variable : evaluation->variables()) EXPECT_FALSE(variable->name.starts_with("teacher/"));
 }
 

@@ -120,7 +120,7 @@ TEST(LayerTerms, AreTheSameOnEveryLayoutAndForAnyNumberOfMicrobatches) {
 }
 
 TEST(LayerTerms, EvaluationLeavesStatisticsAndAddsNoLoss) {
-  const auto graph = build_evaluation(*model(), kRowFeatures, 8, {});
+  const auto graph = build_evaluation(*model(), kRowFeatures, 8, {}).graph;
   for (const auto& [name, tensor] : graph->outputs()) {
     EXPECT_FALSE(name.starts_with("loss/") || name.starts_with("report/")) << name;
   }

@@ -37,7 +37,7 @@ struct Planned {
     diagnostics.throw_if_errors();
     step = compile(session, *built->graph);
     if (sets.empty()) return;
-    const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics);
+    const std::unique_ptr<Graph> graph = build_evaluation(session, diagnostics).graph;
     diagnostics.throw_if_errors();
     evaluation = compile(session, *graph);
   }

@@ -33,11 +33,12 @@ void describe(config::Visitor& visit, RelativeLength& options) {
 }
 
 int64_t DecodeOptions::limit(int64_t input_tokens) const {
-  if (const auto* tokens = std::get_if<int64_t>(&max_length)) return *tokens;
+  constexpr int64_t kMost = 1'000'000'000;  // what is computed of it does not overflow
+  if (const auto* tokens = std::get_if<int64_t>(&max_length)) return std::min(*tokens, kMost);
   const auto& relative = std::get<RelativeLength>(max_length);
   const double most =
       std::floor(relative.times * static_cast<double>(input_tokens)) + static_cast<double>(relative.plus);
-  return std::max<int64_t>(1, static_cast<int64_t>(std::min(most, 1e9)));
+  return std::max<int64_t>(1, static_cast<int64_t>(std::min(most, static_cast<double>(kMost))));
 }
 
 void describe(config::Visitor& visit, DecodeOptions& options) {

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kBert = "BERT";
-constexpr const char *kVocabularyFile = "vocab.txt", *kTokenizerFile = "tokenizer_config.json";
+constexpr const char* kVocabularyFile = "vocab.txt";
 /// What begins the names of the encoder's tensors, unless the file has the encoder alone, and of the heads of pretraining.
 constexpr std::string_view kEncoder = "bert.", kHeads = "cls.";
 constexpr const char *kWords = "bert.embeddings.word_embeddings.weight",
@@ -160,7 +160,7 @@ std::string wordpiece_of(const std::string& from, const ImportTarget& target, in
   }
   const config::Node path =
       config::Node::scalar(vocabulary_path(from, kVocabularyFile, target, import), {}, true);
-  if (const std::string file = from + "/" + kTokenizerFile; fs::exists(file)) {
+  if (const std::string file = from + "/" + kTokenizerConfig; fs::exists(file)) {
     const HuggingFaceJson json(read_text_file(file), file);
     options.lowercase = json.flag("do_lower_case", options.lowercase);
     if (json.has("strip_accents")) options.strip_accents = json.flag("strip_accents", true);
@@ -168,7 +168,7 @@ std::string wordpiece_of(const std::string& from, const ImportTarget& target, in
   } else {
     import.notes.push_back(
         fmt::format("{} has no {}: texts become lower case; `data.vocabulary.lowercase: false` if not", from,
-                    kTokenizerFile));
+                    kTokenizerConfig));
   }
   std::string text = fmt::format("{{type: wordpiece, path: {}, size: {}, lowercase: {}, longest_word: {}",
                                  config::to_flow_yaml(path), pieces, options.lowercase, kLongestWord);
@@ -193,7 +193,7 @@ void export_wordpiece(const Config& config, const BertConfig& bert, const std::s
                                       {"tokenize_chinese_chars", pieces->chinese_characters},
                                       {"model_max_length", bert.max_positions}};
   if (pieces->strip_accents) tokenizer["strip_accents"] = *pieces->strip_accents;
-  write_text_file(directory + "/" + kTokenizerFile, tokenizer.dump(2) + "\n");
+  write_text_file(directory + "/" + kTokenizerConfig, tokenizer.dump(2) + "\n");
 }
 
 /// Sets the sizes that the weights have, and whether there is a classifier of pairs.

@@ -24,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kCausalLm = "language model";
-constexpr const char *kTokens = "tokenizer.json", *kTokenizerConfig = "tokenizer_config.json",
-                     *kChatTemplate = "chat_template.jinja";
+constexpr const char *kTokens = "tokenizer.json", *kChatTemplate = "chat_template.jinja";
 constexpr const char* kLmHead = "lm_head.weight";
 /// The scope of all variables.
 constexpr std::string_view kScope = "transformer/";

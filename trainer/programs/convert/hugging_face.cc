@@ -159,7 +159,7 @@ void HuggingFaceJson::require(const char* key, const nlohmann::json& value, cons
 }
 
 HuggingFaceJson tokenizer_config_of(const std::string& directory) {
-  const std::string file = directory + "/tokenizer_config.json";
+  const std::string file = fmt::format("{}/{}", directory, kTokenizerConfig);
   return {fs::exists(file) ? read_text_file(file) : "{}", file};
 }
 

@@ -26,6 +26,9 @@ namespace mtf {
 inline constexpr std::string_view kConvertedModelTypes =
     "bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3";
 
+/// What a model's directory says of its tokeniser.
+inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+
 /// The tensor of a Hugging Face file that holds a variable of a model.
 struct HuggingFaceTensor {
   std::string name;

@@ -28,10 +28,10 @@ using Rows = MarianTensor::Rows;
 
 constexpr std::string_view kMarian = "Marian";
 constexpr const char *kShared = "model.shared.weight", *kInputs = "model.encoder.embed_tokens.weight",
-                     *kTargets = "model.decoder.embed_tokens.weight", *kSoftmax = "lm_head.weight",
+                     *kTargets = "model.decoder.embed_tokens.weight", *kSoftmaxTensor = "lm_head.weight",
                      *kBias = "final_logits_bias";
 constexpr const char *kSource = "source.spm", *kTarget = "target.spm", *kIds = "vocab.json",
-                     *kTargetIds = "target_vocab.json", *kTokenizer = "tokenizer_config.json";
+                     *kTargetIds = "target_vocab.json";
 
 using MarianTensorNames = std::map<std::string, MarianTensor>;
 
@@ -40,7 +40,7 @@ const MarianTensorNames& outer_tensors() {
   static const MarianTensorNames names = {{"shared/embedding", {{kShared}, Rows::kTargets}},
                                           {"encoder/embedding", {{kInputs}, Rows::kInputs}},
                                           {"decoder/embedding", {{kTargets}, Rows::kTargets}},
-                                          {"decoder/logits/kernel", {{kSoftmax, true}, Rows::kTargets}},
+                                          {"decoder/logits/kernel", {{kSoftmaxTensor, true}, Rows::kTargets}},
                                           {"shared/logits/bias", {{kBias}, Rows::kTargets}},
                                           {"decoder/logits/bias", {{kBias}, Rows::kTargets}}};
   return names;
@@ -91,15 +91,16 @@ struct Tables {
 Tables settle_tables(const HuggingFaceFiles& files, MarianConfig& marian) {
   Tables tables{};
   if (marian.shared_embedding) {
-    tables.inputs = &first_of(files, {kInputs, kShared, kTargets, kSoftmax});
-    tables.targets = &first_of(files, {kTargets, kShared, kInputs, kSoftmax});
+    tables.inputs = &first_of(files, {kInputs, kShared, kTargets, kSoftmaxTensor});
+    tables.targets = &first_of(files, {kTargets, kShared, kInputs, kSoftmaxTensor});
     marian.shared_embedding = are_equal(*tables.inputs, *tables.targets);
   } else {
     tables.inputs = &first_of(files, {kInputs});
-    tables.targets = marian.tied ? &first_of(files, {kTargets, kSoftmax}) : &first_of(files, {kTargets});
+    tables.targets =
+        marian.tied ? &first_of(files, {kTargets, kSoftmaxTensor}) : &first_of(files, {kTargets});
   }
-  tables.softmax = files.find(kSoftmax);
-  if (!marian.tied && !tables.softmax) files.at(kSoftmax);
+  tables.softmax = files.find(kSoftmaxTensor);
+  if (!marian.tied && !tables.softmax) files.at(kSoftmaxTensor);
   marian.tied = marian.tied && (!tables.softmax || are_equal(*tables.softmax, *tables.targets));
   return tables;
 }
@@ -161,9 +162,9 @@ std::string settle_vocabulary(const std::string& from, const ImportTarget& targe
   };
   ids.inputs = file_ids(kIds, marian.vocab_size, marian.shared_embedding);
   ids.targets = file_ids(are_apart ? kTargetIds : kIds, marian.decoder_vocab_size, true);
-  const std::string tokenizer = from + "/" + kTokenizer;
+  const std::string tokenizer = from + "/" + kTokenizerConfig;
   if (!target.is_file && fs::exists(tokenizer))
-    import.files.emplace_back(kTokenizer, read_text_file(tokenizer));
+    import.files.emplace_back(kTokenizerConfig, read_text_file(tokenizer));
   const auto side = [](const std::string& model, const std::string& json, int64_t size) {
     return fmt::format("{{type: marian, path: {}, ids: {}, size: {}}}", model, json, size);
   };
@@ -217,11 +218,11 @@ void copy_tokenizer(const MarianOptions& inputs, const MarianOptions& targets, c
   copy_file(inputs.ids.text, directory, kIds, notes);
   const bool are_apart = inputs.ids.text != targets.ids.text;
   if (are_apart) copy_file(targets.ids.text, directory, kTargetIds, notes);
-  const fs::path tokenizer = fs::path(inputs.ids.text).parent_path() / kTokenizer;
-  if (fs::exists(tokenizer)) return copy_file(tokenizer.string(), directory, kTokenizer, notes);
+  const fs::path tokenizer = fs::path(inputs.ids.text).parent_path() / kTokenizerConfig;
+  if (fs::exists(tokenizer)) return copy_file(tokenizer.string(), directory, kTokenizerConfig, notes);
   const nlohmann::ordered_json json = {{"tokenizer_class", "MarianTokenizer"},
                                        {"separate_vocabs", are_apart}};
-  write_text_file(directory + "/" + kTokenizer, json.dump(2) + "\n");
+  write_text_file(directory + "/" + kTokenizerConfig, json.dump(2) + "\n");
 }
 
 /// Settles what the ids of a run are in Hugging Face form, and writes the files of the tokeniser.
@@ -361,8 +362,8 @@ HuggingFaceImport import_marian(const std::string& from, const ImportTarget& tar
         {variable.name, imported(variable, *theirs, stored, ids, marian.d_model, from)});
   }
   const auto ignored = [](const std::string& name) {
-    return name.ends_with("shared.weight") || name.ends_with(".embed_tokens.weight") || name == kSoftmax ||
-           name.ends_with(".embed_positions.weight");
+    return name.ends_with("shared.weight") || name.ends_with(".embed_tokens.weight") ||
+           name == kSoftmaxTensor || name.ends_with(".embed_positions.weight");
   };
   files.check_unused(used, ignored, kMarian);
   return import;

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kKind = "T5";
 constexpr const char* kEmbedding = "shared.weight";
 constexpr const char* kSoftmax = "lm_head.weight";
-constexpr const char *kVocabulary = "spiece.model", *kTokenizer = "tokenizer_config.json",
-                     *kByteTokenizer = "ByT5Tokenizer", *kAddedTokens = "added_tokens_decoder";
+constexpr const char *kVocabulary = "spiece.model", *kByteTokenizer = "ByT5Tokenizer",
+                     *kAddedTokens = "added_tokens_decoder";
 /// What Hugging Face's tokeniser of bytes has where its file does not say.
 constexpr int64_t kUsualByteExtraIds = 125;
 
@@ -177,7 +177,7 @@ void export_vocabulary(const Config& config, const std::string& run, const std::
     return left_out("it is neither SentencePiece's nor bytes");
   }
   tokenizer.update({{"pad_token", "<pad>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}});
-  write_text_file(directory + "/" + kTokenizer, tokenizer.dump(2) + "\n");
+  write_text_file(directory + "/" + kTokenizerConfig, tokenizer.dump(2) + "\n");
 }
 
 }  // namespace
