@@ -68,7 +68,8 @@ void describe(config::Visitor& visit, HeadOptions& options) {
           "a divisor of `num_heads`");
     }
     if (options.dropout >= 1) report.error("dropout", "a dropout rate of 1 leaves nothing", "a rate below 1");
-    if (options.shared_kv && (options.qk_norm || options.convolution_width > 0 || options.prefix_length > 0))
+    if (options.shared_kv &&
+        (options.qk_norm != QkNorm::kNone || options.convolution_width > 0 || options.prefix_length > 0))
       report.error("shared_kv",
                    "keys that are the values too cannot have a norm, a convolution or a prefix of their own",
                    "`shared_kv: false`");
@@ -145,7 +146,7 @@ double AttentionProjections::scale() const {
 Tensor AttentionProjections::query(const Tensor& x) const {
   if (options_.fold_scaling_into_initializer)
     return project(x, AttentionKernel::kQueries, "q", query_heads_, scale());
-  if (options_.qk_norm)
+  if (options_.qk_norm != QkNorm::kNone)
     return project(x, AttentionKernel::kQueries, "q",
                    query_heads_);  // AttentionMixing divides behind the norm
   return scalar_multiply(project(x, AttentionKernel::kQueries, "q", query_heads_), scale());

@@ -4,15 +4,22 @@
 #include "engine/ops/cast.h"
 #include "engine/ops/random.h"
 #include "engine/ops/reduce.h"
+#include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
 #include "layers/attention.h"
 #include "layers/normalization.h"
 
 namespace mtf {
 
+config::EnumNames enum_names(QkNorm) {
+  return {{"false", QkNorm::kNone}, {"true", QkNorm::kEachHead}, {"all_heads", QkNorm::kAllHeads}};
+}
+
 void describe(config::Visitor& visit, AttentionMixingOptions& options) {
   visit("qk_norm", options.qk_norm,
-        "queries and keys are divided by their root mean squares over d_kv, times learned scales");
+        "queries and keys are divided by their root mean squares over the d_kv of a head, or over all heads, "
+        "times learned scales");
+  visit("qk_norm_epsilon", options.qk_norm_epsilon, "added to these mean squares", config::non_negative);
   visit("soft_cap", options.soft_cap, "logits become soft_cap * tanh(logits / soft_cap) (Gemma 2)",
         config::positive);
   visit("prefix_length", options.prefix_length,
@@ -36,17 +43,24 @@ Tensor weight_noise(Context& context, const Shape& shape, double rate) {
   return rate > 0 ? noise : Tensor{};
 }
 
-Tensor AttentionMixing::normalized(const char* scope, const Tensor& x) const {
+Tensor AttentionMixing::normalized(const char* scope, const Tensor& x, const Shape& heads) const {
   const auto entered = context_.graph().scope(scope);
-  return rms_norm(context_, x, projections_.key_dimension().name);
+  const Shape each = Shape{projections_.key_dimension()};
+  const Shape apart = options_.qk_norm == QkNorm::kAllHeads ? heads + each : each;
+  const Shape together{{apart[0].name, apart.size()}};
+  const Tensor y =
+      rms_norm(context_, replace_dimensions(x, apart, together), together[0].name, options_.qk_norm_epsilon);
+  return replace_dimensions(y, together, apart);
 }
 
 Tensor AttentionMixing::query(const Tensor& q) const {
-  if (!options_.qk_norm) return q;
-  return scalar_multiply(normalized("q_norm", q), projections_.scale());
+  if (options_.qk_norm == QkNorm::kNone) return q;
+  return scalar_multiply(normalized("q_norm", q, projections_.query_heads()), projections_.scale());
 }
 
-Tensor AttentionMixing::key(const Tensor& k) const { return options_.qk_norm ? normalized("k_norm", k) : k; }
+Tensor AttentionMixing::key(const Tensor& k) const {
+  return options_.qk_norm == QkNorm::kNone ? k : normalized("k_norm", k, projections_.memory_heads());
+}
 
 Tensor AttentionMixing::operator()(const AttentionInputs& inputs, AttentionOptions attention,
                                    const Tensor& prefix_query, const Tensor& mask, double dropout) const {

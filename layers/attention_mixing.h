@@ -19,9 +19,14 @@ namespace mtf {
 
 class AttentionProjections;
 
+/// What the norms of queries and keys are over: nothing, the entries of each head, or those of all heads.
+enum class QkNorm { kNone, kEachHead, kAllHeads };
+config::EnumNames enum_names(QkNorm);
+
 /// Keys of every attention layer. With the defaults, attention is that of attention().
 struct AttentionMixingOptions {
-  bool qk_norm = false;
+  QkNorm qk_norm = QkNorm::kNone;
+  double qk_norm_epsilon = 1e-6;
   std::optional<double> soft_cap;
   int64_t prefix_length = 0;
   std::optional<double> z_loss;
@@ -38,10 +43,10 @@ class AttentionMixing {
                   const AttentionProjections& projections)
       : context_(context), options_(options), projections_(projections) {}
 
-  /// With qk_norm: rms_norm(q) d_kv^-1/2 over d_kv, variable q_norm/scale. Dehghani et al., ViT-22B, 2023, section 2;
-  /// with root mean squares as in Qwen3 and Gemma 3.
+  /// With qk_norm: rms_norm(q) d_kv^-1/2 over d_kv or over heads and d_kv, variable q_norm/scale. Dehghani et al., ViT-22B,
+  /// 2023, section 2; with root mean squares as in Qwen3 and Gemma 3, of all heads as in OLMoE (Muennighoff et al., 2024).
   Tensor query(const Tensor& q) const;
-  /// With qk_norm: rms_norm(k) over d_kv, variable k_norm/scale.
+  /// With qk_norm: rms_norm(k) over the same, variable k_norm/scale.
   Tensor key(const Tensor& k) const;
 
   /// Attention to inputs.k and inputs.v, and to a learned prefix, which every query sees.
@@ -51,7 +56,8 @@ class AttentionMixing {
                     const Tensor& mask, double dropout) const;
 
  private:
-  Tensor normalized(const char* scope, const Tensor& x) const;
+  /// x: [.., heads.., d_kv]
+  Tensor normalized(const char* scope, const Tensor& x, const Shape& heads) const;
   /// One softmax over the entries of `own` and those of the prefix.
   AttentionResult with_prefix(const AttentionResult& own, const Tensor& q, const std::string& query_length,
                               double dropout) const;

@@ -89,14 +89,16 @@ for start in model_bert_encoder bert.safetensors; do
 done
 
 # Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
-for kind in gpt2 llama qwen2 qwen3 gemma2; do
+for kind in gpt2 llama qwen2 qwen3 gemma2 qwen2_moe olmoe; do
   source=$source_dir/tests/golden/hf_$kind
   expect_exit 0 "$mtf_convert" "$source" lm_$kind
   traced=(run.mode=trace "trace.input=$source/reference.safetensors" trace.output=out.safetensors vars.dropout=0
     data.sequence_length=40)
   expect_exit 0 "$mtf_train" lm_$kind/config.yaml "${traced[@]}"
   $check causal_lm "$source/reference.safetensors" out.safetensors 5e-5 || fail "$kind: other logits than transformers"
-  for on in "x:2 heads:x;d_ff:x" "x:2;y:2 batch:y;d_model:x"; do
+  hidden=d_ff
+  case $kind in *moe) hidden=experts ;; esac
+  for on in "x:2 heads:x;$hidden:x" "x:2;y:2 batch:y;d_model:x"; do
     expect_exit 0 "$mtf_train" lm_$kind/config.yaml "${traced[@]}" mesh="${on%% *}" layout="${on#* }" trace.output=split.safetensors
     $check near out.safetensors split.safetensors output/logits 5e-5 || fail "$kind: other logits with ${on#* }"
   done
@@ -415,7 +417,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe or qwen3_moe' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -469,7 +471,7 @@ expect_exit 2 "$mtf_convert" marian new --to hf-t5
 expect_text "the model is no T5"
 cp -r lm_llama no_rotary && sed -i 's/rotary: true, .*, *$/rotary: false,/' no_rotary/config.yaml
 expect_exit 2 "$mtf_convert" no_rotary new --to hf-lm
-expect_text "the model is no GPT-2, Llama, Qwen or Gemma: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
+expect_text "the model is no GPT-2, Llama, Mistral, Qwen, Gemma, Mixtral or OLMoE: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
 expect_exit 2 "$mtf_convert" whole new --to hf-lm
 expect_text "it is no language model; type: lm"
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"

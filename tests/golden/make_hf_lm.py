@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a tiny random language model, and what `transformers` computes with it: make_hf_lm.py KIND DIRECTORY
 
-KIND is gpt2, llama, qwen2, qwen3 or gemma2.
+KIND is gpt2, llama, qwen2, qwen3, gemma2, qwen2_moe or olmoe.
 The directory gets config.json and model.safetensors (save_pretrained), tokenizer.json and tokenizer_config.json, and
   reference.safetensors
     input/targets     four rows of ids of this program (data/vocabulary/renumbering.h), padded with 0
@@ -20,7 +20,8 @@ import transformers
 from safetensors.numpy import save_file
 
 kind, directory = sys.argv[1:]
-torch.manual_seed({"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25}[kind])
+seeds = {"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25, "qwen2_moe": 26, "olmoe": 27}
+torch.manual_seed(seeds[kind])
 has_begin = kind in ("llama", "gemma2")
 os.makedirs(directory, exist_ok=True)
 
@@ -59,6 +60,12 @@ elif kind == "gemma2":  # rows are longer than the window, and no size is what a
     config = transformers.Gemma2Config(num_key_value_heads=2, head_dim=6, sliding_window=5, query_pre_attn_scalar=9,
                                        attn_logit_softcapping=2.0, final_logit_softcapping=5.0, pad_token_id=None,
                                        **common)
+elif kind == "qwen2_moe":
+    config = transformers.Qwen2MoeConfig(num_key_value_heads=2, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=8,
+                                         shared_expert_intermediate_size=12, **common)
+elif kind == "olmoe":
+    config = transformers.OlmoeConfig(num_key_value_heads=2, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+                                      pad_token_id=None, **common)
 else:
     config = transformers.Qwen3Config(num_key_value_heads=2, head_dim=6, tie_word_embeddings=True, **common)
 model = transformers.AutoModelForCausalLM.from_config(config)
@@ -72,7 +79,7 @@ with torch.no_grad():
             weight += 1
 model.save_pretrained(directory)
 os.remove(os.path.join(directory, "generation_config.json"))  # says what config.json says
-model = transformers.AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+model = transformers.AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager", experts_implementation="eager").eval()
 
 # The file's id of each id here: `begin` is 0, `end` is 1; without `begin` 0 is new, and the file's 0 stands behind all others.
 file_ids = list(range(rows))

@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -26,9 +30,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::message;
 
-constexpr std::array kFamilies = {CausalLmFamily::kGpt2,   CausalLmFamily::kLlama, CausalLmFamily::kMistral,
-                                  CausalLmFamily::kQwen2,  CausalLmFamily::kQwen3, CausalLmFamily::kGemma,
-                                  CausalLmFamily::kGemma2, CausalLmFamily::kGemma3};
+constexpr std::array kFamilies = {
+    CausalLmFamily::kGpt2,    CausalLmFamily::kLlama, CausalLmFamily::kMistral,  CausalLmFamily::kQwen2,
+    CausalLmFamily::kQwen3,   CausalLmFamily::kGemma, CausalLmFamily::kGemma2,   CausalLmFamily::kGemma3,
+    CausalLmFamily::kMixtral, CausalLmFamily::kOlmoe, CausalLmFamily::kQwen2Moe, CausalLmFamily::kQwen3Moe};
+
+bool has_experts(CausalLmFamily family) {
+  using enum CausalLmFamily;
+  return family == kMixtral || family == kOlmoe || family == kQwen2Moe || family == kQwen3Moe;
+}
 
 CausalLmConfig small_lm(CausalLmFamily family) {
   const bool is_gpt2 = family == CausalLmFamily::kGpt2;
@@ -41,15 +51,16 @@ CausalLmConfig small_lm(CausalLmFamily family) {
   lm.num_layers = 2;
   lm.num_heads = 4;
   lm.num_memory_heads = is_gpt2 ? 4 : 2;
-  lm.head_size = is_gpt2 ? 6 : 10;
+  lm.head_size = is_gpt2 || family == CausalLmFamily::kOlmoe ? 6 : 10;
   lm.intermediate = 40;
   lm.max_positions = 30;
   lm.activation = is_gpt2 ? Activation::kRelu : Activation::kGelu;
-  lm.attention_bias = is_gpt2                            ? AttentionBias::kAll
-                      : family == CausalLmFamily::kQwen2 ? AttentionBias::kInputs
-                                                         : AttentionBias::kNone;
+  const bool is_qwen2 = family == CausalLmFamily::kQwen2 || family == CausalLmFamily::kQwen2Moe;
+  lm.attention_bias = is_gpt2    ? AttentionBias::kAll
+                      : is_qwen2 ? AttentionBias::kInputs
+                                 : AttentionBias::kNone;
   lm.feed_forward_bias = is_gpt2;
-  lm.epsilon = lm.has_qk_norm() ? 1e-6 : 1e-4;
+  lm.epsilon = 1e-4;
   lm.initializer_range = 0.25;
   lm.attention_dropout = 0.5;
   if (is_gpt2) lm.dropout = lm.embedding_dropout = 0.125;
@@ -62,6 +73,12 @@ CausalLmConfig small_lm(CausalLmFamily family) {
   if (lm.local[0]) lm.window = 5;
   if (family == CausalLmFamily::kGemma2) lm.attention_soft_cap = 1.5;
   if (family == CausalLmFamily::kGemma3) lm.local_rotary_base = 100;
+  if (has_experts(family)) {
+    lm.experts = {
+        .count = 3, .per_token = 2, .normalized = family == CausalLmFamily::kMixtral, .shared_hidden = {}};
+    lm.experts->balance_coef = 0.007;
+    if (family == CausalLmFamily::kQwen2Moe) lm.experts->shared_hidden = 14;
+  }
   return lm;
 }
 
@@ -92,9 +109,22 @@ TEST(CausalLmConfig, SurvivesBothOfItsForms) {
   models.push_back(biased);
   biased.family = CausalLmFamily::kQwen3;
   biased.feed_forward_bias = false;
-  biased.epsilon = 1e-6;
   biased.rotary_scaling = Llama3RotaryScaling();
   models.push_back(biased);
+  CausalLmConfig of_experts = small_lm(CausalLmFamily::kQwen2Moe);
+  of_experts.attention_bias = AttentionBias::kNone;
+  of_experts.experts->normalized = true;
+  of_experts.experts->balance_coef = 0;
+  models.push_back(of_experts);
+  of_experts.local = {true, false};
+  of_experts.window = 7;
+  models.push_back(of_experts);
+  for (const CausalLmFamily family : {CausalLmFamily::kMixtral, CausalLmFamily::kQwen3Moe}) {
+    CausalLmConfig local = small_lm(family);
+    local.local = {true};
+    local.window = 7;
+    models.push_back(local);
+  }
   CausalLmConfig different = small_lm(CausalLmFamily::kGpt2);
   different.embedding_dropout = 0.25;
   different.attention_dropout = 0.125;
@@ -160,36 +190,37 @@ TEST(CausalLmConfig, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
   EXPECT_THAT(message([&] { scaling(R"("partial_rotary_factor": 0.5)"); }), HasSubstr("only 1.0 can be"));
 }
 
+CausalLmConfig windowed(const std::string& type, const std::string& entries) {
+  return parse_causal_lm_config(R"({"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 8,
+      "num_key_value_heads": 8, "intermediate_size": 8, "vocab_size": 9, "model_type": ")" +
+                                    type + "\", " + entries + "}",
+                                "config.json");
+}
+
+void expect_windows(const CausalLmConfig& lm, const std::vector<bool>& local, std::optional<int64_t> window) {
+  EXPECT_EQ(lm.local, local);
+  EXPECT_EQ(lm.window, window);
+}
+
 TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
-  const auto windowed = [](const std::string& type, const std::string& entries) {
-    return parse_causal_lm_config(R"({"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 8,
-        "num_key_value_heads": 8, "intermediate_size": 8, "vocab_size": 9, "model_type": ")" +
-                                      type + "\", " + entries + "}",
-                                  "config.json");
-  };
-  const auto expect = [](const CausalLmConfig& lm, const std::vector<bool>& local,
-                         std::optional<int64_t> window) {
-    EXPECT_EQ(lm.local, local);
-    EXPECT_EQ(lm.window, window);
-  };
-  expect(windowed("mistral", R"("sliding_window": 5)"), {true}, 5);
-  expect(windowed("mistral", R"("max_position_embeddings": 8192)"), {true}, 4096);
-  expect(windowed("mistral", R"("max_position_embeddings": 4096)"), {false}, {});
-  expect(windowed("mistral", R"("sliding_window": null)"), {false}, {});
+  expect_windows(windowed("mistral", R"("sliding_window": 5)"), {true}, 5);
+  expect_windows(windowed("mistral", R"("max_position_embeddings": 8192)"), {true}, 4096);
+  expect_windows(windowed("mistral", R"("max_position_embeddings": 4096)"), {false}, {});
+  expect_windows(windowed("mistral", R"("sliding_window": null)"), {false}, {});
   EXPECT_EQ(windowed("mistral", R"("sliding_window": null)").family, CausalLmFamily::kLlama);
-  expect(windowed("llama", R"("sliding_window": 5)"), {false}, {});
-  expect(windowed("phi3", R"("sliding_window": 5)"), {true}, 5);
-  expect(windowed("phi3", R"("sliding_window": 4096)"), {false}, {});
-  expect(windowed("phi3", R"("bos_token_id": 1)"), {false}, {});
+  expect_windows(windowed("llama", R"("sliding_window": 5)"), {false}, {});
+  expect_windows(windowed("phi3", R"("sliding_window": 5)"), {true}, 5);
+  expect_windows(windowed("phi3", R"("sliding_window": 4096)"), {false}, {});
+  expect_windows(windowed("phi3", R"("bos_token_id": 1)"), {false}, {});
   for (const char* qwen : {"qwen2", "qwen3"}) {
-    expect(windowed(qwen, R"("sliding_window": 5, "max_window_layers": 0)"), {false}, {});
+    expect_windows(windowed(qwen, R"("sliding_window": 5, "max_window_layers": 0)"), {false}, {});
     const std::string used = R"("use_sliding_window": true, "sliding_window": 5, )";
-    expect(windowed(qwen, used + R"("max_window_layers": 0)"), {true}, 5);
-    expect(windowed(qwen, used + R"("max_window_layers": 3)"), {false, false, false, true}, 5);
-    expect(windowed(qwen, used + R"("num_experts": 0)"), {false}, {});
-    expect(windowed(qwen, used + R"("max_window_layers": 0, "layer_types": ["sliding_attention",
+    expect_windows(windowed(qwen, used + R"("max_window_layers": 0)"), {true}, 5);
+    expect_windows(windowed(qwen, used + R"("max_window_layers": 3)"), {false, false, false, true}, 5);
+    expect_windows(windowed(qwen, used + R"("num_experts": 0)"), {false}, {});
+    expect_windows(windowed(qwen, used + R"("max_window_layers": 0, "layer_types": ["sliding_attention",
         "full_attention", "sliding_attention", "full_attention"])"),
-           {true, false}, 5);
+                   {true, false}, 5);
   }
   const auto refused = [&](const std::string& type, const std::string& entries) {
     return message([&] { windowed(type, entries); });
@@ -201,6 +232,27 @@ TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
   EXPECT_THAT(refused("qwen2", R"("layer_types": ["full_attention"])"), HasSubstr("is no list of 4 types"));
   EXPECT_THAT(refused("phi3", R"("resid_pdrop": 0.5)"), HasSubstr("`resid_pdrop` is 0.5, and only 0.0 can"));
   EXPECT_THAT(refused("mistral", R"("sliding_window": 0)"), HasSubstr("`sliding_window` is 0, no size"));
+}
+
+TEST(CausalLmConfig, WindowsOfModelsWithExpertsAreThoseOfEachModel) {
+  const auto experts = [](const std::string& type, const std::string& entries) {
+    return windowed(type, R"("num_experts": 9, "moe_intermediate_size": 8,
+        "shared_expert_intermediate_size": 8, )" +
+                              entries);
+  };
+  expect_windows(experts("mixtral", R"("sliding_window": 5)"), {true}, 5);
+  expect_windows(experts("mixtral", R"("sliding_window": null)"), {false}, {});
+  expect_windows(experts("mixtral", R"("bos_token_id": 1)"), {false}, {});
+  expect_windows(experts("olmoe", R"("sliding_window": 5)"), {false}, {});
+  const std::string used = R"("use_sliding_window": true, "sliding_window": 5, )";
+  expect_windows(experts("qwen3_moe", R"("sliding_window": 5)"), {false}, {});
+  expect_windows(experts("qwen3_moe", used + R"("max_window_layers": 3)"), {true}, 5);
+  expect_windows(experts("qwen2_moe", R"("sliding_window": 0)"), {false}, {});
+  expect_windows(experts("qwen2_moe", used + R"("bos_token_id": 1)"), {true, false}, 5);
+  expect_windows(experts("qwen2_moe", used + R"("max_window_layers": 2)"), {true, false, false, false}, 5);
+  expect_windows(experts("qwen2_moe", used + R"("layer_types": ["full_attention", "full_attention",
+      "sliding_attention", "sliding_attention"])"),
+                 {false, false, true, true}, 5);
 }
 
 TEST(CausalLmConfig, GemmasHaveTheDefaultsOfTransformers) {
@@ -263,7 +315,6 @@ TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
   EXPECT_THAT(json("llama", R"("head_dim": 5)"), HasSubstr("heads of 5 entries have no rotary positions"));
   EXPECT_THAT(json("llama", R"("bos_token_id": 9)"), HasSubstr("`bos_token_id` is 9, no id of a token"));
   EXPECT_THAT(json("qwen2", R"("num_key_value_heads": 3)"), HasSubstr("`num_key_value_heads` occurs twice"));
-  EXPECT_THAT(json("qwen3", R"("rms_norm_eps": 1e-5)"), HasSubstr("`rms_norm_eps` is 1e-05"));
   EXPECT_THAT(json("gpt2", R"("scale_attn_weights": false)"), HasSubstr("only true can be converted"));
   EXPECT_THAT(json("gpt2", R"("scale_attn_by_inverse_layer_idx": true)"), HasSubstr("only false can be"));
   EXPECT_THAT(json("gpt2", R"("n_embd": 10, "n_head": 3)"),
@@ -272,68 +323,151 @@ TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
             "c: it has no `hidden_size`");
 }
 
+TEST(CausalLmConfig, ExpertsHaveTheDefaultsOfTransformers) {
+  const CausalLmConfig mixtral = parsed_lm(R"("model_type": "mixtral", "num_local_experts": 6)");
+  EXPECT_EQ(mixtral.experts->count, 6);
+  EXPECT_EQ(mixtral.experts->per_token, 2);
+  EXPECT_EQ(mixtral.experts->balance_coef, 0.001);
+  EXPECT_EQ(mixtral.epsilon, 1e-5);
+  EXPECT_EQ(mixtral.rotary_base, 1e6);
+  const CausalLmConfig olmoe = parsed_lm(R"("model_type": "olmoe", "num_local_experts": 9)");
+  EXPECT_EQ(olmoe.experts->per_token, 8);
+  EXPECT_EQ(olmoe.experts->balance_coef, 0.01);
+  EXPECT_FALSE(olmoe.experts->normalized);
+}
+
+TEST(CausalLmConfig, ExpertsThatCannotBeBuiltAreRefused) {
+  const auto json = [](const std::string& type, const std::string& entries) {
+    return message([&] {
+      parsed_lm(fmt::format(R"("model_type": "{}", "moe_intermediate_size": 8, {})", type, entries));
+    });
+  };
+  EXPECT_THAT(json("mixtral", R"("eos_token_id": 1)"), HasSubstr("it has no `num_local_experts`"));
+  EXPECT_THAT(json("mixtral", R"("num_local_experts": 2, "num_experts_per_tok": 3)"),
+              HasSubstr("`num_experts_per_tok` is 3, and there are 2 experts"));
+  EXPECT_THAT(json("qwen3_moe", R"("num_experts": 4, "num_local_experts": 5)"),
+              HasSubstr("`num_experts` is 4, and `num_local_experts` is 5"));
+  EXPECT_THAT(json("qwen3_moe", R"("num_experts": 9, "mlp_only_layers": [0])"),
+              HasSubstr("`mlp_only_layers` is [0], and only [] can be converted"));
+  EXPECT_THAT(json("qwen3_moe", R"("num_experts": 9, "decoder_sparse_step": 2)"), HasSubstr("only 1 can be"));
+  EXPECT_THAT(json("qwen2_moe", R"("num_experts": 9)"),
+              HasSubstr("it has no `shared_expert_intermediate_size`"));
+  EXPECT_THAT(json("olmoe", R"("num_experts": 9, "clip_qkv": 8.0)"), HasSubstr("only null can be converted"));
+  EXPECT_THAT(json("olmoe", R"("num_experts": 9, "head_dim": 4)"), HasSubstr("only 8 can be converted"));
+}
+
+/// The message for a model in whose configuration `to` stands in the place of `from`.
+std::string refused(CausalLmFamily family, const std::string& from, const std::string& to) {
+  std::string text = yaml(small_lm(family));
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  return message([&] { causal_lm_of(ConfigText(text, "config.yaml").load()); });
+}
+
 TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
-  const auto model = [](CausalLmFamily family, const std::string& from, const std::string& to) {
+  using enum CausalLmFamily;
+  EXPECT_THAT(refused(kLlama, "type: lm", "type: delimited_lm"), HasSubstr("it reads inputs as a whole"));
+  EXPECT_THAT(refused(kLlama, "positions: none", "positions: learned"), HasSubstr("and learned positions"));
+  EXPECT_THAT(refused(kLlama, "rotary: true, ", ""), HasSubstr("and no rotary positions"));
+  EXPECT_THAT(refused(kLlama, "[gelu, linear]", "gelu"), HasSubstr("and no gated units"));
+  EXPECT_THAT(refused(kLlama, "[gelu, linear]", "[elu, linear]"), HasSubstr("the activation [elu, linear]"));
+  EXPECT_THAT(refused(kGpt2, "scale_logits: false", "scale_like_classifier: true"),
+              HasSubstr("its embeddings are scaled as only those of a Gemma"));
+  EXPECT_THAT(refused(kLlama, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
+              HasSubstr("SelfAttention has a soft_cap"));
+  EXPECT_THAT(refused(kLlama, "bias: false, dropout", "scaling_size: 30, bias: false, dropout"),
+              HasSubstr("SelfAttention has a scaling_size"));
+  EXPECT_THAT(refused(kLlama, "  z_loss: 0", "  logit_soft_cap: 30\n  z_loss: 0"),
+              HasSubstr("its logits have a soft cap"));
+  EXPECT_THAT(refused(kLlama, "call_layer, residual", "call_layer, rms_norm, residual"),
+              HasSubstr("norms stand behind its layers"));
+  EXPECT_THAT(refused(kGemma2, "call_layer, rms_norm, residual", "call_layer, residual"),
+              HasSubstr("local attention without norms behind the layers"));
+  EXPECT_THAT(refused(kGemma, "[gelu, linear]", "[gelu_erf, linear]"),
+              HasSubstr("which a Gemma 1 cannot say"));
+  EXPECT_THAT(refused(kGemma3, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
+              HasSubstr("has other options than the first of these layers"));
+  EXPECT_THAT(refused(kGemma2, "rotary_base: 10000", "rotary_base: 500"),
+              HasSubstr("LocalSelfAttention has other rotary positions than SelfAttention"));
+  EXPECT_THAT(refused(kLlama, "fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
+              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
+  EXPECT_THAT(refused(kLlama, "residual], final: [rms_norm]", "residual], final: [layer_norm]"),
+              HasSubstr("`sublayers.final` is [layer_norm]"));
+  EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer, residual]", "[call_layer, residual, rms_norm]"),
+              HasSubstr("`sublayers.per_layer` is [call_layer, residual, rms_norm]"));
+  EXPECT_THAT(refused(kLlama, "[SelfAttention, DenseReluDense]", "[DenseReluDense]"),
+              HasSubstr("its block is [DenseReluDense]"));
+  EXPECT_THAT(refused(kQwen2, "bias: false, kernel", "bias: true, kernel"),
+              HasSubstr("biases of DenseReluDense"));
+  EXPECT_THAT(refused(kQwen3, "bias: false, dropout", "bias: qkv, dropout"),
+              HasSubstr("qk_norm with `bias: qkv`"));
+  EXPECT_THAT(refused(kQwen3, "{epsilon: 0.0001", "{epsilon: 1e-05"),
+              HasSubstr("beside an epsilon of 1e-05"));
+  EXPECT_THAT(refused(kQwen3, "qk_norm: true", "qk_norm: all_heads"),
+              HasSubstr("qk_norm of all heads without experts"));
+  EXPECT_THAT(refused(kGpt2, "positions: learned", "positions: none"), HasSubstr("and no learned positions"));
+  EXPECT_THAT(refused(kGpt2, "bias: true, dropout", "bias: qkv, dropout"),
+              HasSubstr("no biases in SelfAttention"));
+  EXPECT_THAT(refused(kGpt2, "key_value_size: 6", "key_value_size: 8"),
+              HasSubstr("4 heads of 8 entries for vectors of 24"));
+  EXPECT_THAT(refused(kGpt2, "num_heads: 4", "num_heads: 4, num_memory_heads: 2"),
+              HasSubstr("grouped heads"));
+  const std::string two = "[LocalSelfAttention, DenseReluDense, ";
+  EXPECT_THAT(refused(kMistral, "[LocalSelfAttention, ", two + "SelfAttention: {num_heads: 4}, "),
+              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
+  EXPECT_THAT(refused(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {radius: 4}, "),
+              HasSubstr("its windows are of several lengths"));
+  EXPECT_THAT(refused(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {num_heads: 2}, "),
+              HasSubstr("LocalSelfAttention has other options than the first"));
+  EXPECT_THAT(refused(kMistral, "DenseReluDense]",
+                      "DenseReluDense, LocalSelfAttention, DenseReluDense: {hidden_size: 5}]"),
+              HasSubstr("DenseReluDense has other options than the first"));
+  EXPECT_THAT(refused(kMistral, "bias: false, dropout", "bias: true, dropout"),
+              HasSubstr("biases beside local attention"));
+}
+
+TEST(CausalLmConfig, OtherExpertsAreRefusedWithTheDifference) {
+  using enum CausalLmFamily;
+  const std::string more = "experts_per_token: 2";
+  EXPECT_THAT(refused(kMixtral, "dispatch: dropless", "dispatch: capacity"),
+              HasSubstr("MoE1D has a capacity"));
+  EXPECT_THAT(refused(kMixtral, more, more + ", score: sigmoid"), HasSubstr("sigmoids as scores"));
+  EXPECT_THAT(refused(kMixtral, more, more + ", selection_bias: true"), HasSubstr("a selection_bias"));
+  EXPECT_THAT(refused(kMixtral, more, more + ", expert_groups: 3, groups_per_token: 2, group_score: max"),
+              HasSubstr("expert_groups"));
+  EXPECT_THAT(refused(kMixtral, more, more + ", scale: 2"), HasSubstr("a scale of its weights"));
+  EXPECT_THAT(refused(kMixtral, more, more + ", weight_on: input"), HasSubstr("weights on inputs"));
+  EXPECT_THAT(refused(kMixtral, more, "experts_per_token: 4"), HasSubstr("there are 3 experts"));
+  EXPECT_THAT(refused(kMixtral, "[gelu, linear]", "[elu, linear]"), HasSubstr("MoE1D has the activation"));
+  EXPECT_THAT(refused(kMixtral, "normalize: true", "normalize: false"), HasSubstr("do not add up to 1"));
+  EXPECT_THAT(refused(kMixtral, "bias: false", "bias: true"), HasSubstr("biases in SelfAttention"));
+  EXPECT_THAT(refused(kQwen2Moe, "shared_gate: true", "shared_gate: false"), HasSubstr("without a gate"));
+  EXPECT_THAT(refused(kQwen2Moe, "bias: qkv", "bias: true"), HasSubstr("biases of all projections"));
+  EXPECT_THAT(refused(kQwen3Moe, more, more + ", shared_experts: 1, shared_gate: true"),
+              HasSubstr("shared ones beside qk_norm"));
+  EXPECT_THAT(refused(kGemma, "[SelfAttention, DenseReluDense]",
+                      "[SelfAttention, MoE1D: {gating: top_k, activation: [swish, linear]}]"),
+              HasSubstr("scaled as those of a Gemma, and it has experts"));
+  const std::string one = "[SelfAttention, MoE1D]";
+  EXPECT_THAT(refused(kMixtral, one, "[SelfAttention, MoE1D, SelfAttention, DenseReluDense]"),
+              HasSubstr("its block is [SelfAttention, MoE1D, SelfAttention, DenseReluDense]"));
+  EXPECT_THAT(refused(kMixtral, one, "[SelfAttention, MoE1D, SelfAttention, MoE1D: {num_experts: 4}]"),
+              HasSubstr("MoE1D has other options than the first"));
+  EXPECT_THAT(refused(kQwen3Moe, "bias: false", "bias: qkv"), HasSubstr("qk_norm with `bias: qkv`"));
+  const auto with_local = [&](CausalLmFamily family, const std::string& block) {
     std::string text = yaml(small_lm(family));
-    const size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
+    text.replace(text.find(one), one.size(), block);
+    const size_t begin = text.find("    SelfAttention:"), end = text.find("    MoE1D:");
+    text.insert(begin, "    Local" + text.substr(begin + 4, end - begin - 4));
     return message([&] { causal_lm_of(ConfigText(text, "config.yaml").load()); });
   };
-  using enum CausalLmFamily;
-  EXPECT_THAT(model(kLlama, "type: lm", "type: delimited_lm"), HasSubstr("it reads inputs as a whole"));
-  EXPECT_THAT(model(kLlama, "positions: none", "positions: learned"), HasSubstr("and learned positions"));
-  EXPECT_THAT(model(kLlama, "rotary: true, ", ""), HasSubstr("and no rotary positions"));
-  EXPECT_THAT(model(kLlama, "[gelu, linear]", "gelu"), HasSubstr("and no gated units"));
-  EXPECT_THAT(model(kLlama, "[gelu, linear]", "[elu, linear]"), HasSubstr("the activation [elu, linear]"));
-  EXPECT_THAT(model(kGpt2, "scale_logits: false", "scale_like_classifier: true"),
-              HasSubstr("its embeddings are scaled as only those of a Gemma"));
-  EXPECT_THAT(model(kLlama, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
-              HasSubstr("SelfAttention has a soft_cap"));
-  EXPECT_THAT(model(kLlama, "bias: false, dropout", "scaling_size: 30, bias: false, dropout"),
-              HasSubstr("SelfAttention has a scaling_size"));
-  EXPECT_THAT(model(kLlama, "  z_loss: 0", "  logit_soft_cap: 30\n  z_loss: 0"),
-              HasSubstr("its logits have a soft cap"));
-  EXPECT_THAT(model(kLlama, "call_layer, residual", "call_layer, rms_norm, residual"),
-              HasSubstr("norms stand behind its layers"));
-  EXPECT_THAT(model(kGemma2, "call_layer, rms_norm, residual", "call_layer, residual"),
-              HasSubstr("local attention without norms behind the layers"));
-  EXPECT_THAT(model(kGemma, "[gelu, linear]", "[gelu_erf, linear]"), HasSubstr("which a Gemma 1 cannot say"));
-  EXPECT_THAT(model(kGemma3, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
-              HasSubstr("has other options than the first of these layers"));
-  EXPECT_THAT(model(kGemma2, "rotary_base: 10000", "rotary_base: 500"),
-              HasSubstr("LocalSelfAttention has other rotary positions than SelfAttention"));
-  EXPECT_THAT(model(kLlama, "fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
-              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
-  EXPECT_THAT(model(kLlama, "residual], final: [rms_norm]", "residual], final: [layer_norm]"),
-              HasSubstr("`sublayers.final` is [layer_norm]"));
-  EXPECT_THAT(model(kLlama, "[rms_norm, call_layer, residual]", "[call_layer, residual, rms_norm]"),
-              HasSubstr("`sublayers.per_layer` is [call_layer, residual, rms_norm]"));
-  EXPECT_THAT(model(kLlama, "[SelfAttention, DenseReluDense]", "[DenseReluDense]"),
-              HasSubstr("its block is [DenseReluDense]"));
-  EXPECT_THAT(model(kQwen2, "bias: false, kernel", "bias: true, kernel"),
-              HasSubstr("biases of DenseReluDense"));
-  EXPECT_THAT(model(kQwen3, "bias: false, dropout", "bias: qkv, dropout"),
-              HasSubstr("qk_norm with `bias: qkv`"));
-  EXPECT_THAT(model(kQwen3, "epsilon: 1e-06", "epsilon: 1e-05"), HasSubstr("beside an epsilon of 1e-05"));
-  EXPECT_THAT(model(kGpt2, "positions: learned", "positions: none"), HasSubstr("and no learned positions"));
-  EXPECT_THAT(model(kGpt2, "bias: true, dropout", "bias: qkv, dropout"),
-              HasSubstr("no biases in SelfAttention"));
-  EXPECT_THAT(model(kGpt2, "key_value_size: 6", "key_value_size: 8"),
-              HasSubstr("4 heads of 8 entries for vectors of 24"));
-  EXPECT_THAT(model(kGpt2, "num_heads: 4", "num_heads: 4, num_memory_heads: 2"), HasSubstr("grouped heads"));
-  const std::string two = "[LocalSelfAttention, DenseReluDense, ";
-  EXPECT_THAT(model(kMistral, "[LocalSelfAttention, ", two + "SelfAttention: {num_heads: 4}, "),
-              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
-  EXPECT_THAT(model(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {radius: 4}, "),
-              HasSubstr("its windows are of several lengths"));
-  EXPECT_THAT(model(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {num_heads: 2}, "),
-              HasSubstr("LocalSelfAttention has other options than the first"));
-  EXPECT_THAT(model(kMistral, "DenseReluDense]",
-                    "DenseReluDense, LocalSelfAttention, DenseReluDense: {hidden_size: 5}]"),
-              HasSubstr("DenseReluDense has other options than the first"));
-  EXPECT_THAT(model(kMistral, "bias: false, dropout", "bias: true, dropout"),
-              HasSubstr("biases beside local attention"));
+  EXPECT_THAT(with_local(kMixtral, "[SelfAttention, MoE1D, LocalSelfAttention, MoE1D]"),
+              HasSubstr("local attention in some of its layers without shared ones"));
+  EXPECT_THAT(with_local(kOlmoe, "[LocalSelfAttention, MoE1D]"),
+              HasSubstr("local attention beside qk_norm of all heads"));
+  EXPECT_THAT(refused(kOlmoe, "key_value_size: 6", "key_value_size: 8"),
+              HasSubstr("all 4 heads of 8 entries for vectors of 24"));
 }
 
 TEST(CausalLmConfig, AllStepsOfAdamHaveOneLength) {
@@ -343,12 +477,13 @@ TEST(CausalLmConfig, AllStepsOfAdamHaveOneLength) {
 
 TEST(CausalLmNames, EveryVariableOfAModelHasAPlace) {
   for (const CausalLmFamily family : kFamilies) {
-    std::set<std::pair<std::string, int64_t>> places;
+    std::set<std::tuple<std::string, int64_t, std::string>> places;
     const std::vector<Variable> variables = ConfigText(yaml(small_lm(family)), "lm").variables();
     for (const Variable& variable : variables) {
       const std::optional<CausalLmTensor> tensor = causal_lm_tensor(variable.name, small_lm(family));
       ASSERT_TRUE(tensor) << variable.name;
-      places.emplace(tensor->name, tensor->third.value_or(-1));
+      places.emplace(tensor->name, tensor->third.value_or(-1),
+                     tensor->experts ? tensor->experts->of_each : "");
     }
     EXPECT_EQ(places.size(), variables.size());
   }
@@ -423,7 +558,48 @@ class CausalLmImports : public testing::HuggingFaceDirectory {
       first.push_back(values[static_cast<size_t>(row * stored.shape[1])]);
     return first;
   }
+  /// Writes the experts of a Mixtral as transformers 5 does with save_original_format=False.
+  void fuse_experts() const {
+    const std::string path = hf() + "/model.safetensors";
+    std::map<std::string, std::vector<float>> fused;
+    const auto append = [&](const StoredTensor& tensor, const std::string& name) {
+      std::ranges::copy(tensor.values<float>(), std::back_inserter(fused[name]));
+    };
+    std::map<std::string, std::vector<int64_t>> shapes;
+    {
+      const HuggingFaceFiles files(hf());
+      for (const std::string& name : files.names()) {
+        const size_t at = name.find("block_sparse_moe.");
+        const bool is_of_expert = name.find(".experts.") != std::string::npos;
+        const std::string renamed = at == std::string::npos ? name : name.substr(0, at) + "mlp.gate.weight";
+        if (is_of_expert) continue;
+        append(files.at(name), renamed);
+        shapes[renamed] = files.at(name).shape;
+      }
+      for (int i = 0; i < 2 * 3; ++i) {
+        const std::string layer = fmt::format("model.layers.{}.", i / 3),
+                          expert = fmt::format("{}block_sparse_moe.experts.{}.", layer, i % 3),
+                          wi = layer + "mlp.experts.gate_up_proj", wo = layer + "mlp.experts.down_proj";
+        append(files.at(expert + "w1.weight"), wi);
+        append(files.at(expert + "w3.weight"), wi);
+        append(files.at(expert + "w2.weight"), wo);
+        shapes[wi] = {3, 80, 24};
+        shapes[wo] = {3, 24, 40};
+      }
+    }
+    std::vector<StoredTensor> tensors;
+    for (const auto& [name, values] : fused)
+      tensors.push_back({.name = name, .shape = shapes[name], .data = std::as_bytes(std::span(values))});
+    write_safetensors(path, tensors, {});
+  }
+
   HuggingFaceImport imported() const { return import_causal_lm(hf(), target()); }
+  void expect_weights(const ModelWeights& model) const {
+    const HuggingFaceImport import = imported();
+    ASSERT_EQ(import.model.weights.size(), model.weights.size());
+    for (size_t i = 0; i < model.weights.size(); ++i)
+      EXPECT_EQ(import.model.weights[i].value.bytes, model.weights[i].value.bytes) << model.weights[i].name;
+  }
   /// The tokens that begin and end a text.
   static std::pair<std::optional<std::string>, std::string> ends_of(const HuggingFaceImport& import) {
     const Config config = ConfigText(import.model.config, "model").load();
@@ -495,9 +671,39 @@ TEST_F(CausalLmImports, QueriesKeysAndValuesOfAGpt2AreOneTensor) {
   EXPECT_EQ(tensor.values<float>()[72], 24);
   EXPECT_EQ(tensor.values<float>()[72 + 24], 24);
   EXPECT_EQ(tensor.values<float>()[72 + 49], 25);
-  const HuggingFaceImport import = imported();
-  for (size_t i = 0; i < model.weights.size(); ++i)
-    EXPECT_EQ(import.model.weights[i].value.bytes, model.weights[i].value.bytes) << model.weights[i].name;
+  expect_weights(model);
+}
+
+TEST_F(CausalLmImports, KernelsOfExpertsAreTensorsOfTheirOwn) {
+  const ModelWeights model = counted(CausalLmFamily::kMixtral, "e");
+  export_causal_lm(model, "run", hf());
+  {
+    const HuggingFaceFiles files(hf());
+    const StoredTensor& tensor = files.at("model.layers.1.block_sparse_moe.experts.2.w3.weight");
+    EXPECT_THAT(tensor.shape, ElementsAre(40, 24));
+    // Expert 2 of [3, 24, 40], transposed.
+    EXPECT_EQ(tensor.values<float>()[1], 2 * 24 * 40 + 40);
+    EXPECT_EQ(tensor.values<float>()[24], 2 * 24 * 40 + 1);
+  }
+  expect_weights(model);
+  fuse_experts();
+  expect_weights(model);
+  change({{"intermediate_size", 41}});
+  EXPECT_THAT(message([&] { imported(); }),
+              HasSubstr("gate_up_proj` is float32 [3, 80, 24], and config.json says float32 [3, 82, 24]"));
+}
+
+TEST_F(CausalLmImports, EachExpertHasItsTensors) {
+  for (const CausalLmFamily family : kFamilies) {
+    if (!has_experts(family)) continue;
+    const ModelWeights model = counted(family, "e");
+    export_causal_lm(model, "run", hf());
+    expect_weights(model);
+    change({{"router_jitter_noise", 0.1}});
+    EXPECT_THAT(imported().notes, ElementsAre(HasSubstr("`router_jitter_noise` is left out")));
+    change({{"num_local_experts", nullptr}, {"num_experts", 4}});
+    EXPECT_THAT(message([&] { imported(); }), HasSubstr("gate.weight` is float32 [3, 24]"));
+  }
 }
 
 TEST_F(CausalLmImports, AFileOfAGpt2MayHaveShortNamesAndMasks) {

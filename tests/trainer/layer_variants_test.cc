@@ -275,6 +275,7 @@ const std::vector<std::string> kAttentionOptions = {
     "prefix_length: 2, z_loss: 0.1, extra_logit: 0.5, dropout: 0.25",
     "prefix_length: 4, num_heads: 4, num_memory_heads: 2, combine_dims: false, key_value_size: 4",
     "qk_norm: true, convolution_width: 3, num_memory_heads: 1, fold_scaling_into_initializer: false",
+    "qk_norm: all_heads, qk_norm_epsilon: 0.01, num_heads: 4, num_memory_heads: 2, key_value_size: 4",
 };
 
 std::vector<Variant> variants() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/replace_all.h"
 #include "engine/config/load.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
@@ -102,10 +104,63 @@ const TensorNames& gemma_block() {
   return names;
 }
 
-/// The file of a model without a head lacks the first part of the names.
+CausalLmTensor kernels_of_experts(const char* of_each, const char* of_all, int64_t part, int64_t parts) {
+  CausalLmTensor tensor;
+  tensor.experts = {of_each, of_all, part, parts};
+  return tensor;
+}
+
+/// The layers of a model with experts; names as in llama_block().
+const TensorNames& block_with_experts(bool is_mixtral) {
+  constexpr const char *wi = "mlp.experts.gate_up_proj", *wo = "mlp.experts.down_proj";
+  static const TensorNames mixtral = [] {
+    TensorNames names = llama_block();
+    names.insert({{"layer_001/MoE1D/top_k_gating/kernel", {{"block_sparse_moe.gate.weight", true}}},
+                  {"layer_001/MoE1D/wi_0/kernel",
+                   kernels_of_experts("block_sparse_moe.experts.*.w1.weight", wi, 0, 2)},
+                  {"layer_001/MoE1D/wi_1/kernel",
+                   kernels_of_experts("block_sparse_moe.experts.*.w3.weight", wi, 1, 2)},
+                  {"layer_001/MoE1D/wo/kernel",
+                   kernels_of_experts("block_sparse_moe.experts.*.w2.weight", wo, 0, 1)}});
+    return names;
+  }();
+  static const TensorNames others = [] {
+    TensorNames names = llama_block();
+    names.insert(
+        {{"layer_001/MoE1D/top_k_gating/kernel", {{"mlp.gate.weight", true}}},
+         {"layer_001/MoE1D/wi_0/kernel", kernels_of_experts("mlp.experts.*.gate_proj.weight", wi, 0, 2)},
+         {"layer_001/MoE1D/wi_1/kernel", kernels_of_experts("mlp.experts.*.up_proj.weight", wi, 1, 2)},
+         {"layer_001/MoE1D/wo/kernel", kernels_of_experts("mlp.experts.*.down_proj.weight", wo, 0, 1)},
+         {"layer_001/MoE1D/shared/wi_0/kernel", {{"mlp.shared_expert.gate_proj.weight", true}}},
+         {"layer_001/MoE1D/shared/wi_1/kernel", {{"mlp.shared_expert.up_proj.weight", true}}},
+         {"layer_001/MoE1D/shared/wo/kernel", {{"mlp.shared_expert.down_proj.weight", true}}},
+         {"layer_001/MoE1D/shared/gate/kernel", {{"mlp.shared_expert_gate.weight", true}}}});
+    return names;
+  }();
+  return is_mixtral ? mixtral : others;
+}
+
+const TensorNames& block_tensors(const CausalLmConfig& lm) {
+  if (lm.is_gpt2()) return gpt2_block();
+  if (lm.experts) return block_with_experts(lm.family == CausalLmFamily::kMixtral);
+  return lm.has_outer_norms() ? gemma_block() : llama_block();
+}
+
+/// The file of a model without a head lacks the first part of the names. Files with one tensor for all experts name the layer
+/// of a Mixtral as that of the others.
+const StoredTensor* find_tensor(const HuggingFaceFiles& files, const std::string& name) {
+  std::string as_in_others = name;
+  replace_all(as_in_others, ".block_sparse_moe.", ".mlp.");
+  for (const std::string& known : {name, as_in_others}) {
+    const StoredTensor* tensor = files.find(known);
+    if (!tensor && known != kLmHead) tensor = files.find(known.substr(known.find('.') + 1));
+    if (tensor) return tensor;
+  }
+  return nullptr;
+}
+
 const StoredTensor& tensor_of(const HuggingFaceFiles& files, const std::string& name) {
-  const StoredTensor* tensor = files.find(name);
-  if (!tensor && name != kLmHead) tensor = files.find(name.substr(name.find('.') + 1));
+  const StoredTensor* tensor = find_tensor(files, name);
   return tensor ? *tensor : files.at(name);
 }
 
@@ -160,23 +215,12 @@ std::optional<TensorRows> fused_rows(const std::string& name, const CausalLmConf
   return std::nullopt;
 }
 
-StoredTensor rows_of(const StoredTensor& stored, const TensorRows& rows, int64_t columns,
-                     const std::string& from) {
-  check_stored(stored, {rows.all, columns}, from);
-  const size_t width = static_cast<size_t>(columns) * size_of(stored.dtype);
-  StoredTensor part = stored;
-  part.shape[0] = rows.count;
-  part.data =
-      stored.data.subspan(static_cast<size_t>(rows.begin) * width, static_cast<size_t>(rows.count) * width);
-  return part;
-}
-
 /// Adds a number to all values.
 void add(float number, std::span<float> values) {
   for (float& value : values) value += number;
 }
 
-/// Returns the value of a variable from its tensor in `files`.
+/// Returns the value of a variable from its tensor.
 HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, const StoredTensor& stored,
                     const CausalLmConfig& lm, const std::vector<int32_t>& file_ids, const std::string& from) {
   if (theirs.has_row_of_each_id) {
@@ -329,6 +373,10 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
   for (const ModelWeight& weight : model.weights) {
     const std::optional<CausalLmTensor> theirs = causal_lm_tensor(weight.name, lm);
     MTF_CHECK(theirs, "the model has no variable {}", weight.name);
+    if (theirs->experts) {
+      std::ranges::move(export_experts(weight, *theirs->experts), std::back_inserter(tensors));
+      continue;
+    }
     WrittenTensor tensor = written_tensor(weight, *theirs);
     if (theirs->has_row_of_each_id) order_rows(tensor, file_ids, lm.vocab_size);
     if (theirs->is_less_one) add(-1, tensor.value);
@@ -383,14 +431,17 @@ std::optional<CausalLmTensor> block_tensor(const std::string& name, const Causal
   if (!block || !layer || *layer >= 2 * lm.pattern()) return std::nullopt;
   if (parts[2] == kLocalAttention) parts[2] = kFullAttention;
   const std::span<const std::string> rest = std::span(parts).subspan(2);
-  const TensorNames& inner = lm.is_gpt2()           ? gpt2_block()
-                             : lm.has_outer_norms() ? gemma_block()
-                                                    : llama_block();
+  const TensorNames& inner = block_tensors(lm);
   const auto found = inner.find(fmt::format("layer_{:03}/{}", *layer % 2, fmt::join(rest, "/")));
   if (found == inner.end()) return std::nullopt;
+  const std::string scope = fmt::format("{}.{}.", lm.is_gpt2() ? "transformer.h" : "model.layers",
+                                        *block * lm.pattern() + *layer / 2);
   CausalLmTensor tensor = found->second;
-  tensor.name = fmt::format("{}.{}.{}", lm.is_gpt2() ? "transformer.h" : "model.layers",
-                            *block * lm.pattern() + *layer / 2, tensor.name);
+  tensor.name = scope + tensor.name;
+  if (tensor.experts) {
+    tensor.experts->of_each = scope + tensor.experts->of_each;
+    tensor.experts->of_all = scope + tensor.experts->of_all;
+  }
   return tensor;
 }
 
@@ -419,16 +470,29 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   around.vocabulary = settle_vocabulary(from, target, lm, import);
   import.model.config = causal_lm_yaml(lm, around);
+  if (lm.experts && lm.experts->has_noise)
+    import.notes.emplace_back(
+        "`router_jitter_noise` is left out: tokens reach experts without noise in training");
   const std::vector<int32_t> file_ids =
       file_ids_of({.size = lm.vocab_size, .begin = lm.begin, .end = *lm.end});
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
     const std::optional<CausalLmTensor> theirs = causal_lm_tensor(variable.name, lm);
     MTF_CHECK(theirs, "a language model has the variable {}", variable.name);
+    if (theirs->experts) {
+      const auto find = [&](const std::string& name) { return find_tensor(files, name); };
+      ImportedExperts experts = import_experts(variable, *theirs->experts, find, from);
+      used.insert(experts.used.begin(), experts.used.end());
+      import.model.weights.push_back({variable.name, std::move(experts.value)});
+      continue;
+    }
     const std::optional<TensorRows> rows = fused_rows(theirs->name, lm);
     StoredTensor stored = tensor_of(files, rows ? rows->name : theirs->name);
     used.insert(stored.name);
-    if (rows) stored = rows_of(stored, *rows, lm.hidden, from);
+    if (rows) {
+      check_stored(stored, {rows->all, lm.hidden}, from);
+      stored = rows_of(stored, rows->begin, rows->count);
+    }
     import.model.weights.push_back({variable.name, imported(variable, *theirs, stored, lm, file_ids, from)});
   }
   const auto ignored = [&](const std::string& name) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "trainer/programs/convert/causal_lm_config.h"
+#include "trainer/programs/convert/expert_tensors.h"
 #include "trainer/programs/convert/hugging_face.h"
 
 namespace mtf {
@@ -24,7 +25,8 @@ struct CausalLmTensor : HuggingFaceTensor {
   /// A GPT-2 has queries, keys and values in one tensor, one behind another: the variable is that third of its columns.
   std::optional<int64_t> third = {};
   bool has_row_of_each_id = false;
-  bool is_less_one = false;  ///< the file has the variable less 1
+  bool is_less_one = false;                   ///< the file has the variable less 1
+  std::optional<ExpertTensors> experts = {};  ///< those of the kernels of experts, in place of `name`
 };
 
 /// Maps "transformer/block_007/layer_000/SelfAttention/q" to "model.layers.7.self_attn.q_proj.weight", transposed. Returns

@@ -10,14 +10,25 @@
 namespace mtf {
 namespace {
 
-/// Which layers have local attention where `layer_types` does not say.
-enum class Windows { kNone, kAll, kAllIfGiven, kUpper, kAlternate, kFiveOfSix };
+/// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed that
+/// `use_sliding_window` is true; upper ones begin at `max_window_layers`, lower ones end there.
+enum class Windows { kNone, kAll, kAllIfGiven, kAllIfUsed, kUpper, kLowerAlternate, kAlternate, kFiveOfSix };
+
+/// True if `use_sliding_window` says whether there are windows.
+bool has_switch(Windows windows) {
+  return windows == Windows::kAllIfUsed || windows == Windows::kUpper || windows == Windows::kLowerAlternate;
+}
+
+/// True if all layers have windows, or none.
+bool are_alike(Windows windows) {
+  return windows == Windows::kAll || windows == Windows::kAllIfGiven || windows == Windows::kAllIfUsed;
+}
 
 /// What config.json says and omits, for each model. A size of 0 must be given.
 struct CausalLmModel {
-  std::string_view type;  ///< `model_type`
-  CausalLmFamily family;
-  std::string_view architecture;
+  std::string_view type = "";  ///< `model_type`
+  CausalLmFamily family = CausalLmFamily::kLlama;
+  std::string_view architecture = "";
   // What transformers takes for keys that a file omits.
   int64_t memory_heads = 0;  ///< 0: as many as heads
   int64_t head_size = 0;     ///< 0: hidden_size / heads
@@ -25,41 +36,114 @@ struct CausalLmModel {
   Windows windows = Windows::kNone;
   bool tied = false;
   double rotary_base = 10000;
-  std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
   double epsilon = 1e-6;
+  std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
   bool is_fused = false;
+  int64_t experts_per_token = 0;  ///< 0: there are no experts
+  double balance_coef = 0.001;
 };
-constexpr std::array<CausalLmModel, 9> kModels = {
-    {{"gpt2", CausalLmFamily::kGpt2, "GPT2LMHeadModel", 0, 0, 1024, Windows::kNone, true},
-     {"llama", CausalLmFamily::kLlama, "LlamaForCausalLM", 0, 0, 2048},
-     {"mistral", CausalLmFamily::kMistral, "MistralForCausalLM", 8, 0, 131072, Windows::kAll},
-     {"qwen2", CausalLmFamily::kQwen2, "Qwen2ForCausalLM", 32, 0, 32768, Windows::kUpper},
-     {"qwen3", CausalLmFamily::kQwen3, "Qwen3ForCausalLM", 32, 128, 32768, Windows::kUpper},
-     {"gemma", CausalLmFamily::kGemma, "GemmaForCausalLM", 16, 256, 8192, Windows::kNone, true},
-     {"gemma2", CausalLmFamily::kGemma2, "Gemma2ForCausalLM", 4, 256, 8192, Windows::kAlternate, true, 10000,
-      50, 30},
-     {"gemma3_text", CausalLmFamily::kGemma3, "Gemma3ForCausalLM", 4, 256, 131072, Windows::kFiveOfSix, true,
-      1e6},
-     {"phi3",
-      CausalLmFamily::kMistral,
-      "",
-      0,
-      0,
-      4096,
-      Windows::kAllIfGiven,
-      false,
-      10000,
-      {},
-      {},
-      1e-5,
-      true}}};
+constexpr std::array<CausalLmModel, 13> kModels = {{
+    {.type = "gpt2",
+     .family = CausalLmFamily::kGpt2,
+     .architecture = "GPT2LMHeadModel",
+     .max_positions = 1024,
+     .tied = true},
+    {.type = "llama",
+     .family = CausalLmFamily::kLlama,
+     .architecture = "LlamaForCausalLM",
+     .max_positions = 2048},
+    {.type = "mistral",
+     .family = CausalLmFamily::kMistral,
+     .architecture = "MistralForCausalLM",
+     .memory_heads = 8,
+     .max_positions = 131072,
+     .windows = Windows::kAll},
+    {.type = "qwen2",
+     .family = CausalLmFamily::kQwen2,
+     .architecture = "Qwen2ForCausalLM",
+     .memory_heads = 32,
+     .max_positions = 32768,
+     .windows = Windows::kUpper},
+    {.type = "qwen3",
+     .family = CausalLmFamily::kQwen3,
+     .architecture = "Qwen3ForCausalLM",
+     .memory_heads = 32,
+     .head_size = 128,
+     .max_positions = 32768,
+     .windows = Windows::kUpper},
+    {.type = "gemma",
+     .family = CausalLmFamily::kGemma,
+     .architecture = "GemmaForCausalLM",
+     .memory_heads = 16,
+     .head_size = 256,
+     .max_positions = 8192,
+     .tied = true},
+    {.type = "gemma2",
+     .family = CausalLmFamily::kGemma2,
+     .architecture = "Gemma2ForCausalLM",
+     .memory_heads = 4,
+     .head_size = 256,
+     .max_positions = 8192,
+     .windows = Windows::kAlternate,
+     .tied = true,
+     .attention_soft_cap = 50,
+     .logit_soft_cap = 30},
+    {.type = "gemma3_text",
+     .family = CausalLmFamily::kGemma3,
+     .architecture = "Gemma3ForCausalLM",
+     .memory_heads = 4,
+     .head_size = 256,
+     .max_positions = 131072,
+     .windows = Windows::kFiveOfSix,
+     .tied = true,
+     .rotary_base = 1e6},
+    {.type = "phi3",
+     .family = CausalLmFamily::kMistral,
+     .max_positions = 4096,
+     .windows = Windows::kAllIfGiven,
+     .epsilon = 1e-5,
+     .is_fused = true},
+    {.type = "mixtral",
+     .family = CausalLmFamily::kMixtral,
+     .architecture = "MixtralForCausalLM",
+     .memory_heads = 8,
+     .max_positions = 131072,
+     .windows = Windows::kAllIfGiven,
+     .rotary_base = 1e6,
+     .epsilon = 1e-5,
+     .experts_per_token = 2},
+    {.type = "olmoe",
+     .family = CausalLmFamily::kOlmoe,
+     .architecture = "OlmoeForCausalLM",
+     .max_positions = 4096,
+     .epsilon = 1e-5,
+     .experts_per_token = 8,
+     .balance_coef = 0.01},
+    {.type = "qwen2_moe",
+     .family = CausalLmFamily::kQwen2Moe,
+     .architecture = "Qwen2MoeForCausalLM",
+     .memory_heads = 16,
+     .max_positions = 32768,
+     .windows = Windows::kLowerAlternate,
+     .experts_per_token = 4},
+    {.type = "qwen3_moe",
+     .family = CausalLmFamily::kQwen3Moe,
+     .architecture = "Qwen3MoeForCausalLM",
+     .memory_heads = 4,
+     .max_positions = 32768,
+     .windows = Windows::kAllIfUsed,
+     .experts_per_token = 8},
+}};
 
 const CausalLmModel& model_of(CausalLmFamily family) {
   return *std::ranges::find(kModels, family, &CausalLmModel::family);
 }
 
-/// The epsilon of the norms of queries and keys (layers/attention_mixing.cc).
-constexpr double kQkNormEpsilon = 1e-6;
+/// True if `attention_bias` says whether all projections of attention have biases.
+bool may_have_all_biases(CausalLmFamily family) {
+  return family != CausalLmFamily::kMistral && family != CausalLmFamily::kQwen2 &&
+         family != CausalLmFamily::kMixtral && family != CausalLmFamily::kQwen2Moe;
+}
 
 /// Returns the id of a key: a number, or a list of which the first one counts.
 std::optional<int32_t> parse_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
@@ -139,8 +223,8 @@ std::vector<bool> parse_layer_types(const HuggingFaceJson& json, int64_t layers)
 
 /// Returns the window of local attention; nothing: there is none.
 std::optional<int64_t> parse_window(const HuggingFaceJson& json, const CausalLmModel& model) {
-  const bool has_window = model.windows == Windows::kUpper ? json.flag("use_sliding_window", false)
-                                                           : model.windows != Windows::kNone;
+  const bool has_window =
+      has_switch(model.windows) ? json.flag("use_sliding_window", false) : model.windows != Windows::kNone;
   const bool is_given = json.has("sliding_window") || model.windows != Windows::kAllIfGiven;
   if (!has_window || !is_given || json.has_null("sliding_window")) return std::nullopt;
   return json.size("sliding_window", 4096);
@@ -160,14 +244,18 @@ void reduce_to_pattern(std::vector<bool>& list) {
 
 /// Says whether the attention of a layer is local in a model with windows, where `layer_types` does not say.
 bool is_local(const HuggingFaceJson& json, Windows windows, int64_t layer) {
+  const auto upper = [&] { return layer >= json.size("max_window_layers", 28, 0); };
   switch (windows) {
     case Windows::kNone:
       return false;
     case Windows::kAll:
     case Windows::kAllIfGiven:
+    case Windows::kAllIfUsed:
       return true;
     case Windows::kUpper:
-      return layer >= json.size("max_window_layers", 28, 0);
+      return upper();
+    case Windows::kLowerAlternate:
+      return layer % 2 == 0 && !upper();
     case Windows::kAlternate:
       return layer % 2 == 0;
     case Windows::kFiveOfSix:
@@ -183,8 +271,7 @@ void parse_windows(const HuggingFaceJson& json, const CausalLmModel& model, Caus
     lm.local.push_back(lm.window && is_local(json, model.windows, layer));
   if (json.has("layer_types")) {
     const std::vector<bool> types = parse_layer_types(json, lm.num_layers);
-    const bool may_differ =
-        model.windows != Windows::kAll && model.windows != Windows::kAllIfGiven && lm.window;
+    const bool may_differ = lm.window && !are_alike(model.windows);
     if (types != lm.local && !may_differ)
       json.fail(fmt::format("`layer_types` has other windows than a {} of this file", model.type),
                 lm.window ? "sliding_attention" : "full_attention");
@@ -237,13 +324,72 @@ void parse_gemma(const HuggingFaceJson& json, const CausalLmModel& model, Causal
     lm.attention_soft_cap = parse_cap(json, "attn_logit_softcapping", model.attention_soft_cap);
 }
 
+/// Returns the number of experts, which stands under one of two keys.
+int64_t parse_expert_count(const HuggingFaceJson& json) {
+  const char *const key = "num_experts", *const local_key = "num_local_experts";
+  if (!json.has(key)) return required_size(json, local_key);
+  const int64_t count = json.size(key, 0);
+  if (json.size(local_key, count) != count)
+    json.fail(fmt::format("`{}` is {}, and `{}` is {}", key, count, local_key, json.at(local_key).dump()),
+              "the same number");
+  return count;
+}
+
+CausalLmExperts parse_experts(const HuggingFaceJson& json, const CausalLmModel& model) {
+  const char* const in_each = "all blocks have experts";
+  json.require("decoder_sparse_step", 1, in_each);
+  json.require("mlp_only_layers", nlohmann::json::array(), in_each);
+  CausalLmExperts experts;
+  experts.count = parse_expert_count(json);
+  const char* const per_token = "num_experts_per_tok";
+  experts.per_token = json.size(per_token, model.experts_per_token);
+  if (experts.per_token > experts.count)
+    json.fail(
+        fmt::format("`{}` is {}, and there are {} experts", per_token, experts.per_token, experts.count),
+        fmt::format("at most {}", experts.count));
+  if (model.family != CausalLmFamily::kMixtral) experts.normalized = json.flag("norm_topk_prob", false);
+  if (model.family == CausalLmFamily::kQwen2Moe)
+    experts.shared_hidden = required_size(json, "shared_expert_intermediate_size");
+  const char* const balance_coef = "router_aux_loss_coef";
+  const bool is_balanced = !json.has(balance_coef) || json.at(balance_coef) != 0;
+  if (is_balanced) experts.balance_coef = json.positive(balance_coef, model.balance_coef);
+  experts.has_noise = json.number("router_jitter_noise", 0) > 0;
+  return experts;
+}
+
+AttentionBias parse_attention_bias(const HuggingFaceJson& json, CausalLmFamily family) {
+  const bool is_qwen2_moe = family == CausalLmFamily::kQwen2Moe;
+  if (family == CausalLmFamily::kQwen2 || (is_qwen2_moe && json.flag("qkv_bias", true)))
+    return AttentionBias::kInputs;
+  return may_have_all_biases(family) && json.flag("attention_bias", false) ? AttentionBias::kAll
+                                                                           : AttentionBias::kNone;
+}
+
+void parse_heads(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  lm.num_heads = required_size(json, "num_attention_heads");
+  lm.num_memory_heads =
+      json.size("num_key_value_heads", model.memory_heads > 0 ? model.memory_heads : lm.num_heads);
+  const int64_t head_size = model.head_size > 0 ? model.head_size : lm.hidden / lm.num_heads;
+  if (!json.has("head_dim") && model.head_size == 0 && lm.hidden % lm.num_heads != 0)
+    json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", lm.hidden, lm.num_heads),
+              "`head_dim`");
+  if (lm.family == CausalLmFamily::kOlmoe)
+    json.require("head_dim", head_size, "norms of queries have `hidden_size` entries");
+  lm.head_size = json.size("head_dim", head_size);
+  if (lm.head_size % 2 != 0)
+    json.fail(fmt::format("heads of {} entries have no rotary positions", lm.head_size), "an even number");
+  if (lm.num_heads % lm.num_memory_heads != 0)
+    json.fail(
+        fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
+}
+
 void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
   lm.hidden = required_size(json, "hidden_size");
   lm.num_layers = required_size(json, "num_hidden_layers");
-  lm.num_heads = required_size(json, "num_attention_heads");
-  lm.intermediate = required_size(json, "intermediate_size");
-  lm.num_memory_heads =
-      json.size("num_key_value_heads", model.memory_heads > 0 ? model.memory_heads : lm.num_heads);
+  const bool is_qwen_moe = lm.family == CausalLmFamily::kQwen2Moe || lm.family == CausalLmFamily::kQwen3Moe;
+  lm.intermediate = required_size(json, is_qwen_moe ? "moe_intermediate_size" : "intermediate_size");
+  if (model.experts_per_token > 0) lm.experts = parse_experts(json, model);
+  parse_heads(json, model, lm);
   lm.max_positions = json.size("max_position_embeddings", model.max_positions);
   lm.activation = parse_activation(json, lm.has_outer_norms() ? "hidden_activation" : "hidden_act",
                                    lm.is_gemma() ? "gelu_pytorch_tanh" : "silu");
@@ -252,24 +398,10 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
     lm.activation = Activation::kGelu;
   lm.epsilon = json.number("rms_norm_eps", model.epsilon);
   lm.attention_dropout = json.number("attention_dropout", 0);
-  if (lm.family == CausalLmFamily::kQwen2) {
-    lm.attention_bias = AttentionBias::kInputs;
-  } else if (lm.family != CausalLmFamily::kMistral && json.flag("attention_bias", false)) {
-    lm.attention_bias = AttentionBias::kAll;
-  }
+  lm.attention_bias = parse_attention_bias(json, lm.family);
   lm.feed_forward_bias = lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false);
-  if (lm.has_qk_norm())
-    json.require("rms_norm_eps", kQkNormEpsilon, "norms of queries and keys have this one");
-  const int64_t head_size = model.head_size > 0 ? model.head_size : lm.hidden / lm.num_heads;
-  if (!json.has("head_dim") && model.head_size == 0 && lm.hidden % lm.num_heads != 0)
-    json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", lm.hidden, lm.num_heads),
-              "`head_dim`");
-  lm.head_size = json.size("head_dim", head_size);
-  if (lm.head_size % 2 != 0)
-    json.fail(fmt::format("heads of {} entries have no rotary positions", lm.head_size), "an even number");
-  if (lm.num_heads % lm.num_memory_heads != 0)
-    json.fail(
-        fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
+  if (lm.family == CausalLmFamily::kOlmoe)
+    json.require("clip_qkv", nullptr, "queries, keys and values have no bounds");
   lm.is_fused = model.is_fused;
   for (const char* rate : {"resid_pdrop", "embd_pdrop"})
     if (lm.is_fused) json.require(rate, 0.0, "there is dropout only in attention");
@@ -322,10 +454,14 @@ void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
 /// `layer_types` is for newer versions of transformers, `max_window_layers` for older ones.
 void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   const Windows windows = model_of(lm.family).windows;
-  if (windows == Windows::kUpper) json["use_sliding_window"] = lm.window.has_value();
-  if (windows == Windows::kAll) json["sliding_window"] = nullptr;  // 4096 where it is absent
+  if (has_switch(windows)) {
+    json["use_sliding_window"] = lm.window.has_value();
+  } else if (are_alike(windows)) {
+    json["sliding_window"] = nullptr;  // 4096 where it is absent, in some versions
+  }
   if (lm.window) json["sliding_window"] = *lm.window;
-  const bool has_types = windows == Windows::kUpper ? lm.window.has_value() : lm.has_outer_norms();
+  if (lm.window && windows == Windows::kAllIfUsed) json["max_window_layers"] = 0;
+  const bool has_types = lm.has_outer_norms() || (lm.window && !are_alike(windows));
   if (!has_types) return;
   std::vector<std::string_view> types;
   for (int64_t layer = 0; layer < lm.num_layers; ++layer)
@@ -349,6 +485,23 @@ void write_gemma(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json["attn_logit_softcapping"] = cap(lm.attention_soft_cap);
 }
 
+/// Each key stands where any version of transformers reads it.
+void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  const CausalLmExperts& experts = *lm.experts;
+  json["num_experts_per_tok"] = experts.per_token;
+  json["router_aux_loss_coef"] = experts.balance_coef;
+  json["num_local_experts"] = experts.count;
+  if (lm.family == CausalLmFamily::kMixtral) return;
+  json["num_experts"] = experts.count;
+  json["norm_topk_prob"] = experts.normalized;
+  if (lm.family == CausalLmFamily::kOlmoe) return;
+  json["moe_intermediate_size"] = lm.intermediate;
+  json["intermediate_size"] = lm.intermediate * experts.per_token;  // no block has such a layer
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = nlohmann::json::array();
+  if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
+}
+
 void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json.update({{"hidden_size", lm.hidden},
                {"num_hidden_layers", lm.num_layers},
@@ -361,14 +514,21 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                {"rms_norm_eps", lm.epsilon},
                {"attention_dropout", lm.attention_dropout}});
   if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
-  if (lm.family != CausalLmFamily::kMistral && lm.family != CausalLmFamily::kQwen2)
-    json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
+  if (may_have_all_biases(lm.family)) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
+  if (lm.family == CausalLmFamily::kQwen2Moe) json["qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;
   write_windows(lm, json);
   if (lm.is_gemma()) write_gemma(lm, json);
+  if (lm.experts) write_experts(lm, json);
   write_rotary(lm, json);
 }
 
 }  // namespace
+
+QkNorm CausalLmConfig::qk_norm() const {
+  using enum CausalLmFamily;
+  if (family == kOlmoe) return QkNorm::kAllHeads;
+  return family == kQwen3 || family == kGemma3 || family == kQwen3Moe ? QkNorm::kEachHead : QkNorm::kNone;
+}
 
 CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);

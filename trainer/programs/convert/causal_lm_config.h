@@ -1,6 +1,6 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
 // configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3, Gemma 1 to
-// 3; Phi-3 is read.
+// 3, and with experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -25,7 +25,31 @@ inline constexpr std::string_view kFullAttention = "SelfAttention", kLocalAttent
 
 /// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, and a Phi-3 is a
 /// Mistral whose file has some tensors together.
-enum class CausalLmFamily { kGpt2, kLlama, kMistral, kQwen2, kQwen3, kGemma, kGemma2, kGemma3 };
+enum class CausalLmFamily {
+  kGpt2,
+  kLlama,
+  kMistral,
+  kQwen2,
+  kQwen3,
+  kGemma,
+  kGemma2,
+  kGemma3,
+  kMixtral,
+  kOlmoe,
+  kQwen2Moe,
+  kQwen3Moe
+};
+
+/// The experts of a model that has them in each block.
+struct CausalLmExperts {
+  int64_t count = 8;
+  int64_t per_token = 2;
+  bool normalized = true;  ///< the weights of a token's experts add up to 1
+  std::optional<int64_t>
+      shared_hidden;        ///< units of the expert of every token, which has a gate; nothing: none
+  double balance_coef = 0;  ///< `router_aux_loss_coef`
+  bool has_noise = false;   ///< `router_jitter_noise` is more than 0, which an import leaves out
+};
 
 /// The hyperparameters. A GPT-2 has learned positions, layer_norm and biases; the others have rotary positions, rms_norm and
 /// gated units. A Gemma multiplies embeddings by the root of their size, and its files have the scales of norms less 1.
@@ -41,7 +65,7 @@ struct CausalLmConfig {
   int64_t num_heads = 0;
   int64_t num_memory_heads = 0;  ///< heads of keys and values
   int64_t head_size = 0;
-  int64_t intermediate = 0;
+  int64_t intermediate = 0;  ///< units of the feed-forward layer, or of one expert
   int64_t max_positions = 0;
   /// Whether the attention of a layer is local, for each layer of a pattern that repeats up to num_layers.
   std::vector<bool> local = {false};
@@ -49,6 +73,7 @@ struct CausalLmConfig {
   Activation activation = Activation::kSwish;
   AttentionBias attention_bias = AttentionBias::kNone;
   bool feed_forward_bias = false;
+  std::optional<CausalLmExperts> experts;  ///< nothing: feed-forward layers
   double rotary_base = 10000;
   std::optional<RotaryScalingChoice> rotary_scaling;
   std::optional<double> local_rotary_base;  ///< of local attention in a Gemma 3, which has no scaling
@@ -70,7 +95,8 @@ struct CausalLmConfig {
   bool has_outer_norms() const {
     return family == CausalLmFamily::kGemma2 || family == CausalLmFamily::kGemma3;
   }
-  bool has_qk_norm() const { return family == CausalLmFamily::kQwen3 || family == CausalLmFamily::kGemma3; }
+  /// The norms of queries and keys, which have `epsilon`, too.
+  QkNorm qk_norm() const;
   /// True if the heads do not divide `hidden`, which transformers wants of a Llama and not of a Mistral.
   bool has_odd_heads() const { return hidden % num_heads != 0; }
   int64_t pattern() const { return static_cast<int64_t>(local.size()); }

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "engine/base/printable.h"
 #include "engine/config/load.h"
 #include "layers/embeddings/vocab.h"
+#include "layers/experts/options.h"
 #include "layers/relative_bias.h"
 #include "models/transformer.h"
 #include "trainer/programs/convert/causal_lm_config.h"
@@ -18,8 +20,20 @@ namespace {
 using config::Node;
 
 [[noreturn]] void not_causal_lm(const Mark& mark, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kConfig, mark, "the model is no GPT-2, Llama, Qwen or Gemma: " + what, hint);
+  throw Error(ErrorKind::kConfig, mark,
+              "the model is no GPT-2, Llama, Mistral, Qwen, Gemma, Mixtral or OLMoE: " + what, hint);
 }
+
+constexpr const char *kFeedForward = "DenseReluDense", *kExperts = "MoE1D";
+
+/// The balance loss of transformers, over that of a layer here. It is made of means over all layers, and loads add up to the
+/// number of experts of a token; here each layer has a loss, and loads add up to 1.
+double balance_ratio(const CausalLmConfig& lm) {
+  return static_cast<double>(lm.experts->per_token) / static_cast<double>(lm.num_layers);
+}
+
+/// Leaves out digits in which a product and its factors differ by rounding.
+std::string coefficient_text(double value) { return fmt::format("{:.12g}", value); }
 
 /// All options of the layers of attention.
 struct CausalLmAttention : HeadOptions, RotaryOptions {
@@ -62,15 +76,13 @@ class CausalLmReader {
     read_sublayers();
     const std::vector<LayerEntry> block = block_layers();
     const CausalLmAttention attention = read_attention(block);
-    const auto feed_forward = layer<ConvertedFeedForward>(block[1]);
-    for (size_t i = 3; i < block.size(); i += 2)
-      require_same(layer<ConvertedFeedForward>(block[i]), feed_forward, block[i]);
+    const ConvertedFeedForward feed_forward = read_feed_forward(block);
     read_heads(attention);
     lm_.intermediate = feed_forward.hidden_size;
     lm_.activation = feed_forward.activation[0];
     lm_.feed_forward_bias = feed_forward.bias;
     require(!activation_name(lm_.activation).empty(), block[1].mark,
-            fmt::format("DenseReluDense has the activation {}", activation_text(feed_forward.activation)),
+            fmt::format("{} has the activation {}", block[1].name, activation_text(feed_forward.activation)),
             "gelu_erf, gelu, relu, swish or tanh");
     if (norm_ == "layer_norm" || !has_scaled_embedding_) check_no_gemma(block[0].mark);
     if (norm_ == "layer_norm") {
@@ -158,14 +170,14 @@ class CausalLmReader {
     add_norm(last[0], false);
   }
 
-  /// Returns the layers of the block: attention and feed-forward by turns.
+  /// Returns the layers of the block: attention and feed-forward by turns, or attention and experts.
   std::vector<LayerEntry> block_layers() const {
     std::vector<LayerEntry> block = layer_entries(model_.block);
     std::vector<std::string> wanted;
     for (size_t i = 0; i < std::max<size_t>(block.size(), 1); i += 2) {
       const bool is_local = i < block.size() && block[i].name == kLocalAttention;
       wanted.emplace_back(is_local ? kLocalAttention : kFullAttention);
-      wanted.emplace_back("DenseReluDense");
+      wanted.emplace_back(block.size() > 1 && block[1].name == kExperts ? kExperts : kFeedForward);
     }
     expect_names(block, wanted, model_.block.mark(), "its block is");
     return block;
@@ -220,7 +232,7 @@ class CausalLmReader {
     has_not(options.relative_attention_type == RelativeAttention::kNone, "relative positions",
             "relative_attention_type: none");
     // Norms of queries undo a scale before them; the layer then divides behind them.
-    if (options.qk_norm) {
+    if (options.qk_norm != QkNorm::kNone) {
       has_not(options.fold_scaling_into_initializer, "qk_norm without fold_scaling_into_initializer", "true");
     } else {
       has_not(!options.fold_scaling_into_initializer, "fold_scaling_into_initializer", "false");
@@ -238,6 +250,50 @@ class CausalLmReader {
     lm_.attention_soft_cap = options.soft_cap;
     if (options.scaling_size != options.key_value_size) lm_.scaling_size = options.scaling_size;
   }
+
+  /// Returns the options that all layers of a block behind attention have.
+  template <class Options>
+  Options layer_behind_attention(const std::vector<LayerEntry>& block) const {
+    const auto first = layer<Options>(block[1]);
+    for (size_t i = 3; i < block.size(); i += 2) require_same(layer<Options>(block[i]), first, block[i]);
+    return first;
+  }
+
+  ConvertedFeedForward read_feed_forward(const std::vector<LayerEntry>& block) {
+    return block[1].name == kExperts ? read_experts(layer_behind_attention<MoeOptions>(block), block[1].mark)
+                                     : layer_behind_attention<ConvertedFeedForward>(block);
+  }
+
+  /// Returns what experts have in common with a feed-forward layer.
+  ConvertedFeedForward read_experts(const MoeOptions& options, const Mark& mark) {
+    const auto has = [&](bool holds, const std::string& what, const std::string& right) {
+      require(holds, mark, fmt::format("{} has {}", kExperts, what), right);
+    };
+    has(options.is_top_k(), "another gating", "gating: top_k");
+    has(options.is_dropless(), "a capacity", "dispatch: dropless");
+    has(options.score == Score::kSoftmax, "sigmoids as scores", "score: softmax");
+    has(!options.selection_bias, "a selection_bias", "false");
+    has(options.expert_groups == 1, "expert_groups", "1");
+    has(options.scale == 1, "a scale of its weights", "scale: 1");
+    has(options.weight_on == WeightOn::kOutput, "weights on inputs", "weight_on: output");
+    has(options.shared_experts == 0 || options.shared_gate, "shared experts without a gate",
+        "shared_gate: true");
+    lm_.experts = {.count = options.num_experts,
+                   .per_token = options.experts_per_token,
+                   .normalized = options.normalize,
+                   .shared_hidden = {}};
+    if (options.shared_experts > 0)
+      lm_.experts->shared_hidden =
+          options.shared_hidden_size.value_or(options.shared_experts * options.hidden_size);
+    lm_.experts->balance_coef = std::stod(coefficient_text(options.balance.coef / balance_ratio(lm_)));
+    ConvertedFeedForward common;
+    common.hidden_size = options.hidden_size;
+    common.activation = options.activation;
+    return common;
+  }
+
+  /// True if the attention of some layers is local, and of others not.
+  bool has_mixed_windows() const { return local_rotary_ && full_rotary_; }
 
   /// Refuses what only a Gemma has.
   void check_no_gemma(const Mark& of_attention) const {
@@ -261,13 +317,16 @@ class CausalLmReader {
       require(holds, mark, "its embeddings are scaled as those of a Gemma, and it has " + what, right);
     };
     gemma(attention.bias != AttentionBias::kInputs, of_attention, "`bias: qkv`", "bias: false, or true");
+    gemma(!lm_.experts, of_feed_forward, "experts", kFeedForward);
     gemma(!feed_forward.bias, of_feed_forward, "biases of DenseReluDense", "bias: false");
+    const bool has_qk_norm = attention.qk_norm != QkNorm::kNone;
+    gemma(attention.qk_norm != QkNorm::kAllHeads, of_attention, "qk_norm of all heads", "qk_norm: true");
     if (!has_outer_norms_) {
       lm_.family = CausalLmFamily::kGemma;
       const std::string right =
           "sublayers.per_layer: [rms_norm, call_layer, rms_norm, residual], or none of it";
       gemma(!lm_.window, of_attention, "local attention without norms behind the layers", right);
-      gemma(!attention.qk_norm, of_attention, "qk_norm without norms behind the layers", right);
+      gemma(!has_qk_norm, of_attention, "qk_norm without norms behind the layers", right);
       gemma(!lm_.logit_soft_cap && !lm_.attention_soft_cap, mark_,
             "soft caps without norms behind the layers", right);
       gemma(!lm_.scaling_size, of_attention, "a scaling_size without norms behind the layers", right);
@@ -275,15 +334,15 @@ class CausalLmReader {
             "the activation gelu_erf, which a Gemma 1 cannot say", "gelu");
       return;
     }
-    lm_.family = attention.qk_norm ? CausalLmFamily::kGemma3 : CausalLmFamily::kGemma2;
-    gemma(!attention.qk_norm || !lm_.attention_soft_cap, of_attention,
-          "a soft_cap of SelfAttention beside qk_norm", "null");
+    lm_.family = has_qk_norm ? CausalLmFamily::kGemma3 : CausalLmFamily::kGemma2;
+    gemma(!has_qk_norm || !lm_.attention_soft_cap, of_attention, "a soft_cap of SelfAttention beside qk_norm",
+          "null");
   }
 
   /// Sets the rotary positions of local attention, which may be others in a Gemma 3.
   void settle_local_rotary(const Mark& of_attention) {
     if (lm_.family != CausalLmFamily::kGemma3) {
-      require(!local_rotary_ || !full_rotary_ || config::dump(*local_rotary_) == config::dump(*full_rotary_),
+      require(!has_mixed_windows() || config::dump(*local_rotary_) == config::dump(*full_rotary_),
               of_attention,
               "LocalSelfAttention has other rotary positions than SelfAttention, as only a Gemma 3 has",
               "the same");
@@ -307,12 +366,13 @@ class CausalLmReader {
     gpt2(!lm_.window, of_attention, "local attention", "SelfAttention");
     gpt2(model_.positions == Positions::kLearned, mark_, "no learned positions", "positions: learned");
     gpt2(!attention.rotary, of_attention, "rotary positions", "rotary: false, or rms_norm");
-    gpt2(!attention.qk_norm, of_attention, "qk_norm", "qk_norm: false, or rms_norm");
+    gpt2(attention.qk_norm == QkNorm::kNone, of_attention, "qk_norm", "qk_norm: false, or rms_norm");
     gpt2(attention.bias == AttentionBias::kAll, of_attention, "no biases in SelfAttention", "bias: true");
     gpt2(lm_.num_memory_heads == lm_.num_heads, of_attention, "grouped heads", "num_memory_heads: 0");
     gpt2(lm_.num_heads * lm_.head_size == lm_.hidden, of_attention,
          fmt::format("{} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size, lm_.hidden),
          "`num_heads` times `key_value_size` equal to `d_model`");
+    gpt2(!lm_.experts, of_feed_forward, "experts", "DenseReluDense, or rms_norm");
     gpt2(feed_forward.bias, of_feed_forward, "no biases in DenseReluDense", "bias: true");
     gpt2(feed_forward.activation.size() == 1, of_feed_forward, "gated units",
          "one `activation`, such as gelu");
@@ -328,12 +388,14 @@ class CausalLmReader {
     llama(attention.rotary, of_attention, "no rotary positions", "rotary: true");
     llama(feed_forward.activation.size() == 2 && feed_forward.activation[1] == Activation::kLinear,
           of_feed_forward, "no gated units", "activation: [swish, linear]");
-    llama(!attention.qk_norm || lm_.epsilon == ConvertedNorm().epsilon, mark_,
-          fmt::format("qk_norm, whose epsilon is {}, beside an epsilon of {}", ConvertedNorm().epsilon,
+    llama(attention.qk_norm == QkNorm::kNone || lm_.epsilon == attention.qk_norm_epsilon, of_attention,
+          fmt::format("qk_norm, whose epsilon is {}, beside an epsilon of {}", attention.qk_norm_epsilon,
                       lm_.epsilon),
           "the same one");
     if (has_scaled_embedding_) {
       check_gemma(attention, of_attention, feed_forward, of_feed_forward);
+    } else if (lm_.experts) {
+      check_model_with_experts(attention, of_attention, of_feed_forward);
     } else {
       check_llama(attention, of_attention, feed_forward, of_feed_forward);
     }
@@ -343,15 +405,16 @@ class CausalLmReader {
   void check_llama(const CausalLmAttention& attention, const Mark& of_attention,
                    const ConvertedFeedForward& feed_forward, const Mark& of_feed_forward) {
     const bool is_qwen2 = attention.bias == AttentionBias::kInputs;
-    if (attention.qk_norm) {
+    if (attention.qk_norm != QkNorm::kNone) {
       lm_.family = CausalLmFamily::kQwen3;
       llama(!is_qwen2, of_attention, "qk_norm with `bias: qkv`", "bias: false, or true");
+      llama(attention.qk_norm == QkNorm::kEachHead, of_attention, "qk_norm of all heads without experts",
+            "qk_norm: true");
     } else if (is_qwen2) {
       lm_.family = CausalLmFamily::kQwen2;
     } else if (lm_.window) {
       lm_.family = CausalLmFamily::kMistral;
-      llama(std::ranges::find(lm_.local, false) == lm_.local.end(), of_attention,
-            "local attention in some of its layers, as only a Qwen has",
+      llama(!has_mixed_windows(), of_attention, "local attention in some of its layers, as only a Qwen has",
             "LocalSelfAttention in all, or in none");
       llama(attention.bias == AttentionBias::kNone, of_attention, "biases beside local attention",
             "bias: false");
@@ -360,6 +423,42 @@ class CausalLmReader {
     }
     llama(lm_.family == CausalLmFamily::kLlama || !feed_forward.bias, of_feed_forward,
           "biases of DenseReluDense beside qk_norm, `bias: qkv` or local attention", "bias: false");
+  }
+
+  void check_model_with_experts(const CausalLmAttention& attention, const Mark& of_attention,
+                                const Mark& of_experts) {
+    const auto has = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "it has experts, and " + what, right);
+    };
+    const bool has_shared = lm_.experts->shared_hidden.has_value();
+    if (attention.qk_norm != QkNorm::kNone) {
+      has(!has_shared, of_experts, "shared ones beside qk_norm", "shared_experts: 0, or qk_norm: false");
+      has(attention.bias != AttentionBias::kInputs, of_attention, "qk_norm with `bias: qkv`",
+          "bias: false, or true");
+    }
+    if (!has_shared)
+      has(!has_mixed_windows(), of_attention, "local attention in some of its layers without shared ones",
+          "LocalSelfAttention in all, or in none");
+    if (attention.qk_norm == QkNorm::kEachHead) {
+      lm_.family = CausalLmFamily::kQwen3Moe;
+    } else if (attention.qk_norm == QkNorm::kAllHeads) {
+      lm_.family = CausalLmFamily::kOlmoe;
+      has(lm_.num_heads * lm_.head_size == lm_.hidden, of_attention,
+          fmt::format("qk_norm of all {} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size,
+                      lm_.hidden),
+          "`num_heads` times `key_value_size` equal to `d_model`");
+      has(!lm_.window, of_attention, "local attention beside qk_norm of all heads", "SelfAttention");
+    } else if (has_shared) {
+      lm_.family = CausalLmFamily::kQwen2Moe;
+      has(lm_.attention_bias != AttentionBias::kAll, of_attention, "biases of all projections",
+          "bias: qkv, or false");
+    } else {
+      lm_.family = CausalLmFamily::kMixtral;
+      const std::string alone = "without shared ones and without qk_norm";
+      has(lm_.attention_bias == AttentionBias::kNone, of_attention, "biases in SelfAttention " + alone,
+          "bias: false");
+      has(lm_.experts->normalized, of_experts, "weights that do not add up to 1 " + alone, "normalize: true");
+    }
   }
 
   const LanguageModelOptions& model_;
@@ -392,13 +491,15 @@ std::string rotary_text(const CausalLmConfig& lm, bool local) {
 }
 
 std::string attention_text(const CausalLmConfig& lm, double rate_of_variable, bool local) {
+  const bool has_qk_norm = lm.qk_norm() != QkNorm::kNone;
   std::string text = fmt::format("num_heads: {}, key_value_size: {}", lm.num_heads, lm.head_size);
   if (local) text = fmt::format("radius: {}, {}", *lm.window, text);
   if (lm.num_memory_heads != lm.num_heads) text += fmt::format(", num_memory_heads: {}", lm.num_memory_heads);
   text += fmt::format(", bias: {}, dropout: {}", config::dump(lm.attention_bias).text(),
                       rate_text(lm.attention_dropout, rate_of_variable));
-  text += fmt::format(",\n       fold_scaling_into_initializer: {}", lm.has_qk_norm());
-  if (lm.has_qk_norm()) text += ", qk_norm: true";
+  text += fmt::format(",\n       fold_scaling_into_initializer: {}", has_qk_norm);
+  if (has_qk_norm)
+    text += fmt::format(", qk_norm: {}, qk_norm_epsilon: {}", config::dump(lm.qk_norm()).text(), lm.epsilon);
   if (lm.scaling_size) text += fmt::format(", scaling_size: {}", *lm.scaling_size);
   if (lm.attention_soft_cap) text += fmt::format(", soft_cap: {}", *lm.attention_soft_cap);
   if (!lm.is_gpt2()) text += ", " + rotary_text(lm, local);
@@ -414,7 +515,8 @@ struct BlockText {
 BlockText block_text(const CausalLmConfig& lm, double rate_of_variable, const std::string& initializer) {
   std::vector<std::string> layers;
   for (const bool local : lm.local)
-    layers.push_back(fmt::format("{}, DenseReluDense", local ? kLocalAttention : kFullAttention));
+    layers.push_back(fmt::format("{}, {}", local ? kLocalAttention : kFullAttention,
+                                 lm.experts ? kExperts : kFeedForward));
   BlockText text{fmt::format("[{}]", fmt::join(layers, ", ")), ""};
   for (const bool local : {false, true}) {
     if (std::ranges::find(lm.local, local) == lm.local.end()) continue;
@@ -423,6 +525,38 @@ BlockText block_text(const CausalLmConfig& lm, double rate_of_variable, const st
                                   attention_text(lm, rate_of_variable, local), initializer);
   }
   return text;
+}
+
+/// The layer that turns each vector into another one, as `layer_defaults` has it.
+std::string feed_forward_text(const CausalLmConfig& lm, const std::string& initializer) {
+  const std::string activation =
+      lm.is_gpt2() ? activation_text({lm.activation}) : activation_text({lm.activation, Activation::kLinear});
+  if (!lm.experts)
+    return fmt::format("{}: {{hidden_size: {}, activation: {}, bias: {}, kernel_initializer: {}}}",
+                       kFeedForward, lm.intermediate, activation, lm.feed_forward_bias, initializer);
+  const CausalLmExperts& experts = *lm.experts;
+  std::string text = fmt::format(
+      "{}:\n"
+      "      {{num_experts: {}, hidden_size: {}, activation: {}, gating: top_k, dispatch: dropless,\n"
+      "       experts_per_token: {}, normalize: {}, balance: {{coef: {}, scope: batch}}",
+      kExperts, experts.count, lm.intermediate, activation, experts.per_token, experts.normalized,
+      coefficient_text(experts.balance_coef * balance_ratio(lm)));
+  if (experts.shared_hidden)
+    text += fmt::format(",\n       shared_experts: 1, shared_hidden_size: {}, shared_gate: true",
+                        *experts.shared_hidden);
+  return text + "}";
+}
+
+/// Lines of comments on the losses of experts.
+std::string balance_comment(const CausalLmConfig& lm) {
+  if (!lm.experts) return "";
+  return fmt::format(
+      "\n# Each layer of experts adds a balance loss. transformers has one loss of the mean loads of all "
+      "layers, times\n"
+      "# router_aux_loss_coef ({}), and adds it only with output_router_logits. `balance.coef` is this\n"
+      "# coefficient * experts_per_token / num_layers: both losses are the same where the loads of the "
+      "layers are alike.",
+      lm.experts->balance_coef);
 }
 
 }  // namespace
@@ -451,13 +585,11 @@ std::string causal_lm_yaml(const CausalLmConfig& lm, const ModelSurroundings& ar
                                  lm.has_outer_norms() ? "rms_norm, " : "");
   const std::string cap =
       lm.logit_soft_cap ? fmt::format("  logit_soft_cap: {}\n", *lm.logit_soft_cap) : std::string();
-  const std::string activation =
-      lm.is_gpt2() ? activation_text({lm.activation}) : activation_text({lm.activation, Activation::kLinear});
   const BlockText block = block_text(lm, dropout, initializer);
   return fmt::format(
       R"({header}
 # A language model that mtf-convert has made of {source}
-{usage}
+{usage}{balance}
 vars: {{dropout: {dropout}}}
 data:
   train: {{type: text, path: texts.txt, join: document}}
@@ -478,7 +610,7 @@ model:
   z_loss: 0
   layer_defaults:
     {norm}: {{epsilon: {epsilon}}}
-{attention}    DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: {bias}, kernel_initializer: {initializer}}}
+{attention}    {feed_forward}
 optimizer: {{type: adamw, beta2: 0.95, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1, scaled_steps: false}}
 learning_rate: {{type: cosine, learning_rate: 2e-5, warmup_steps: 100, end: 0.1}}
 train: {{steps: 1000, batch_size: 8}}
@@ -494,9 +626,8 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("initializer", initializer), fmt::arg("tied", lm.tied), fmt::arg("cap", cap),
       fmt::arg("embedding", lm.is_gemma() ? "scale_like_classifier: true" : "scale_logits: false"),
       fmt::arg("predicts_padding", lm.predicts_padding), fmt::arg("epsilon", lm.epsilon),
-      fmt::arg("attention", block.attention), fmt::arg("intermediate", lm.intermediate),
-      fmt::arg("activation", activation), fmt::arg("bias", lm.feed_forward_bias),
-      fmt::arg("path", quoted(around.target.path)));
+      fmt::arg("attention", block.attention), fmt::arg("feed_forward", feed_forward_text(lm, initializer)),
+      fmt::arg("balance", balance_comment(lm)), fmt::arg("path", quoted(around.target.path)));
 }
 
 }  // namespace mtf

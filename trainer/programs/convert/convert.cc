@@ -48,7 +48,8 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
       {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
       {WeightFormat::kHuggingFaceMarian, {"marian"}, import_marian, export_marian},
       {WeightFormat::kHuggingFaceLm,
-       {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3"},
+       {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "mixtral",
+        "olmoe", "qwen2_moe", "qwen3_moe"},
        import_causal_lm,
        export_causal_lm}};
   return formats;

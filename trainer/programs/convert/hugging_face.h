@@ -24,7 +24,9 @@ namespace mtf {
 
 /// What can be converted, for messages: the values of `model_type`.
 inline constexpr std::string_view kConvertedModelTypes =
-    "bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text or phi3";
+    "bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, mixtral, "
+    "olmoe, "
+    "qwen2_moe or qwen3_moe";
 
 /// What a model's directory says of its tokeniser.
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";

@@ -21,6 +21,14 @@ RearrangedTensor rows_by_id(const StoredTensor& stored, const std::vector<int32_
   return made;
 }
 
+StoredTensor rows_of(const StoredTensor& stored, int64_t begin, int64_t count) {
+  const size_t width = static_cast<size_t>(stored.shape.back()) * size_of(stored.dtype);
+  StoredTensor rows = stored;
+  rows.shape = {count, stored.shape.back()};
+  rows.data = stored.data.subspan(static_cast<size_t>(begin) * width, static_cast<size_t>(count) * width);
+  return rows;
+}
+
 void order_rows(WrittenTensor& tensor, const std::vector<int32_t>& file_ids, int64_t file_rows) {
   const auto width = static_cast<size_t>(tensor.shape[1]);
   std::vector<float> ordered(static_cast<size_t>(file_rows) * width);
