@@ -26,7 +26,7 @@ enum class PipelineSchedule {
 struct PlacedChunks {
   std::vector<int64_t> stages;           ///< the stage of each chunk, in the order of the forward pass
   std::map<std::string, int> units;      ///< the chunk of each Unit, by name
-  std::map<std::string, int> variables;  ///< the chunk whose stage has the variable, by name; all stages: Stages::kNone
+  std::map<std::string, int> variables;  ///< the chunk whose stage has the variable, by name; -1: all have it
 };
 
 struct Pipeline {

@@ -464,8 +464,8 @@ done
 cp "$golden/config.json" broken/config.json
 echo '{"</s>": 0, "<unk>": 0, "<pad>": 63}' > broken/vocab.json
 expect_mistake 1 'broken/vocab.json: id 0 is that of `</s>` and of `<unk>`' broken new
-cp -r marian pre_norm && sed -i 's/call_layer, dropout: $dropout, residual, layer_norm/layer_norm, call_layer, residual/' pre_norm/config.yaml
-expect_exit 2 "$mtf_convert" pre_norm new --to hf-marian
+cp -r marian marian_pre_norm && sed -i 's/call_layer, dropout: $dropout, residual, layer_norm/layer_norm, call_layer, residual/' marian_pre_norm/config.yaml
+expect_exit 2 "$mtf_convert" marian_pre_norm new --to hf-marian
 expect_text 'the model is no Marian: `sublayers.per_layer` is [layer_norm, call_layer, residual]'
 expect_exit 2 "$mtf_convert" marian new --to hf-t5
 expect_text "the model is no T5"

@@ -38,11 +38,14 @@ bool is_device(const std::string& path) {
 /// Returns the target of symbolic links, which need not be there, or `path` itself if it is none.
 std::string without_link(const std::string& path) {
   constexpr int kMostLinks = 40;  // as many as Linux follows
-  std::error_code error;
   fs::path target = path;
-  for (int links = 0; links < kMostLinks && fs::is_symlink(target, error); ++links)
-    target = target.parent_path() / fs::read_symlink(target, error);
-  return error ? path : target.string();
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code is_no_link;
+    const fs::path next = fs::read_symlink(target, is_no_link);
+    if (is_no_link) break;
+    target = target.parent_path() / next;
+  }
+  return target.string();
 }
 
 }  // namespace
