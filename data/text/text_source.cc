@@ -57,9 +57,13 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
   rules.joins_pairs = options.joins_pairs();
   rules.too_long = too_long_rule(settings, are_wholes(options));
-  if (rules.too_long == TooLong::kSplit && sides.size() > 1)
+  const bool is_split = rules.too_long == TooLong::kSplit;
+  if (is_split && sides.size() > 1)
     throw Error(ErrorKind::kConfig, mark, "pairs of texts cannot be split",
                 "`data.filter.too_long` drop or cut, or a source without `inputs`");
+  if (is_split && options.has_answers())
+    throw Error(ErrorKind::kConfig, mark, "conversations cannot be split: answers would lose their questions",
+                "`data.filter.too_long` drop or cut");
   rules.packing = evaluation && are_pairs(options) ? Packing::kNone : settings.packing;
   rules.keep_empty = evaluation;
   // What Mesh TensorFlow makes of a pair that fills a row stays as it is: no other text in the row is affected.

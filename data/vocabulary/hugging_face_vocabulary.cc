@@ -34,11 +34,17 @@ std::vector<AddedToken> added_tokens_of(const TokenizerFile& file, bool is_norma
   return tokens;
 }
 
+TokenizerFile parse_file(std::string_view json, const std::string& name, const HuggingFaceRules& rules) {
+  TokenizerFile file = parse_tokenizer_file(json, name);
+  if (rules.size) file.drop_added_from(*rules.size);
+  return file;
+}
+
 }  // namespace
 
 HuggingFaceVocabulary::HuggingFaceVocabulary(std::string_view json, const std::string& name,
                                              const HuggingFaceRules& rules)
-    : HuggingFaceVocabulary(parse_tokenizer_file(json, name), name, rules) {
+    : HuggingFaceVocabulary(parse_file(json, name, rules), name, rules) {
   fingerprint_ = fmt::format("hugging_face:{}:{}:{}:{}", hash128_hex(json), file_ids_[kPadId],
                              file_ids_[kEosId], size());
 }

@@ -288,6 +288,14 @@ void parse_added_token(const FileValue& value, TokenizerFile& file) {
 
 }  // namespace
 
+void TokenizerFile::drop_added_from(int64_t size) {
+  for (const AddedToken& token : added_tokens) {
+    if (token.id >= size && token.id < std::ssize(tokens)) tokens[static_cast<size_t>(token.id)].clear();
+  }
+  std::erase_if(added_tokens, [size](const AddedToken& token) { return token.id >= size; });
+  while (std::ssize(tokens) > size && tokens.back().empty()) tokens.pop_back();
+}
+
 TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& name) {
   constexpr const char* kRight = "a tokenizer.json of Hugging Face's `tokenizers`";
   const auto fail = [&](const std::string& what) {

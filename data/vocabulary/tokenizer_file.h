@@ -96,6 +96,9 @@ struct BytePairModel {
 };
 
 struct TokenizerFile {
+  /// Removes added tokens with ids from `size` on, which have no row in a model of so many ids.
+  void drop_added_from(int64_t size);
+
   BytePairModel model;
   std::vector<AddedToken> added_tokens;
   std::vector<std::string> tokens;  ///< by id, added ones included; empty: no token has the id

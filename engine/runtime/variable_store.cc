@@ -92,8 +92,10 @@ VariableStore::~VariableStore() = default;
 
 void VariableStore::share(const VariableStore& other, const std::vector<ProgramVariable>& variables) {
   for (const ProgramVariable& v : variables) {
-    if (!contains(v.variable.name) && other.contains(v.variable.name))
-      entries_[v.variable.name] = other.entries_.at(v.variable.name);
+    if (contains(v.variable.name)) continue;
+    const bool is_there = other.contains(v.variable.name);
+    MTF_CHECK(is_there || v.variable.kind == Variable::Kind::kSession, "`{}` is missing", v.variable.name);
+    if (is_there) entries_[v.variable.name] = other.entries_.at(v.variable.name);
   }
 }
 

@@ -250,7 +250,7 @@ SafetensorsFile::SafetensorsFile(MappedFile file) : file_(std::move(file)) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     StoredTensor& tensor = tensors_[i];
     index_.emplace(tensor.name, i);
-    if (header[tensor.name]["dtype"] == float16_name) widened_.push_back(widen(tensor));
+    is_narrow_.push_back(header[tensor.name]["dtype"] == float16_name);
     const auto entry = metadata_.find(std::string(dimensions_prefix) + tensor.name);
     if (entry == metadata_.end()) continue;
     tensor.dimensions = split_names(entry->second);
@@ -262,7 +262,18 @@ SafetensorsFile::SafetensorsFile(MappedFile file) : file_(std::move(file)) {
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
   const auto entry = index_.find(name);
-  return entry == index_.end() ? nullptr : &tensors_[entry->second];
+  return entry == index_.end() ? nullptr : &wide(entry->second);
+}
+
+const std::vector<StoredTensor>& SafetensorsFile::tensors() const {
+  for (size_t i = 0; i < tensors_.size(); ++i) wide(i);
+  return tensors_;
+}
+
+const StoredTensor& SafetensorsFile::wide(size_t i) const {
+  if (is_narrow_[i]) widened_.push_back(widen(tensors_[i]));
+  is_narrow_[i] = false;
+  return tensors_[i];
 }
 
 const StoredTensor& SafetensorsFile::at(std::string_view name) const {

@@ -47,8 +47,9 @@ class SafetensorsFile {
   explicit SafetensorsFile(MappedFile file);
 
   const std::string& path() const { return file_.path(); }
-  /// The tensors in the order of the file.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  /// The tensors in the order of the file. Here and below those in float16 are widened when they are first asked for, which one
+  /// thread at a time may do.
+  const std::vector<StoredTensor>& tensors() const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
   /// Returns the tensor of this name, or nullptr.
@@ -57,9 +58,12 @@ class SafetensorsFile {
   const StoredTensor& at(std::string_view name) const;
 
  private:
+  const StoredTensor& wide(size_t i) const;
+
   MappedFile file_;
-  std::vector<std::unique_ptr<float[]>> widened_;  ///< the elements of tensors that the file has in float16
-  std::vector<StoredTensor> tensors_;
+  mutable std::vector<StoredTensor> tensors_;
+  mutable std::vector<bool> is_narrow_;                    ///< [tensors]: the data are float16
+  mutable std::vector<std::unique_ptr<float[]>> widened_;  ///< the data of tensors that were
   std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;
 };

@@ -173,8 +173,18 @@ TEST(HuggingFace, RulesMustFitTheFile) {
               HasSubstr("tokenizer.json has no token `<eos>`, which `end` names"));
   EXPECT_THAT(refusal({.begin = "", .end = "</s>"}, ErrorKind::kConfig), HasSubstr("which `begin` names"));
   EXPECT_THAT(refusal({.begin = "</s>", .end = "</s>"}, ErrorKind::kConfig), HasSubstr("`begin: null`"));
-  EXPECT_THAT(refusal({.end = "</s>", .size = 7}, ErrorKind::kData),
-              AllOf(HasSubstr("tokens up to id 7, but `size` is 7"), HasSubstr("`size: 8`")));
+  EXPECT_THAT(refusal({.end = "</s>", .size = 7}, ErrorKind::kConfig), HasSubstr("no token `</s>`"));
+  EXPECT_THAT(refusal({.end = "</s>", .size = 5}, ErrorKind::kData),
+              AllOf(HasSubstr("tokens up to id 5, but `size` is 5"), HasSubstr("`size: 6`")));
+}
+
+TEST(HuggingFace, AddedTokensBeyondTheIdsOfTheModelAreText) {
+  const auto with_all = open(small_tokenizer(), {.end = "<s>"}),
+             with_fewer = open(small_tokenizer(), {.end = "<s>", .size = 7});
+  EXPECT_EQ(with_all.size(), with_fewer.size() + 1);
+  EXPECT_THAT(pieces_of(with_all, "a</s>"), ElementsAre("a", "</s>"));
+  EXPECT_THAT(pieces_of(with_fewer, "a</s>"), ::testing::Not(::testing::Contains("</s>")));
+  EXPECT_THAT(pieces_of(with_fewer, "a<s>"), ElementsAre("a", "<s>"));
 }
 
 /// The message for a file in which the value at a JSON pointer is another one.

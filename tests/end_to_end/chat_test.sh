@@ -56,6 +56,21 @@ printf 'gbgb\n%s\n' "$known" | diff - answers || fail "other answers"
 expect_exit 0 "$mtf_train" one/config.yaml run.mode=score score.data="$chat" score.output=scores score.per_token=true
 sed -n 2p scores | grep -q '"pieces":\["[a-h]","[a-h]","[a-h]","[a-h]",";","[^"]*"\]' || fail "other pieces than those of the answer"
 
+# All answers have the scores that evaluation gives them, also with tokens that begin words.
+expect_exit 0 "$mtf_train" run.yaml run.model_dir=pieces train.steps=5 data.vocabulary='{type: sentencepiece, size: 300}' \
+  'evaluate.datasets.dev.metrics=[loss, num_eval_tokens]'
+"$mtf_train" pieces/config.yaml run.mode=evaluate 2> said > measured || { cat said >&2; fail "evaluation"; }
+{ sed 's/}, {"role": "user", "content": "[^"]*"}, {"role": "assistant", "content": "[^"]*"}\]/}]/' dev.jsonl; cat dev.jsonl; } > parts.jsonl
+"$mtf_train" pieces/config.yaml run.mode=score score.data="{type: chat, path: parts.jsonl, turns: $turns}" 2> said > parts.scores ||
+  { cat said >&2; fail "score of parts"; }
+# Only the last answer of a text ends with the end of sequence.
+"$mtf_train" pieces/config.yaml run.mode=score score.data="{type: chat, path: parts.jsonl, turns: $turns}" score.per_token=true 2> said > tokens
+sed 's/.*"loss":\([^,]*\),"num_eval_tokens":\([^,]*\),.*/\1 \2/' measured | awk '{ print -$1 * $2 }' > expected
+head -n 8 tokens | sed 's/.*"log_probs":\[\(.*\)\].*/\1/' | awk -F, '{ for (i = 1; i < NF; i++) s += $i } END { print s }' > first
+tail -n 8 parts.scores | awk '{ s += $1 } END { print s }' > last
+paste first last | awk '{ print $1 + $2 }' > found
+expect_close found expected 1e-4
+
 # Wrong conversations are named.
 echo '{"messages": [{"role": "tool", "content": "x"}]}' >> chats.jsonl
 expect_exit 1 "$mtf_train" run.yaml run.model_dir=wrong

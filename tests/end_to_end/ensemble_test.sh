@@ -42,6 +42,8 @@ expect_exit 0 "$mtf_train" translate.yaml run.model_dir=means train.steps=20 tra
 "$mtf_train" means/config.yaml run.mode=score score.inputs=test.in score.targets=test.in > means_alone 2> said
 decode score score.inputs=test.in score.targets=test.in "score.checkpoint=[means, means]" score.ensemble=true > of_means
 expect_close of_means means_alone 1e-6
+expect_exit 2 "$mtf_train" a/config.yaml run.mode=infer infer.input=test.in "infer.checkpoint=[200, 300]" infer.ensemble=true mesh=x:2 layout=layers:x
+expect_text "the members of an ensemble cannot lie on the stages of a pipeline"
 
 # ---- Different members: probabilities ----
 decode infer "${input[@]}" "${both[@]}" infer.method=greedy > greedy

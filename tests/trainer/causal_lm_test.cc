@@ -762,6 +762,17 @@ TEST_F(CausalLmImports, TheEmbeddingHasRowsForAllTokens) {
   EXPECT_THAT(message([&] { imported(); }), HasSubstr("tokenizer.json has no token with the id 6"));
 }
 
+TEST_F(CausalLmImports, AnAddedTokenWithoutARowIsPlainText) {
+  export_causal_lm(counted(CausalLmFamily::kLlama, "e"), "run", hf());
+  nlohmann::json json = nlohmann::json::parse(tokenizer("abcdefghi"));
+  json["added_tokens"].push_back({{"content", "<image>"}, {"id", 9}});
+  write("hf/tokenizer.json", json.dump());
+  const HuggingFaceImport import = imported();
+  EXPECT_EQ(ends_of(import), Ends("e", "g"));
+  EXPECT_THAT(import.notes,
+              ::testing::Contains(HasSubstr("`<image>` of tokenizer.json has no row in the embedding")));
+}
+
 TEST_F(CausalLmImports, WithoutATokeniserAnImportSaysHowToMakeIt) {
   export_causal_lm(counted(CausalLmFamily::kLlama, "e"), "run", hf());
   std::filesystem::remove(root_ / "hf/tokenizer.json");

@@ -121,6 +121,9 @@ TEST(MarianConfig, OtherModelsAreRefusedWithTheDifference) {
            {"{bias: true, fold", "{bias: qkv, fold", "SelfAttention has no biases"},
            {"key_value_size: 6", "key_value_size: 4", "SelfAttention has 5 heads of 4"},
            {"SelfAttention: {bias", "SelfAttention: {rotary: true, bias", "rotary"},
+           {"{bias: true, fold", "{scaling_size: 3, bias: true, fold", "SelfAttention has a scaling_size"},
+           {"{bias: true, fold", "{qk_norm: true, bias: true, fold", "SelfAttention has qk_norm"},
+           {"{bias: true, fold", "{prefix_length: 2, bias: true, fold", "SelfAttention has a prefix"},
            {"activation: swish", "activation: [swish, linear]", "the activation [swish, linear]"},
            {"z_loss: 0", "logit_soft_cap: 3", "its logits have a soft cap"}})
     EXPECT_THAT(what(from, to), HasSubstr(difference));

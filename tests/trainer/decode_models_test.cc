@@ -168,7 +168,8 @@ TEST(Decoder, PaddingThatTheModelDoesNotPredictIsNeverWritten) {
   DecodeOptions beams{.beam_size = 4, .n_best = 4},
       greedy{.method = GreedyMethod{}, .min_length = 5, .no_repeat_ngram_size = 1};
   for (const DecodeOptions& options : {beams, greedy}) {
-    for (const Hypothesis& hypothesis : run.decode({text}, options)[0])
+    const std::vector<Written> written = run.decode({text}, options);
+    for (const Hypothesis& hypothesis : written[0])
       EXPECT_THAT(hypothesis.tokens, ::testing::Each(::testing::Gt(0)));
   }
 }

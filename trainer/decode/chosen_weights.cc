@@ -107,6 +107,12 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
   }
 }
 
+/// True if a checkpoint lies in the run that is continued or evaluated.
+bool is_of_run(const std::string& checkpoint, const Config& config) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(run_of(checkpoint), config.run.model_dir.text, ignored);
+}
+
 /// Reports a member that cannot predict together with the session's model.
 void check_member(const Session& session, const ChosenWeights& member, const Model& model, const Mark& mark) {
   const TextDecoder *own = session.model->decoder(), *other = model.decoder();
@@ -265,6 +271,9 @@ void check_output_names(const std::string& output, const std::vector<WeightGroup
 GroupModels::GroupModels(const Session& session, const WeightGroup& group, const EnsembleOptions& options,
                          const Mark& mark)
     : ensemble_{{}, options.mean} {
+  if (group.size() > 1 && session.layouts.pipeline)
+    throw Error(ErrorKind::kConfig, mark, "the members of an ensemble cannot lie on the stages of a pipeline",
+                "a layout without `layers`, or one checkpoint");
   for (size_t i = 0; i < group.size(); ++i) {
     const ChosenWeights& member = group[i];
     const std::string& path = member.paths.front();
@@ -278,7 +287,8 @@ GroupModels::GroupModels(const Session& session, const WeightGroup& group, const
           "{} does not say which model its weights are of: that of this configuration computes with them\n",
           path);
     }
-    restored_.push_back(model ? Restore::kAverages : evaluated_weights(session.config));
+    const bool is_other_run = model && !is_of_run(path, session.config);
+    restored_.push_back(is_other_run ? Restore::kAverages : evaluated_weights(session.config));
     ensemble_.members.push_back(
         {model ? model.get() : session.model.get(), options.weights.empty() ? 1 : options.weights[i]});
     if (model) models_.push_back(std::move(model));

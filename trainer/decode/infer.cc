@@ -83,7 +83,10 @@ class Infer {
     std::vector<Line> lines;
     for (LinePair& pair : some) {
       bool was_cut = false;
-      Line line{{}, codec_.given(pair.first, pair.second, static_cast<uint64_t>(lines_++), was_cut), {}};
+      Line line{
+          {},
+          codec_.given(pair.first, pair.second, static_cast<uint64_t>(lines_++), was_cut, pair.prompt_parts),
+          {}};
       line.text = std::move(pair.first);
       lines.push_back(std::move(line));
       cut_ += was_cut;

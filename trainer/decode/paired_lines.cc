@@ -1,16 +1,19 @@
 #include "trainer/decode/paired_lines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+#include <sstream>
 
 #include "engine/base/error.h"
 
 namespace mtf {
 namespace {
 
-// Process 0 broadcasts kWaits while it waits for input, or pairs of texts, each as LENGTH:TEXT.
+// Process 0 broadcasts kWaits while it waits for input, or pairs of texts, each as LENGTH:TEXT, with the ends of parts as a third
+// text.
 constexpr std::string_view kWaits = "waits";
 /// The name of the collective operation in messages.
 constexpr const char* kName = "lines that process 0 reads";
@@ -18,8 +21,9 @@ constexpr const char* kName = "lines that process 0 reads";
 std::string message_of(const LinePairs& pairs) {
   std::string message;
   for (const LinePair& pair : pairs) {
-    for (const std::string* text : {&pair.first, &pair.second})
-      message += fmt::format("{}:{}", text->size(), *text);
+    for (const std::string& text :
+         {pair.first, pair.second, fmt::format("{}", fmt::join(pair.prompt_parts, " "))})
+      message += fmt::format("{}:{}", text.size(), text);
   }
   return message;
 }
@@ -34,8 +38,11 @@ LinePairs pairs_of(std::string_view message) {
   };
   LinePairs pairs;
   while (!message.empty()) {
-    std::string first = next_line();
-    pairs.push_back({std::move(first), next_line()});
+    LinePair& pair = pairs.emplace_back();
+    pair.first = next_line();
+    pair.second = next_line();
+    std::istringstream parts(next_line());
+    for (size_t end = 0; parts >> end;) pair.prompt_parts.push_back(end);
   }
   return pairs;
 }
@@ -94,7 +101,7 @@ LinePairs PairedLines::read(size_t most) {
   if (texts_) {
     pairs = texts_->take(most);
   } else {
-    for (std::string& line : first_->take(most, tell)) pairs.push_back({std::move(line), ""});
+    for (std::string& line : first_->take(most, tell)) pairs.push_back({std::move(line), "", {}});
   }
   if (!second_) return pairs;
   if (pairs.empty() && !second_->take(1, tell).empty()) lines_differ("more");

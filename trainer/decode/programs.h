@@ -25,7 +25,7 @@ namespace mtf {
 /// The outputs of the programs.
 enum class DecodeAnswer {
   kCandidates,  ///< log_probs (float32) and tokens (int32), [batch, (beam,) candidates], best first
-  kLogProbs,    ///< log_probs (float32) [batch, (beam,) vocab]; -infinity for padding of the vocabulary
+  kLogProbs,    ///< log_probs (float32) [batch, (beam,) vocab]; -infinity for tokens that cannot be
 };
 
 struct DecodePlan {

@@ -185,9 +185,9 @@ class ScoreRun {
  private:
   std::vector<ScoredText> read(const LinePairs& some) {
     std::vector<ScoredText> texts;
-    for (const auto& [targets, inputs] : some) {
+    for (const auto& [targets, inputs, parts] : some) {
       bool was_cut = false;
-      texts.push_back(goes_on_ ? of_continuation(inputs, targets, was_cut)
+      texts.push_back(goes_on_ ? of_continuation(inputs, parts, targets, was_cut)
                                : of_whole(inputs, targets, was_cut));
       ScoredText& added = texts.back();
       const bool has_end =
@@ -204,8 +204,9 @@ class ScoreRun {
 
   /// Returns the text of a model without encoder: `inputs` are the prompt and have no score. If the text is
   /// too long its beginning is cut off, as in run.mode=infer.
-  ScoredText of_continuation(const std::string& inputs, const std::string& targets, bool& was_cut) const {
-    ScoredText text{{}, codec_.given(inputs, targets, 0, was_cut).prefix};
+  ScoredText of_continuation(const std::string& inputs, const std::vector<size_t>& parts,
+                             const std::string& targets, bool& was_cut) const {
+    ScoredText text{{}, codec_.given(inputs, targets, 0, was_cut, parts).prefix};
     text.first = text.targets.size() - codec_.written_ids(targets, was_cut).size();
     return text;
   }

@@ -53,8 +53,8 @@ std::vector<int32_t> TextCodec::encode(const Vocabulary& vocabulary, std::string
   return vocabulary.encode(lowercase_ ? to_lower_case(text) : std::string(text));
 }
 
-GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint64_t number,
-                           bool& was_cut) const {
+GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint64_t number, bool& was_cut,
+                           std::span<const size_t> parts) const {
   GivenText given;
   given.number = number;
   const std::optional<int64_t> longest = decoder_.longest_text();
@@ -65,7 +65,14 @@ GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint6
     given.inputs.resize(std::min(given.inputs.size(), most - 1));
     given.inputs.push_back(kEosId);
   } else {
-    given.prefix = encode(*vocabularies_.targets, line);
+    size_t begin = 0;
+    const auto add = [&](size_t end) {
+      const std::vector<int32_t> ids = encode(*vocabularies_.targets, line.substr(begin, end - begin));
+      given.prefix.insert(given.prefix.end(), ids.begin(), ids.end());
+      begin = end;
+    };
+    for (const size_t end : parts) add(end);
+    if (begin < line.size() || parts.empty()) add(line.size());
     if (ends_prompts_) given.prefix.push_back(kEosId);
     given.prompt = std::ssize(given.prefix);
   }

@@ -1,7 +1,9 @@
 // Converts lines of text to the input of decoding, and its results to lines.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +25,9 @@ class TextCodec {
 
   /// Returns the input of decoding for a line. The encoder reads `line`, if it is not blank; without encoder the text begins
   /// with it. The written text then begins with `prefix`. If the result exceeds the model's number of positions,
-  /// the end of an encoder's input or the beginning of a prefix is cut off and `was_cut` is set.
-  GivenText given(std::string_view line, std::string_view prefix, uint64_t number, bool& was_cut) const;
+  /// the end of an encoder's input or the beginning of a prefix is cut off and `was_cut` is set. `parts`: LinePair::prompt_parts.
+  GivenText given(std::string_view line, std::string_view prefix, uint64_t number, bool& was_cut,
+                  std::span<const size_t> parts = {}) const;
   /// Returns given() for each line, without prefixes, numbered from 0.
   std::vector<GivenText> given_lines(const std::vector<std::string>& lines) const;
   /// Encodes a line as tokens of the written text, without end-of-sequence token.

@@ -60,9 +60,15 @@ std::string TextPairs::text(const TextExample& example, Side side) const {
 
 LinePairs TextPairs::take(size_t most) {
   LinePairs pairs;
-  for (TextExample example; pairs.size() < most && reader_->next(example);)
-    pairs.push_back(
-        {text(example, columns_.first), columns_.second ? text(example, *columns_.second) : std::string()});
+  for (TextExample example; pairs.size() < most && reader_->next(example);) {
+    LinePair& pair = pairs.emplace_back();
+    pair.first = text(example, columns_.first);
+    if (columns_.second) pair.second = text(example, *columns_.second);
+    const size_t prompt = example.targets.prompt().size();
+    for (const TextPart& part : example.targets.parts) {
+      if (part.end <= prompt) pair.prompt_parts.push_back(part.end);
+    }
+  }
   problems_.throw_if_any();
   return pairs;
 }

@@ -4,6 +4,7 @@
 //   for (LinePairs some = texts.take(1024); !some.empty(); some = texts.take(1024)) ...
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ namespace mtf {
 struct LinePair {
   std::string first;
   std::string second;  ///< the corresponding line of the second file; empty without a second file
+  /// Where parts of a prompt end that are encoded apart (TextField::parts); none: it is one part.
+  std::vector<size_t> prompt_parts = {};
 };
 using LinePairs = std::vector<LinePair>;
 

@@ -2,7 +2,7 @@
 //
 // An operation of a unit (Graph::unit), and its gradient, runs in the chunk of that unit. Any other runs where its operands
 // are: in the forward pass in the last of their chunks, sums of gradients in the first. Where no chunk has an operand, as for
-// masks that follow from the inputs, all positions compute it. A variable lies in the chunk that reads it first; other
+// masks that follow from the inputs, all positions compute it. A variable lies in the chunk that reads or makes it first; other
 // chunks that read it get it by a collective.
 #pragma once
 

@@ -13,6 +13,7 @@
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/replace_all.h"
 #include "engine/config/load.h"
 #include "trainer/programs/convert/config_text.h"
@@ -284,6 +285,11 @@ std::string settle_vocabulary(const std::string& from, const ImportTarget& targe
   const std::string file = from + "/" + kTokens;
   std::optional<TokenizerIds> tokens;
   if (fs::exists(file)) tokens.emplace(file);
+  if (tokens) {
+    for (const std::string& token : tokens->drop_added_from(lm.vocab_size))
+      import.notes.push_back(
+          fmt::format("`{}` of {} has no row in the embedding: it is plain text", printable(token), kTokens));
+  }
   if (tokens && tokens->size() > lm.vocab_size)
     throw Error(ErrorKind::kCheckpoint, fmt::format("{} has {} tokens, and the embedding only {} rows", file,
                                                     tokens->size(), lm.vocab_size));
@@ -324,7 +330,8 @@ FileIds file_ids_in(const HuggingFaceOptions& vocabulary, const Mark& mark) {
     throw Error(ErrorKind::kConfig, mark,
                 fmt::format("there is no {}, which says what ids the model has in Hugging Face form", path),
                 "the tokenizer.json of the model, as `data.vocabulary.path`");
-  const TokenizerIds tokens(path);
+  TokenizerIds tokens(path);
+  if (vocabulary.size) tokens.drop_added_from(*vocabulary.size);
   const auto id_of = [&](const std::string& token) {
     const std::optional<int32_t> id = tokens.id(token);
     if (!id)

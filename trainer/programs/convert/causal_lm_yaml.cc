@@ -335,6 +335,9 @@ class CausalLmReader {
       return;
     }
     lm_.family = has_qk_norm ? CausalLmFamily::kGemma3 : CausalLmFamily::kGemma2;
+    gemma(!lm_.has_odd_heads(), of_attention,
+          fmt::format("{} heads, which do not divide {}", lm_.num_heads, lm_.hidden),
+          "`num_heads` that divide `d_model`");
     gemma(!has_qk_norm || !lm_.attention_soft_cap, of_attention, "a soft_cap of SelfAttention beside qk_norm",
           "null");
   }

@@ -116,6 +116,9 @@ class MarianReader {
     check(!options.fold_scaling_into_initializer, "fold_scaling_into_initializer", "false");
     check(!options.extra_logit, "an extra_logit", "null");
     check(!options.soft_cap, "a soft_cap", "null");
+    check(!options.scaling_size || *options.scaling_size == options.key_value_size, "a scaling_size", "null");
+    check(options.qk_norm == QkNorm::kNone, "qk_norm", "false");
+    check(options.prefix_length == 0, "a prefix", "prefix_length: 0");
     check(options.bias == AttentionBias::kAll, "no biases", "bias: true");
     check(options.num_heads * options.key_value_size == model_.d_model,
           fmt::format("{} heads of {}", options.num_heads, options.key_value_size),
@@ -152,7 +155,7 @@ MarianConfig marian_of(const Config& config) {
   const auto* model = options.get_if<BitransformerOptions>();
   if (!model) not_marian(mark, "it is no encoder with a decoder", "type: bitransformer");
   MarianConfig marian = MarianReader(*model, mark).read();
-  marian.num_beams = config.infer.hypotheses();
+  marian.num_beams = config.infer.is_beam() ? config.infer.beam_size : 1;
   return marian;
 }
 

@@ -30,7 +30,19 @@ TokenizerIds::TokenizerIds(const std::string& path) {
   for (const nlohmann::json& added : json.at("added_tokens")) {
     if (!added.is_object()) json.fail("`added_tokens` has an entry that is no object");
     add(added.value("content", nlohmann::json()), added.value("id", nlohmann::json()));
+    added_.insert(added["id"].get<int32_t>());
   }
+}
+
+std::vector<std::string> TokenizerIds::drop_added_from(int64_t size) {
+  std::vector<std::string> dropped;
+  for (auto id = size > INT32_MAX ? added_.end() : added_.lower_bound(static_cast<int32_t>(size));
+       id != added_.end(); id = added_.erase(id)) {
+    dropped.push_back(tokens_.at(*id));
+    ids_.erase(dropped.back());
+    tokens_.erase(*id);
+  }
+  return dropped;
 }
 
 std::optional<std::string> TokenizerIds::token(int64_t id) const {

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace mtf {
 
@@ -16,6 +18,9 @@ class TokenizerIds {
  public:
   /// Throws Error (kCheckpoint) for a missing or damaged file.
   explicit TokenizerIds(const std::string& path);
+
+  /// Removes added tokens with ids from `size` on, which have no row in a model of so many ids; returns them.
+  std::vector<std::string> drop_added_from(int64_t size);
 
   /// Return nullopt where there is none.
   std::optional<std::string> token(int64_t id) const;
@@ -26,6 +31,7 @@ class TokenizerIds {
  private:
   std::map<int32_t, std::string> tokens_;
   std::map<std::string, int32_t> ids_;
+  std::set<int32_t> added_;
 };
 
 }  // namespace mtf
