@@ -566,9 +566,7 @@ std::string balance_comment(const CausalLmConfig& lm) {
 
 CausalLmConfig causal_lm_of(const Config& config) {
   const Mark mark = config.mark("model");
-  Diagnostics diagnostics;
-  const auto options = config::parse<ModelChoice>(config.model, diagnostics, "model");
-  diagnostics.throw_if_errors();
+  const ModelChoice options = parse_model_options(config.model);
   const auto* model = options.get_if<LanguageModelOptions>();
   if (!model) not_causal_lm(mark, "it is no language model", "type: lm");
   return CausalLmReader(*model, mark).read();

@@ -4,6 +4,13 @@
 
 namespace mtf {
 
+ModelChoice parse_model_options(const config::Node& model) {
+  Diagnostics diagnostics;
+  auto options = config::parse<ModelChoice>(model, diagnostics, "model");
+  diagnostics.throw_if_errors();
+  return options;
+}
+
 std::vector<LayerEntry> layer_entries(const config::Node& list) {
   Diagnostics diagnostics;
   std::vector<LayerEntry> entries;

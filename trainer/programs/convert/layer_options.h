@@ -14,8 +14,12 @@
 #include "layers/initializer.h"
 #include "layers/layer_entry.h"
 #include "layers/lora.h"
+#include "models/model.h"
 
 namespace mtf {
+
+/// Returns the value of `model`. Throws Error (kConfig).
+ModelChoice parse_model_options(const config::Node& model);
 
 /// Throws an Error that says why a layer does not belong to the model.
 using RefuseLayer = std::function<void(const Mark& mark, const std::string& what, const std::string& hint)>;

@@ -149,9 +149,7 @@ std::string block_text(const MarianStack& stack, int64_t d_model, const std::vec
 
 MarianConfig marian_of(const Config& config) {
   const Mark mark = config.mark("model");
-  Diagnostics diagnostics;
-  const auto options = config::parse<ModelChoice>(config.model, diagnostics, "model");
-  diagnostics.throw_if_errors();
+  const ModelChoice options = parse_model_options(config.model);
   const auto* model = options.get_if<BitransformerOptions>();
   if (!model) not_marian(mark, "it is no encoder with a decoder", "type: bitransformer");
   MarianConfig marian = MarianReader(*model, mark).read();

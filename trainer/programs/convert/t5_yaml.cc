@@ -116,9 +116,7 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
 
 T5Config t5_of(const Config& config) {
   const Mark mark = config.mark("model");
-  Diagnostics diagnostics;
-  const auto options = config::parse<ModelChoice>(config.model, diagnostics, "model");
-  diagnostics.throw_if_errors();
+  const ModelChoice options = parse_model_options(config.model);
   const auto* model = options.get_if<BitransformerOptions>();
   if (!model) not_t5(mark, "it is no encoder with a decoder", "type: bitransformer");
   check_model(*model, mark);
