@@ -207,6 +207,8 @@ class BertReader {
             "false");
     require(!options.extra_logit, mark, "SelfAttention has an extra_logit", "null");
     require(!options.soft_cap, mark, "SelfAttention has a soft_cap", "null");
+    require(options.qk_norm == QkNorm::kNone, mark, "SelfAttention has qk_norm", "false");
+    require(options.prefix_length == 0, mark, "SelfAttention has a prefix", "prefix_length: 0");
     require(!options.scaling_size, mark, "SelfAttention has a scaling_size", "null");
     require(options.bias == AttentionBias::kAll, mark, "SelfAttention has no biases", "bias: true");
     bert_.num_heads = options.num_heads;

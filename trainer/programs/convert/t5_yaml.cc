@@ -65,6 +65,8 @@ class Heads {
       differs(layer, "has no fold_scaling_into_initializer", "true");
     if (options.extra_logit) differs(layer, "has an extra_logit", "null");
     if (options.soft_cap) differs(layer, "has a soft_cap", "null");
+    if (options.qk_norm != QkNorm::kNone) differs(layer, "has qk_norm", "false");
+    if (options.prefix_length != 0) differs(layer, "has a prefix", "prefix_length: 0");
     if (options.bias != AttentionBias::kNone) differs(layer, "has biases", "bias: false");
     if (known_ && (options.num_heads != t5_.num_heads || options.key_value_size != t5_.d_kv))
       differs(layer, "has other heads than the layer before", "num_heads and key_value_size of one value");
@@ -144,6 +146,7 @@ T5Config t5_of(const Config& config) {
     not_t5(mark, fmt::format("DenseReluDense has the activation {}", activation_text(t5.activation)),
            "relu, gelu, swish, or [gelu, linear], [swish, linear], [relu, linear]");
   if (const Node* norm = model->layer_defaults.find("rms_norm")) {
+    Diagnostics diagnostics;
     t5.epsilon = config::parse<ConvertedNorm>(*norm, diagnostics, "rms_norm").epsilon;
     diagnostics.throw_if_errors();
   }
