@@ -137,8 +137,9 @@ void describe(config::Visitor& visit, HuggingFaceOptions& options) {
       "the token that texts of the model begin with, which becomes id 0; null: none but `end`, as in GPT-2");
   visit("end", options.end, "the token that ends a text, which becomes id 1", config::required);
   visit("size", options.size,
-        "ids of the model (vocab_size of its config.json), of which the last may have no token; null: what "
-        "the file has",
+        "ids of the model (vocab_size of its config.json), of which the last may have no token, and beyond "
+        "which "
+        "added tokens are text; null: what the file has",
         config::at_least(2), config::at_most(kMostFileIds));
 }
 
