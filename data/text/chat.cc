@@ -66,7 +66,7 @@ class ChatFormat final : public TextFormat {
       add_part(text.substr(0, end), last->learned, field);
       between = text.substr(end);
     }
-    if (last && !last->learned) add_part(answering_turn().before, false, field);
+    if (last && last != &answering_turn()) add_part(between + answering_turn().before, false, field);
     return true;
   }
 

@@ -36,11 +36,12 @@ std::string TextReport::to_string() const {
                : fmt::format("none of {} is left", counted(examples, "example"));
   std::vector<std::string> notes;
   if (empty > 0)
-    notes.push_back(fmt::format("{} {}", number(empty),
-                                rules.keep_empty ? "without text"
-                                : rules.cuts_joined_pairs
-                                    ? "without text, or without targets once cut, dropped"
-                                    : "without text dropped"));
+    notes.push_back(
+        fmt::format("{} {}", number(empty),
+                    rules.keep_empty          ? "without text"
+                    : rules.cuts_joined_pairs ? "without text, or without targets once cut, dropped"
+                    : rules.has_answers       ? "without text, or without anything that is learned, dropped"
+                                              : "without text dropped"));
   if (too_long > 0) {
     const char* const treated = rules.too_long == TooLong::kDrop  ? "dropped"
                                 : rules.too_long == TooLong::kCut ? "cut off"

@@ -92,8 +92,21 @@ class Selection {
     report_.too_long += too_long;
     if (too_long && rules_.too_long == TooLong::kDrop) return;
     if (too_long && rules_.too_long == TooLong::kSplit) return split(piece, length);
+    if (rules_.has_answers && !rules_.keep_empty && !is_learned(i)) {
+      ++report_.empty;
+      return;
+    }
     for (const Side side : sides_) piece.length[side] = cut(length[side], side);
     pieces_.push_back(piece);
+  }
+
+  /// True if something of conversation i has a loss, after a cut.
+  bool is_learned(int64_t i) const {
+    const int64_t begin = tokens_.begin(Side::kTargets, i),
+                  length = cut(tokens_.length(Side::kTargets, i), Side::kTargets);
+    return std::ranges::any_of(
+        tokens_.tokens(Side::kTargets).subspan(static_cast<size_t>(begin), static_cast<size_t>(length)),
+        [](int32_t id) { return id > 0; });
   }
 
   bool is_too_unequal(int64_t i, const BySide<int64_t>& length) const {
@@ -211,12 +224,15 @@ void RowStore::check(const TokenStore& tokens, const BySide<int64_t>& row) const
 RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key, const RowRules& rules,
                         const TextFiles& files, const std::string& cache_directory,
                         const TextProgress& progress, const std::function<void(const std::string&)>& note) {
-  const std::string key = hash128_hex(fmt::format(
-      "rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}{}{}\n", tokens_key,
-      rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
-      rules.max_ratio.value_or(0), static_cast<int>(rules.too_long), static_cast<int>(rules.packing),
-      rules.keep_empty, rules.cuts_joined_pairs ? " joined pairs" : "",
-      rules.joins_pairs && rules.max_ratio ? " ratio of parts" : ""));
+  const std::string key = hash128_hex(
+      fmt::format("rows 1\n{}\nrow {} {} limit {} {} ratio {} too_long {} packing {} keep_empty {}{}{}\n",
+                  tokens_key, rules.row.inputs, rules.row.targets, rules.limit.inputs, rules.limit.targets,
+                  rules.max_ratio.value_or(0), static_cast<int>(rules.too_long),
+                  static_cast<int>(rules.packing), rules.keep_empty,
+                  rules.cuts_joined_pairs ? " joined pairs"
+                  : rules.has_answers     ? " conversations"
+                                          : "",
+                  rules.joins_pairs && rules.max_ratio ? " ratio of parts" : ""));
   const auto report = [&](TextStage stage) {
     if (progress) progress(stage, 0, 0);
   };

@@ -56,6 +56,7 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   }
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
   rules.joins_pairs = options.joins_pairs();
+  rules.has_answers = options.has_answers();
   rules.too_long = too_long_rule(settings, are_wholes(options));
   const bool is_split = rules.too_long == TooLong::kSplit;
   if (is_split && sides.size() > 1)
@@ -110,8 +111,8 @@ TextSource::TextSource(std::vector<Feature> features, TokenStore tokens, RowStor
     vocabulary_sizes_[side] = features_[3 * sides_.size()].vocabulary;
     sides_.push_back(side);
   }
-  cut_ends_ =
-      rules.too_long == TooLong::kCut && (rules.packing != Packing::kReference || rules.cuts_joined_pairs);
+  cut_ends_ = rules.too_long == TooLong::kCut && !rules.has_answers &&
+              (rules.packing != Packing::kReference || rules.cuts_joined_pairs);
 }
 
 void TextSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
@@ -165,10 +166,7 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
       throw_damaged_store(tokens_.path());
     const bool is_cut = cut_ends_ && length == report_.rules.limit[side] &&
                         !tokens_.ends_example(side, rows_.begin(side, piece) + length);
-    put(ids, length, [&](int64_t i) {
-      if (!is_cut || i < length - 1) return begin[i];
-      return begin[i] < 0 ? -kEosId : kEosId;
-    });
+    put(ids, length, [&](int64_t i) { return is_cut && i == length - 1 ? kEosId : begin[i]; });
     ++segment;
     put(segments, length, [&](int64_t) { return segment; });
     put(positions, length, [](int64_t i) { return static_cast<int32_t>(i); });

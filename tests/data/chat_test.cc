@@ -93,7 +93,7 @@ const std::string kTwoTurns =
 TEST_F(Chats, TheAnswersAreLearnedWithTheEndsOfTheirTurns) {
   EXPECT_THAT(marked(chats(kTwoTurns)), ElementsAre("SBe.\nUHi.\nA[Yo.]\nUGo.\nA[No.]"));
   ChatOptions users = chats(kTwoTurns);
-  users.learn = {"user", "assistant"};
+  users.learn = {"assistant", "user"};
   EXPECT_THAT(marked(users), ElementsAre("SBe.\nU[Hi.]\nA[Yo.]\nU[Go.]\nA[No.]"));
 }
 
@@ -101,6 +101,9 @@ TEST_F(Chats, ALastQuestionIsFollowedByTheBeginningOfAnAnswer) {
   const std::string question = R"({"messages": [{"role": "user", "content": "Hi"}]})"
                                "\n";
   EXPECT_THAT(marked(chats(question)), ElementsAre("UHi.\nA"));
+  ChatOptions both = chats(question);
+  both.learn = {"assistant", "user"};
+  EXPECT_THAT(marked(both), ElementsAre("U[Hi.]\nA"));
   for_each(chats(question), [](const TextField& field) {
     EXPECT_EQ(field.prompt(), "UHi.\nA");
     EXPECT_EQ(field.answer(), "");
@@ -126,14 +129,15 @@ TEST_F(Chats, KeysRolesAndTurnsAreFree) {
 }
 
 TEST_F(Chats, TokensWithoutALossAreNegative) {
-  const std::string long_one = R"({"messages": [{"role": "user", "content": "HIJKLMNOPQRSTUVWXYZ"}]})"
-                               "\n";
+  const std::string long_one =
+      R"({"messages": [{"role": "user", "content": "HIJKLMNOPQRSTUVWX"}, {"role": "assistant", "content": "A"}]})"
+      "\n";
   const ChatOptions options = chats(kTwoTurns + long_one);
   TextSettings how = settings(0, 28);
   const std::unique_ptr<TextSource> source = make_text_source(options, how, {});
   std::vector<std::string> rows;
   for (const auto& row : rows_of(*source, "targets")) rows.push_back(shown(row));
-  EXPECT_THAT(rows, ElementsAre("sbe.\nuhi.\naYo.\nugo.\naNo.|", "uhijklmnopqrstuvwxyz.\na!"));
+  EXPECT_THAT(rows, ElementsAre("sbe.\nuhi.\naYo.\nugo.\naNo.|", "uhijklmnopqrstuvwx.\naA.|"));
   EXPECT_EQ(rows_of(*source, "targets_segmentation")[0][0], 1);
 
   // A chat that is too long has no place, or loses its end.
@@ -143,7 +147,9 @@ TEST_F(Chats, TokensWithoutALossAreNegative) {
   how.filter.too_long = TooLong::kCut;
   rows.clear();
   for (const auto& row : rows_of(*make_text_source(options, how, {}), "targets")) rows.push_back(shown(row));
-  EXPECT_THAT(rows, ElementsAre("sbe.\nuhi.\naY|", "uhijklmnopqr!"));
+  EXPECT_THAT(rows, ElementsAre("sbe.\nuhi.\naYo")) << "of the other one nothing is learned";
+  how.purpose = TextPurpose::kEvaluation;
+  EXPECT_EQ(make_text_source(options, how, {})->examples(), 2);
 }
 
 TEST_F(Chats, TheLastPartMaySpellOutTheEndOfSequence) {

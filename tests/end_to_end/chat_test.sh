@@ -53,8 +53,10 @@ chat="{type: chat, path: asked.jsonl, turns: $turns}"
 expect_exit 0 "$mtf_train" one/config.yaml run.mode=infer infer.input="$chat" infer.output=answers infer.stop='[;]'
 known=$(sed -n 10p chats.jsonl | sed 's/.*"content": "\([a-h]*\)"}\].*/\1/')
 printf 'gbgb\n%s\n' "$known" | diff - answers || fail "other answers"
-expect_exit 0 "$mtf_train" one/config.yaml run.mode=score score.data="$chat" score.output=scores score.per_token=true
-sed -n 2p scores | grep -q '"pieces":\["[a-h]","[a-h]","[a-h]","[a-h]",";","[^"]*"\]' || fail "other pieces than those of the answer"
+expect_exit 1 "$mtf_train" one/config.yaml run.mode=score score.data="$chat"
+expect_text "conversation 1 ends without an answer to score"
+expect_exit 0 "$mtf_train" one/config.yaml run.mode=score score.data="$chat" score.data.path=chats.jsonl score.output=scores score.per_token=true
+sed -n 10p scores | grep -q '"pieces":\["[a-h]","[a-h]","[a-h]","[a-h]",";","[^"]*"\]' || fail "other pieces than those of the answer"
 
 # All answers have the scores that evaluation gives them, also with tokens that begin words.
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=pieces train.steps=5 data.vocabulary='{type: sentencepiece, size: 300}' \

@@ -64,6 +64,13 @@ LinePairs TextPairs::take(size_t most) {
     LinePair& pair = pairs.emplace_back();
     pair.first = text(example, columns_.first);
     if (columns_.second) pair.second = text(example, *columns_.second);
+    const bool is_answer =
+        columns_.first == Side::kTargets && columns_.source.get_if<TextSourceOptions>()->has_answers();
+    if (is_answer && pair.first.empty())
+      throw Error(ErrorKind::kData, columns_.mark,
+                  fmt::format("conversation {} ends without an answer to score", ++number_),
+                  "conversations that end with what the model says");
+    ++number_;
     const size_t prompt = example.targets.prompt().size();
     for (const TextPart& part : example.targets.parts) {
       if (part.end <= prompt) pair.prompt_parts.push_back(part.end);

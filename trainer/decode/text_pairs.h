@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,7 @@ class TextPairs {
   TextFiles files_;
   TextProblems problems_;
   std::optional<TextReader> reader_;
+  int64_t number_ = 0;  ///< of examples so far
 };
 
 }  // namespace mtf
