@@ -23,7 +23,7 @@ constexpr int64_t kProgramBytes = 23'100'000;
 constexpr int64_t kInstructionBytes = 3'000;
 constexpr int64_t kCoordinateBytes = 100;
 constexpr int64_t kThreadBytes = 16'000;
-constexpr int64_t kConnectionsBytes = 700'000;
+constexpr int64_t kConnectionsBytes = 1'500'000;
 
 class Sum {
  public:
