@@ -79,8 +79,8 @@ class TransformerStack {
 Tensor autoregressive_inputs(const Tensor& targets, const Tensor& segment, const Dimension& length);
 
 /// Logits by the transposed embedding, in the type of activations; where softmax weights are not shared, by
-/// logits/kernel in the current scope; with `logit_bias` plus logits/bias. Without `predict_padding` that of id 0 is out
-/// of reach.
+/// logits/kernel in the current scope; with `logit_bias` plus logits/bias. Without `predict_padding` id 0 is out of
+/// reach.
 Tensor token_logits(Context& context, const TokenModelOptions& options, const TokenEmbedding& embedding,
                     const Tensor& hidden, const Dimension& vocabulary);
 

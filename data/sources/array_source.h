@@ -52,7 +52,7 @@ class ArraySource final : public Source {
   bool has_bytes(size_t f) const override;
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
   int64_t bytes_in_memory() const override;
-  /// Checks the feature `labels`. Throws Error (kConfig) when the configuration names another number of classes.
+  /// Checks the feature of the labels. Throws Error (kConfig) when the configuration names another number of classes.
   void check_labels(const LabelRange& classes) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string preparation() const override;

@@ -207,8 +207,8 @@ inline void describe(config::Visitor& visit, LengthFilter& options) {
         "pairs in which one text is longer than so many times the other are dropped", config::at_least(1));
   visit("too_long", options.too_long,
         "longer texts are dropped, cut off, or split into several (only without `inputs`); null: pairs and "
-        "chats are "
-        "dropped, other texts split, and with `packing: reference` all cut");
+        "chats "
+        "are dropped, other texts split, and with `packing: reference` all cut");
 }
 
 /// The number of tokens of a row: one number for all features, or one per feature.

@@ -22,7 +22,7 @@ struct RowRules {
   /// True: texts are joined pairs, and those that are cut keep two ends of sequence. A pair of which the cut leaves no token
   /// of the targets is dropped.
   bool cuts_joined_pairs = false;
-  /// True: texts are conversations. One of which nothing is learned is dropped, and a cut puts no end of sequence behind an answer.
+  /// True: texts are conversations. One of which nothing is learned is dropped, and no end of sequence stands behind a cut.
   bool has_answers = false;
 };
 
@@ -31,8 +31,8 @@ struct TextReport {
   std::string name;  ///< the source's name; empty if there is only one source
   int64_t examples = 0;
   int64_t blank_lines = 0;  ///< skipped; not counted as examples
-  /// Dropped, or kept as a lone end-of-sequence token. Joined pairs of which a cut leaves no targets, and conversations of which nothing
-  /// is learned, are among them.
+  /// Dropped, or kept as a lone end-of-sequence token. Joined pairs of which a cut leaves no targets are among them, and
+  /// conversations of which nothing is learned.
   int64_t empty = 0;
   int64_t too_long = 0;     ///< dropped, cut or split by `rules.too_long`
   int64_t too_unequal = 0;  ///< dropped because of `rules.max_ratio`

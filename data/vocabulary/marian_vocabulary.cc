@@ -68,7 +68,7 @@ std::string MarianVocabulary::decode(std::span<const int32_t> ids) const {
     if (has(id) && id != kPadId && !piece(id).empty()) tokens.push_back(piece(id));
   }
   std::string text = pieces_.join(tokens);
-  replace_all(text, kEscapedBlank, " ");  // of tokens that this model of SentencePiece has not
+  replace_all(text, kEscapedBlank, " ");  // tokens that this model of SentencePiece has not keep it
   const size_t begin = text.find_first_not_of(' ');
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
 }

@@ -41,7 +41,8 @@ class VariableStore {
                 const VariableStoreOptions& options = {});
   ~VariableStore();
 
-  /// Adds those of `variables` that this store lacks, sharing the memory of `other`, which must have all but those of kind kSession.
+  /// Adds those of `variables` that this store lacks, sharing the memory of `other`, which must have all but those of kind
+  /// kSession.
   void share(const VariableStore& other, const std::vector<ProgramVariable>& variables);
   /// Adds the variables of `other` as `prefix` + name, sharing their memory.
   void share_as(const std::string& prefix, const VariableStore& other);

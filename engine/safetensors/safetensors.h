@@ -47,8 +47,8 @@ class SafetensorsFile {
   explicit SafetensorsFile(MappedFile file);
 
   const std::string& path() const { return file_.path(); }
-  /// The tensors in the order of the file. Here and below those in float16 are widened when they are first asked for, which one
-  /// thread at a time may do.
+  /// The tensors in the order of the file. Here and below those in float16 are widened when they are first asked for, which
+  /// one thread at a time may do.
   const std::vector<StoredTensor>& tensors() const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 

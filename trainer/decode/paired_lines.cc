@@ -12,8 +12,8 @@
 namespace mtf {
 namespace {
 
-// Process 0 broadcasts kWaits while it waits for input, or pairs of texts, each as LENGTH:TEXT, with the ends of parts as a third
-// text.
+// Process 0 broadcasts kWaits while it waits for input, or pairs of texts, each as LENGTH:TEXT, with the ends of parts as a
+// third text.
 constexpr std::string_view kWaits = "waits";
 /// The name of the collective operation in messages.
 constexpr const char* kName = "lines that process 0 reads";

@@ -59,7 +59,7 @@ class TextPairs {
   TextFiles files_;
   TextProblems problems_;
   std::optional<TextReader> reader_;
-  int64_t number_ = 0;  ///< of examples so far
+  int64_t number_ = 0;  ///< examples read so far
 };
 
 }  // namespace mtf

@@ -147,8 +147,8 @@ const TensorNames& block_tensors(const CausalLmConfig& lm) {
   return lm.has_outer_norms() ? gemma_block() : llama_block();
 }
 
-/// The file of a model without a head lacks the first part of the names. Files with one tensor for all experts name the layer
-/// of a Mixtral as that of the others.
+/// The file of a model without a head lacks the first part of the names. Files with one tensor for all experts give the layer of a
+/// Mixtral the name that others have.
 const StoredTensor* find_tensor(const HuggingFaceFiles& files, const std::string& name) {
   std::string as_in_others = name;
   replace_all(as_in_others, ".block_sparse_moe.", ".mlp.");

@@ -76,7 +76,8 @@ struct CausalLmConfig {
   std::optional<CausalLmExperts> experts;  ///< nothing: feed-forward layers
   double rotary_base = 10000;
   std::optional<RotaryScalingChoice> rotary_scaling;
-  std::optional<double> local_rotary_base;  ///< of local attention in a Gemma 3, which has no scaling
+  std::optional<double>
+      local_rotary_base;  ///< the base of local attention in a Gemma 3, which has no scaling
   std::optional<int64_t>
       scaling_size;  ///< the number whose root divides the logits of attention, if not head_size
   std::optional<double> attention_soft_cap, logit_soft_cap;

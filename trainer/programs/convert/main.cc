@@ -53,7 +53,8 @@ Qwen3-MoE.
   --force           replaces TO
 
 What is written appears whole or not at all. Values do not change: an import that is exported again gives the
-same tensors, but for the fused ones of a Phi-3 and roundings of a Gemma's scales in float32. An import makes float32 of bfloat16 and float16, and refuses float64.
+same tensors, but for the fused ones of a Phi-3 and roundings of a Gemma's scales in float32. An import makes
+float32 of bfloat16 and float16, and refuses float64.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 )";

@@ -115,7 +115,7 @@ void check_positions(const HuggingFaceFiles& files, const std::string& side, int
   std::vector<float> values(static_cast<size_t>(length * d_model));
   convert_elements(stored->data.data(), stored->dtype, reinterpret_cast<std::byte*>(values.data()),
                    DType::kFloat32, length * d_model);
-  constexpr double tolerance = 1e-2;  // of bfloat16
+  constexpr double tolerance = 1e-2;  // values may be rounded to bfloat16
   for (int64_t i = 0; i < length * d_model; ++i) {
     const int64_t place = i / d_model, entry = i % d_model;
     const double power = -static_cast<double>(entry % half) / static_cast<double>(half);

@@ -38,7 +38,7 @@ struct MarianConfig {
   double attention_dropout = 0;
   double activation_dropout = 0;
   bool scales_embedding = false;  ///< vectors of tokens are multiplied by sqrt(d_model)
-  bool shared_embedding = true;   ///< of inputs and targets
+  bool shared_embedding = true;   ///< inputs and targets have one
   bool tied = true;               ///< logits are computed with the embedding of the targets
   bool predicts_padding = true;   ///< false: `bad_words_ids` has padding
   int64_t num_beams = 1;
