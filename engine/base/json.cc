@@ -15,21 +15,53 @@ class TooDeep final : public nlohmann::json::exception {
   explicit TooDeep(const std::string& what) : exception(0, what.c_str()) {}
 };
 
+/// Finds keys that occur twice in an object, and nesting that is too deep. What is no JSON ends it without a message.
+class Checker final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Checker(const std::function<void(const std::string& key)>& twice) : twice_(twice) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) twice_(name);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  bool open() {
+    if (keys_.size() >= static_cast<size_t>(kDeepestJson))
+      throw TooDeep(fmt::format("lists and objects are nested more than {} deep", kDeepestJson));
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  const std::function<void(const std::string& key)>& twice_;
+  std::vector<std::set<std::string>> keys_;  ///< so far, for each list (none) or object that is open
+};
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::function<void(const std::string& key)>& twice) {
-  using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> open;  // keys so far of each object that is open
-  const auto callback = [&](int depth, Event event, const nlohmann::json& parsed) {
-    if (depth >= kDeepestJson && (event == Event::object_start || event == Event::array_start))
-      throw TooDeep(fmt::format("lists and objects are nested more than {} deep", kDeepestJson));
-    if (event == Event::object_start) open.emplace_back();
-    if (event == Event::object_end) open.pop_back();
-    if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second)
-      twice(parsed.get<std::string>());
-    return true;
-  };
-  return nlohmann::json::parse(text.begin(), text.end(), callback);
+  // The library's parser with a callback visits all elements of a list again after each of them.
+  Checker checker(twice);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &checker);
+  return nlohmann::json::parse(text.begin(), text.end());
 }
 
 std::string json_text(const nlohmann::ordered_json& json, int indent) {

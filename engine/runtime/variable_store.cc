@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <tuple>
@@ -44,9 +45,12 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
   // may be multiplied by zero and the bits of another type may mean infinity.
   std::map<std::tuple<Variable::Kind, bool, std::optional<DType>>, std::vector<Entry*>> kinds;
   for (const ProgramVariable& v : variables) {
-    if (options.shared != nullptr && options.shared->contains(v.variable.name)) {
-      entries_[v.variable.name] = options.shared->entries_.at(v.variable.name);
-      entries_[v.variable.name]->check_is(v);
+    const auto owner = std::ranges::find_if(
+        options.shared, [&](const VariableStore* store) { return store->contains(v.variable.name); });
+    if (owner != options.shared.end()) {
+      const std::shared_ptr<Entry>& shared = (*owner)->entries_.at(v.variable.name);
+      shared->check_is(v);
+      entries_[v.variable.name] = shared;
       continue;
     }
     auto entry = std::make_shared<Entry>();
@@ -89,15 +93,6 @@ VariableStore::VariableStore(Backend& backend, const Mesh& mesh,
 }
 
 VariableStore::~VariableStore() = default;
-
-void VariableStore::share(const VariableStore& other, const std::vector<ProgramVariable>& variables) {
-  for (const ProgramVariable& v : variables) {
-    if (contains(v.variable.name)) continue;
-    const bool is_there = other.contains(v.variable.name);
-    MTF_CHECK(is_there || v.variable.kind == Variable::Kind::kSession, "`{}` is missing", v.variable.name);
-    if (is_there) entries_[v.variable.name] = other.entries_.at(v.variable.name);
-  }
-}
 
 void VariableStore::share_as(const std::string& prefix, const VariableStore& other) {
   for (const auto& [name, entry] : other.entries_) entries_[prefix + name] = entry;

@@ -24,9 +24,10 @@ namespace mtf {
 class VariableStore;
 
 struct VariableStoreOptions {
-  bool replicate = false;                 ///< every position has a copy of its own (run.check_replicas)
-  const VariableStore* shared = nullptr;  ///< its variables are shared instead of allocated; may be null
-  Communicator* communicator = nullptr;   ///< connects the processes of the mesh; null if there is only one
+  bool replicate = false;  ///< every position has a copy of its own (run.check_replicas)
+  /// The variables of these stores are shared instead of allocated; of several that have one, the first counts.
+  std::vector<const VariableStore*> shared{};
+  Communicator* communicator = nullptr;  ///< connects the processes of the mesh; null if there is only one
   /// Gives the memory of those variables of kind kSession that have elements of a type. Their values are then what is left there,
   /// in place of zeros. Null: the store has memory of its own.
   std::function<std::shared_ptr<DeviceMemory>(DType dtype, int64_t bytes)> session_memory{};
@@ -41,9 +42,6 @@ class VariableStore {
                 const VariableStoreOptions& options = {});
   ~VariableStore();
 
-  /// Adds those of `variables` that this store lacks, sharing the memory of `other`, which must have all but those of kind
-  /// kSession.
-  void share(const VariableStore& other, const std::vector<ProgramVariable>& variables);
   /// Adds the variables of `other` as `prefix` + name, sharing their memory.
   void share_as(const std::string& prefix, const VariableStore& other);
   /// Fills every variable but constants with its initial values, which depend only on (seed, name, global element

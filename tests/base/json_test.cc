@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <stdexcept>
 #include <string>
 
 namespace mtf {
@@ -18,6 +19,22 @@ TEST(JsonText, IsOneLineOrIndentedInTheOrderOfTheKeys) {
 TEST(JsonText, ReplacesBytesThatAreNoUtf8) {
   EXPECT_EQ(json_text(std::string("caf\xe9")), "\"caf\xef\xbf\xbd\"");
   EXPECT_EQ(json_text(std::map<std::string, int>{{"\xff", 1}}), "{\"\xef\xbf\xbd\":1}");
+}
+
+void fail_twice(const std::string& key) { throw std::runtime_error(key + " twice"); }
+
+TEST(ParseJson, FindsKeysThatOccurTwiceInOneObject) {
+  EXPECT_EQ(parse_json(R"({"a": [{"a": 1}, {"a": 2}], "b": "\u00e9"})", fail_twice).dump(),
+            "{\"a\":[{\"a\":1},{\"a\":2}],\"b\":\"é\"}");
+  EXPECT_THROW(parse_json(R"([{"a": {"b": 1, "c": [], "b": 2}}])", fail_twice), std::runtime_error);
+}
+
+TEST(ParseJson, RefusesWhatIsNoJsonAndDeepNesting) {
+  for (const char* text : {"", "{", "[1,]", "nul", "[1] 2", "{\"a\" 1}"})
+    EXPECT_THROW(parse_json(text, fail_twice), nlohmann::json::exception) << text;
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(parse_json(nested(kDeepestJson), fail_twice).dump(), nested(kDeepestJson));
+  EXPECT_THROW(parse_json(nested(kDeepestJson + 1), fail_twice), nlohmann::json::exception);
 }
 
 }  // namespace

@@ -262,6 +262,15 @@ expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer infer.input=same
 expect_text 'same.in is the file `infer.input`, which would be lost'
 expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer "infer.input={type: text, path: same.in}" infer.output=same.in
 expect_same_file same.in test.in "infer.output replaced infer.input"
+for record in config.yaml metrics.jsonl log.txt checkpoints/mine.txt; do
+  touch translate/$record
+  expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer infer.input=test.in infer.output=translate/$record
+  expect_text "$record is a file of the run"
+done
+rm translate/checkpoints/mine.txt
+cp translate/config.yaml other.yaml
+expect_exit 2 "$mtf_train" other.yaml run.model_dir=translate run.mode=infer infer.input=test.in infer.output=other.yaml
+expect_text "other.yaml is a file of the configuration, which would be lost"
 cp test.in ./-
 infer translate infer.n_best=1 < test.in > dash.out
 expect_same_file dash.out beam.txt "a file of the name - beside standard input and output"

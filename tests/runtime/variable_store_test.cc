@@ -63,10 +63,13 @@ TEST(VariableStore, TheVariablesOfAKindShareAnAllocation) {
   // A store that shares a variable keeps its memory.
   all->initialize(1);
   const HostTensor values = all->get("w");
-  VariableStore part(*backend, Mesh(), {variable("w", kShape, whole)}, {.shared = all.get()});
+  const VariableStore none(*backend, Mesh(), {variable("u", kShape, whole)});
+  VariableStore part(*backend, Mesh(), {variable("u", kShape, whole), variable("w", kShape, whole)},
+                     {.shared = {&none, all.get()}});
   all.reset();
   EXPECT_EQ(part.slice("w", 0), w);
   EXPECT_EQ(part.get("w").bytes, values.bytes);
+  EXPECT_EQ(part.slice("u", 0), none.slice("u", 0));
 }
 
 TEST(VariableStore, VariablesInTheMemoryOfTheHostAreApart) {

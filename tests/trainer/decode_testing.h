@@ -79,7 +79,7 @@ class DecodeRun {
     DecodePrograms programs(environment);
     const WeightsProgram read = program_of_weights(environment);
     VariableStore weights(*session_.backend, read.program.mesh, read.program.variables,
-                          variable_store_options(session_, &weights_));
+                          variable_store_options(session_, {&weights_}));
     read.conversions.make(session_, weights, [this](VariableStore& some) {
       for (const std::string& name : some.names()) {
         if (some.variable(name).is_saved()) some.set(name, weights_.get(name));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -18,6 +19,7 @@
 #include "trainer/checkpoint/restore.h"
 #include "trainer/decode/output.h"
 #include "trainer/session/inputs_parts.h"
+#include "trainer/session/model_dir.h"
 #include "trainer/session/stored_model.h"
 #include "trainer/session/vocabulary_check.h"
 
@@ -111,6 +113,27 @@ void set_means(const WeightSums& sums, size_t count, VariableStore& weights) {
 bool is_of_run(const std::string& checkpoint, const Config& config) {
   std::error_code ignored;
   return std::filesystem::equivalent(run_of(checkpoint), config.run.model_dir.text, ignored);
+}
+
+/// Adds the files in which the values below `node` are written.
+void add_files(const config::Node& node, std::set<std::string>& files) {
+  if (node.mark().known()) files.insert(node.mark().file);
+  for (const config::Node& element : node.elements()) add_files(element, files);
+  for (const config::Entry& entry : node.entries()) add_files(entry.value, files);
+}
+
+/// Says what the existing file `name` is to a run that would write its output there; empty if it may be replaced.
+std::string lost_file(const Config& config, const std::string& name, std::span<const NamedInput> inputs) {
+  if (is_record_of_run(config, name)) return fmt::format("a file of the run {}", config.run.model_dir.text);
+  std::error_code ignored;
+  for (const NamedInput& input : inputs)
+    if (!is_stream(input.path) && std::filesystem::equivalent(name, input.path, ignored))
+      return fmt::format("the file `{}`", input.key);
+  std::set<std::string> configurations;
+  add_files(config.root, configurations);
+  for (const std::string& file : configurations)
+    if (std::filesystem::equivalent(name, file, ignored)) return "a file of the configuration";
+  return "";
 }
 
 /// Reports a member that cannot predict together with the session's model.
@@ -243,8 +266,9 @@ std::vector<NamedInput> files_of(std::string_view key, std::optional<SourceChoic
   return files;
 }
 
-void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark,
-                        std::span<const NamedInput> inputs) {
+void check_output_names(const Config& config, std::string_view key, const std::string& output,
+                        const std::vector<WeightGroup>& groups, std::span<const NamedInput> inputs) {
+  const Mark mark = config.mark(key);
   check_output_names(output, groups.size(), mark);
   std::map<int64_t, const WeightGroup*> by_step;
   for (const WeightGroup& group : groups) {
@@ -260,11 +284,9 @@ void check_output_names(const std::string& output, const std::vector<WeightGroup
     const std::string name = name_at_step(output, step);
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(name, ignored)) continue;
-    for (const NamedInput& input : inputs) {
-      if (is_stream(input.path) || !std::filesystem::equivalent(name, input.path, ignored)) continue;
-      throw Error(ErrorKind::kConfig, mark,
-                  fmt::format("{} is the file `{}`, which would be lost", name, input.key), "another name");
-    }
+    if (const std::string lost = lost_file(config, name, inputs); !lost.empty())
+      throw Error(ErrorKind::kConfig, mark, fmt::format("{} is {}, which would be lost", name, lost),
+                  "another name");
   }
 }
 

@@ -61,9 +61,10 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Session& sessio
 int64_t newest_step(const WeightGroup& group);
 /// Returns the files that a source names, as inputs by its key; none without a source.
 std::vector<NamedInput> files_of(std::string_view key, std::optional<SourceChoice> source);
-/// Throws Error (kConfig) if the groups would write into the same output, or over one of the files `inputs`.
-void check_output_names(const std::string& output, const std::vector<WeightGroup>& groups, const Mark& mark,
-                        std::span<const NamedInput> inputs = {});
+/// Throws Error (kConfig) if the groups would write into the same output, the value of the option `key`, or over one of the
+/// files `inputs`, a file of the configuration or a record of the run.
+void check_output_names(const Config& config, std::string_view key, const std::string& output,
+                        const std::vector<WeightGroup>& groups, std::span<const NamedInput> inputs);
 
 /// The models of a group: the session's, or for checkpoints of other runs in an ensemble those that they say they were
 /// trained with.

@@ -48,7 +48,7 @@ DecodeStage::DecodeStage(DecodePrograms& programs, VariableStore& weights, const
   DecodeProgram program = use == StageUse::kSteps ? programs.take_step(plan) : programs.take_prefill(plan);
   bytes_ = program.input_bytes + program.own_bytes;
   const Session& session = programs.environment().session;
-  VariableStoreOptions options = variable_store_options(session, &weights);
+  VariableStoreOptions options = variable_store_options(session, {&weights});
   // Replicas can be compared only where they have the same history, so those have memory of their own.
   if (!options.replicate) {
     options.session_memory = [this](DType dtype, int64_t bytes) {
@@ -72,11 +72,10 @@ Executor& DecodeStage::prefill() {
   if (prefill_) return *prefill_;
   DecodeProgram prefill = programs_.take_prefill(plan_);
   bytes_ += prefill.input_bytes + prefill.own_bytes;
-  variables_->share(weights_, prefill.program.variables);
   const Session& session = programs_.environment().session;
   prefill_variables_ =
       std::make_unique<VariableStore>(*session.backend, prefill.program.mesh, prefill.program.variables,
-                                      variable_store_options(session, variables_.get()));
+                                      variable_store_options(session, {variables_.get(), &weights_}));
   prefill_ = executor(std::move(prefill.program), *prefill_variables_);
   return *prefill_;
 }

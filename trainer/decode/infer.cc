@@ -160,7 +160,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
       prefix{"infer.prefix", config.infer.prefix};
   std::vector<NamedInput> inputs = files_of("infer.input", config.infer.input.choice);
   inputs.insert(inputs.end(), {input, prefix});
-  check_output_names(config.infer.output, chosen, config.mark("infer.output"), inputs);
+  check_output_names(config, "infer.output", config.infer.output, chosen, inputs);
   check_inputs(config, input, prefix, chosen.size());
   const LineFiles files = given_files_of(session);
   const GivenText shortest;

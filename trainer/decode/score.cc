@@ -261,7 +261,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   const NamedInput targets{"score.targets", options.targets}, given{"score.inputs", options.inputs};
   std::vector<NamedInput> inputs = files_of("score.data", options.data);
   inputs.insert(inputs.end(), {targets, given});
-  check_output_names(options.output, chosen, config.mark("score.output"), inputs);
+  check_output_names(config, "score.output", options.output, chosen, inputs);
   check_inputs(config, targets, given, chosen.size());
   const GroupModels models(session, chosen.front(), options.ensemble, config.mark("score.checkpoint"));
   check_same_run(session, models.programs(), fields_of(session, chosen));

@@ -133,7 +133,7 @@ Evaluator::Evaluator(const Session& session, std::vector<EvaluationSet> sets, Pr
       part_(part_of(program, hosting_of(session.config))),
       conversions_(std::move(conversions)),
       weights_(*session.backend, program.mesh, program.variables,
-               variable_store_options(session, &variables)),
+               variable_store_options(session, {&variables})),
       executor_(std::move(program), *session.backend, weights_, executor_options(session)) {
   weights_.share_as("", variables);
   if (std::ranges::any_of(sets_, asks_for_texts))

@@ -265,7 +265,7 @@ void predict(Session& session, Diagnostics& diagnostics) {
   const NamedInput lines{"infer.input", config.infer.input.choice ? "" : config.infer.input.text};
   std::vector<NamedInput> inputs = files_of("infer.input", config.infer.input.choice);
   inputs.push_back(lines);
-  check_output_names(config.infer.output, chosen, config.mark("infer.output"), inputs);
+  check_output_names(config, "infer.output", config.infer.output, chosen, inputs);
   const Input input = open_input(session);
   if (!input.source) check_inputs(config, lines, {}, chosen.size());
   check_features(session, input.features());

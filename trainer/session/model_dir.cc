@@ -171,6 +171,17 @@ bool holds_run(const Config& config, Diagnostics& diagnostics) {
   return false;
 }
 
+bool is_record_of_run(const Config& config, const std::string& path) {
+  std::error_code ignored;
+  const fs::path within = fs::relative(path, config.run.model_dir.text, ignored);
+  if (within.empty()) return false;
+  if (within.has_parent_path()) return *within.begin() == "checkpoints";
+  constexpr std::array<std::string_view, 3> beginnings = {"config.", kPreparationFile, "vocabulary."};
+  const std::string name = within.string();
+  return is_written_in_place(name) ||
+         std::ranges::any_of(beginnings, [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
 ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_dir.text) {
   const std::string& path = config.run.model_dir.text;
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -23,6 +23,10 @@ std::string read_text(const std::string& path);
 /// pipes or directories in place of files to which a run appends: they may lead anywhere.
 bool holds_run(const Config& config, Diagnostics& diagnostics);
 
+/// True if the file `path` is one by which the run is continued or reported: in run.model_dir a configuration, a log, numbers,
+/// what the data have in common or a vocabulary, or any file in a checkpoint.
+bool is_record_of_run(const Config& config, const std::string& path);
+
 /// A lock that makes this process the only one that writes into a run's directory.
 class ModelDirLock {
  public:

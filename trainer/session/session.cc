@@ -383,9 +383,10 @@ ExecutorOptions executor_options(const Session& session) {
   return options;
 }
 
-VariableStoreOptions variable_store_options(const Session& session, const VariableStore* shared) {
+VariableStoreOptions variable_store_options(const Session& session,
+                                            std::vector<const VariableStore*> shared) {
   return {.replicate = session.config.run.check_replicas,
-          .shared = shared,
+          .shared = std::move(shared),
           .communicator = &session.processes->communicator()};
 }
 

@@ -122,7 +122,8 @@ PartitionOptions partition_options_of(const Session& session);
 PartitionOptions partition_options_of(const Session& session, const Mesh& mesh, Hosting hosting);
 /// With several processes it must be called after check_same_run().
 ExecutorOptions executor_options(const Session& session);
-/// Variables that `shared` has are shared with it.
-VariableStoreOptions variable_store_options(const Session& session, const VariableStore* shared = nullptr);
+/// Variables that one of `shared` has are shared with it.
+VariableStoreOptions variable_store_options(const Session& session,
+                                            std::vector<const VariableStore*> shared = {});
 
 }  // namespace mtf

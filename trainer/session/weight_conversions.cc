@@ -49,7 +49,7 @@ void WeightConversions::make(const Session& session, VariableStore& variables,
                              const std::function<void(VariableStore&)>& load) const {
   for (const Program& conversion : conversions_) {
     VariableStore some(*session.backend, conversion.mesh, conversion.variables,
-                       variable_store_options(session, &variables));
+                       variable_store_options(session, {&variables}));
     if (load) load(some);
     Executor(conversion, *session.backend, some, executor_options(session)).run(0);
   }
