@@ -1,13 +1,10 @@
 #include "models/distillation.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -36,26 +33,6 @@ Tensor without_padding(const Tensor& logits, const Dimension& dimension, int64_t
 }
 
 const Dimension& classes_of(const ClassLoss& loss) { return loss.logits.shape().dimension(loss.classes); }
-int64_t known_classes(const ClassLoss& loss) { return loss.known > 0 ? loss.known : classes_of(loss).size; }
-
-bool predict_the_same(const ClassLoss& a, const ClassLoss& b) {
-  return known_classes(a) == known_classes(b) &&
-         same_dimensions(a.logits.shape() - classes_of(a), b.logits.shape() - classes_of(b));
-}
-bool predict_the_same(const ModelOutput& a, const ModelOutput& b) {
-  if (a.numbers && b.numbers) return same_dimensions(a.numbers.shape(), b.numbers.shape());
-  return !a.numbers && !b.numbers &&
-         std::ranges::equal(a.class_losses, b.class_losses,
-                            [](const ClassLoss& x, const ClassLoss& y) { return predict_the_same(x, y); });
-}
-
-/// For messages.
-std::string predicted(const ModelOutput& output) {
-  if (output.numbers) return "numbers " + output.numbers.shape().to_string();
-  std::vector<std::string> shapes;
-  for (const ClassLoss& loss : output.class_losses) shapes.push_back(loss.logits.shape().to_string());
-  return fmt::format("{}", fmt::join(shapes, ", "));
-}
 
 }  // namespace
 
@@ -64,10 +41,6 @@ void describe(config::Visitor& visit, DistillOptions& options) {
         "weights of the teacher: a run's directory (its newest checkpoint), a checkpoint or a .safetensors "
         "file",
         config::required);
-  visit("config", options.config,
-        "configuration whose section `model` is the teacher's; by default the one that the checkpoint was "
-        "trained "
-        "with");
   visit("weight", options.weight,
         "share of the soft loss, against the loss of the data's targets; 0: no teacher", config::probability);
   visit(
@@ -77,32 +50,12 @@ void describe(config::Visitor& visit, DistillOptions& options) {
       config::positive);
   visit("start_step", options.start_step, "the teacher counts from the step behind this one on",
         config::non_negative);
-  visit(
-      "layout", options.layout,
-      "tensor dimension: mesh dimension that splits it in the teacher, in place of `layout`; by default that "
-      "is the teacher's, too",
-      config::free_on_resume);
-  visit("parameter_layout", options.parameter_layout,
-        "the teacher's weights at rest: its layout plus these rules (FSDP)", config::free_on_resume);
+  describe_teacher(visit, options, "teacher");
 }
 
 Distillation::Distillation(std::unique_ptr<Model> student, std::unique_ptr<Model> teacher,
                            const DistillOptions& options, Mark mark)
-    : student_(std::move(student)), teacher_(std::move(teacher)), options_(options), mark_(std::move(mark)) {}
-
-std::vector<std::string> Distillation::optional_features() const {
-  std::vector<std::string> names = student_->optional_features();
-  for (const auto& more : {teacher_->features(), teacher_->optional_features()})
-    names.insert(names.end(), more.begin(), more.end());
-  return names;
-}
-
-std::optional<int64_t> Distillation::positions(int64_t length) const {
-  const std::optional<int64_t> of_student = student_->positions(length),
-                               of_teacher = teacher_->positions(length);
-  if (!of_student || !of_teacher) return of_student ? of_student : of_teacher;
-  return std::min(*of_student, *of_teacher);
-}
+    : TaughtModel(std::move(student), std::move(teacher), std::move(mark), "teacher"), options_(options) {}
 
 std::vector<StepScalar> Distillation::scalars() const {
   // Steps count from 1 in the configuration and in reports.
@@ -112,10 +65,10 @@ std::vector<StepScalar> Distillation::scalars() const {
 }
 
 ModelOutput Distillation::build(Context& context, const Features& features) const {
-  ModelOutput output = student_->build(context, features);
+  ModelOutput output = student().build(context, features);
   if (!context.training()) return output;
   const ModelOutput teacher = applied_teacher(context, features);
-  const auto scope = context.graph().scope("distill", mark_);
+  const auto scope = context.graph().scope("distill", mark());
   const Tensor hard = output.loss, soft = soft_loss(context, output, teacher);
   context.report("hard_loss", hard);
   context.report("soft_loss", soft);
@@ -126,37 +79,17 @@ ModelOutput Distillation::build(Context& context, const Features& features) cons
   return output;
 }
 
-ModelOutput Distillation::applied_teacher(const Context& context, const Features& features) const {
-  for (const std::string& name : teacher_->features()) {
-    if (features.contains(name)) continue;
-    throw Error(ErrorKind::kConfig, mark_,
-                fmt::format("the teacher reads feature `{}`, which the data do not have", name),
-                "a teacher that reads what the student reads");
-  }
-  Context applied = Context::applied(context);
-  const auto scope = applied.graph().scope(std::string(kTeacher), mark_);
-  try {
-    return teacher_->build(applied, features);
-  } catch (const Error& error) {
-    const Problem& problem = error.problems().front();
-    if (problem.mark.known()) throw;  // in the teacher's configuration
-    throw Error(ErrorKind::kConfig, mark_,
-                fmt::format("the teacher does not read these data: {}", problem.message),
-                "a teacher that reads what the student reads");
-  }
-}
-
 Tensor Distillation::soft_loss(const Context& context, const ModelOutput& student,
                                const ModelOutput& teacher) const {
   for (const auto& [who, output] : {std::pair("teacher", &teacher), std::pair("student", &student)}) {
     if (!output->class_losses.empty() || output->numbers) continue;
-    throw Error(ErrorKind::kConfig, mark_,
+    throw Error(ErrorKind::kConfig, mark(),
                 fmt::format("the {} predicts neither classes, tokens nor numbers", who),
                 "a model of another type");
   }
   if (!predict_the_same(student, teacher)) {
     throw Error(
-        ErrorKind::kConfig, mark_,
+        ErrorKind::kConfig, mark(),
         fmt::format("the teacher predicts {} and the student {}", predicted(teacher), predicted(student)),
         "models of the same classes, tokens or numbers, for the same places");
   }
@@ -191,7 +124,7 @@ Tensor Distillation::soft_targets(const ClassLoss& student, const ClassLoss& tea
 Tensor Distillation::number_loss(const ModelOutput& student, const ModelOutput& teacher) const {
   if (options_.temperature != 1) {
     throw Error(
-        ErrorKind::kConfig, mark_,
+        ErrorKind::kConfig, mark(),
         fmt::format("the models predict numbers, which have no temperature ({})", options_.temperature),
         "`temperature: 1`");
   }

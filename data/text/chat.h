@@ -7,20 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text/chat_turns.h"
 #include "data/text/text_options.h"
 
 namespace mtf {
 
-struct ChatOptions final : FilesOfTexts {
+struct ChatOptions final : FilesOfTexts, ChatTurnsOptions {
   static constexpr std::string_view type_name = "chat";
-  /// Stands in a turn for what a message says.
-  static constexpr std::string_view placeholder = "{content}";
 
   std::string messages = "messages";
-  std::string role = "role";
-  std::string content = "content";
-  config::Named<std::string> turns;
-  std::vector<std::string> learn = {"assistant"};
 
   std::vector<Side> sides() const override { return {Side::kTargets}; }
   bool has_answers() const override { return true; }

@@ -160,11 +160,10 @@ PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_
   return grouped(row_of, rows);
 }
 
-PackedRows pack_none(int64_t examples) {
+PackedRows pack_none(int64_t examples, int64_t of_row) {
   PackedRows packed;
-  packed.first.resize(examples + 1);
+  for (int64_t end = of_row; end <= examples; end += of_row) packed.first.push_back(end);
   packed.examples.resize(examples);
-  std::iota(packed.first.begin(), packed.first.end(), int64_t{0});
   std::iota(packed.examples.begin(), packed.examples.end(), int64_t{0});
   return packed;
 }

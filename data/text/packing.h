@@ -34,7 +34,7 @@ PackedRows pack_reference(std::span<const TokenCounts> examples, const BySide<in
 /// keep their order. Time is linear except for the sorting within a window.
 PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_t>& row);
 
-/// Puts one example into each row.
-PackedRows pack_none(int64_t examples);
+/// Puts `of_row` successive examples into each row.
+PackedRows pack_none(int64_t examples, int64_t of_row = 1);
 
 }  // namespace mtf

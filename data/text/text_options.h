@@ -59,6 +59,8 @@ struct TextSourceOptions : SourceOptions {
                                                         const BySide<int64_t>& sizes) const override;
   bool has_tokens() const override { return true; }
   bool can_be_split() const override { return false; }
+  /// True if each two texts of `targets` that follow each other are the chosen and the rejected answer to one prompt.
+  virtual bool has_preferences() const { return false; }
 };
 
 /// The key `objective`.

@@ -40,6 +40,7 @@ std::string TextReport::to_string() const {
         fmt::format("{} {}", number(empty),
                     rules.keep_empty          ? "without text"
                     : rules.cuts_joined_pairs ? "without text, or without targets once cut, dropped"
+                    : rules.has_preferences   ? "with an answer of which nothing is learned dropped"
                     : rules.has_answers       ? "without text, or without anything that is learned, dropped"
                                               : "without text dropped"));
   if (too_long > 0) {

@@ -24,6 +24,8 @@ struct RowRules {
   bool cuts_joined_pairs = false;
   /// True: texts are conversations. One of which nothing is learned is dropped, and no end of sequence stands behind a cut.
   bool has_answers = false;
+  /// True: each two texts are a pair of answers, which are dropped together and share a row.
+  bool has_preferences = false;
 };
 
 /// The statistics of the examples and rows.

@@ -56,8 +56,13 @@ class Selection {
     for (const Side side : kSides) {
       if (rules.row[side] > 0) sides_.push_back(side);
     }
-    report_.examples = tokens.examples();
     report_.blank_lines = tokens.counts().blank_lines;
+    if (rules.has_preferences) {
+      report_.examples = tokens.examples() / 2;
+      for (int64_t i = 0; i + 1 < tokens.examples(); i += 2) select_preference(i);
+      return;
+    }
+    report_.examples = tokens.examples();
     for (int64_t i = 0; i < tokens.examples(); ++i) select(i);
   }
 
@@ -100,6 +105,29 @@ class Selection {
     pieces_.push_back(piece);
   }
 
+  /// Selects the texts `first` and the one after it, or neither. In an evaluation, too, both answers must be learned: others
+  /// cannot be compared.
+  void select_preference(int64_t first) {
+    const BySide<int64_t> lengths{tokens_.length(Side::kTargets, first),
+                                  tokens_.length(Side::kTargets, first + 1)};
+    if (is_too_unequal(first, lengths)) {
+      ++report_.too_unequal;
+      return;
+    }
+    const bool too_long = std::max(lengths.inputs, lengths.targets) > rules_.limit.targets;
+    report_.too_long += too_long;
+    if (too_long && rules_.too_long == TooLong::kDrop) return;
+    if (!is_learned(first) || !is_learned(first + 1)) {
+      ++report_.empty;
+      return;
+    }
+    for (const int64_t i : {first, first + 1}) {
+      Piece& piece = pieces_.emplace_back();
+      piece.begin.targets = tokens_.begin(Side::kTargets, i);
+      piece.length.targets = cut(tokens_.length(Side::kTargets, i), Side::kTargets);
+    }
+  }
+
   /// True if something of conversation i has a loss, after a cut.
   bool is_learned(int64_t i) const {
     const int64_t begin = tokens_.begin(Side::kTargets, i),
@@ -110,7 +138,8 @@ class Selection {
   }
 
   bool is_too_unequal(int64_t i, const BySide<int64_t>& length) const {
-    if (!rules_.max_ratio || (sides_.size() < 2 && !rules_.joins_pairs)) return false;
+    if (!rules_.max_ratio || (sides_.size() < 2 && !rules_.joins_pairs && !rules_.has_preferences))
+      return false;
     const BySide<int64_t> parts = rules_.joins_pairs ? parts_of(i) : length;
     const auto [shorter, longer] = std::minmax(parts.inputs, parts.targets);
     return static_cast<double>(longer) > *rules_.max_ratio * static_cast<double>(shorter);
@@ -150,7 +179,8 @@ class Selection {
 };
 
 PackedRows pack(const std::vector<Piece>& pieces, const RowRules& rules) {
-  if (rules.packing == Packing::kNone) return pack_none(static_cast<int64_t>(pieces.size()));
+  if (rules.packing == Packing::kNone)
+    return pack_none(static_cast<int64_t>(pieces.size()), rules.has_preferences ? 2 : 1);
   std::vector<TokenCounts> lengths;
   lengths.reserve(pieces.size());
   for (const Piece& piece : pieces) lengths.push_back(piece.length);
@@ -230,6 +260,7 @@ RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key,
                   rules.max_ratio.value_or(0), static_cast<int>(rules.too_long),
                   static_cast<int>(rules.packing), rules.keep_empty,
                   rules.cuts_joined_pairs ? " joined pairs"
+                  : rules.has_preferences ? " preferences"
                   : rules.has_answers     ? " conversations"
                                           : "",
                   rules.joins_pairs && rules.max_ratio ? " ratio of parts" : ""));

@@ -52,11 +52,13 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
                   fmt::format("`data.sequence_length` has no number for `{}`", name_of(side)),
                   "one number, or one for each feature");
     rules.row[side] = length;
-    rules.limit[side] = evaluation ? length : std::min(length, settings.filter.max_length.value_or(length));
+    const int64_t most = options.has_preferences() ? length / 2 : length;
+    rules.limit[side] = evaluation ? most : std::min(most, settings.filter.max_length.value_or(most));
   }
   if (!evaluation) rules.max_ratio = settings.filter.max_ratio;
   rules.joins_pairs = options.joins_pairs();
   rules.has_answers = options.has_answers();
+  rules.has_preferences = options.has_preferences();
   rules.too_long = too_long_rule(settings, are_wholes(options));
   const bool is_split = rules.too_long == TooLong::kSplit;
   if (is_split && sides.size() > 1)
@@ -65,8 +67,11 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   if (is_split && options.has_answers())
     throw Error(ErrorKind::kConfig, mark, "conversations cannot be split: answers would lose their questions",
                 "`data.filter.too_long` drop or cut");
+  if (rules.has_preferences && settings.packing != Packing::kNone)
+    throw Error(ErrorKind::kConfig, mark, "each pair of answers has a row, which holds no other texts",
+                "`data.packing: none`");
   rules.packing = evaluation && are_pairs(options) ? Packing::kNone : settings.packing;
-  rules.keep_empty = evaluation;
+  rules.keep_empty = evaluation && !rules.has_preferences;
   // What Mesh TensorFlow makes of a pair that fills a row stays as it is: no other text in the row is affected.
   const bool fills_row = rules.packing == Packing::kReference && rules.limit.targets == rules.row.targets;
   rules.cuts_joined_pairs = rules.joins_pairs && rules.too_long == TooLong::kCut && !evaluation && !fills_row;
@@ -94,7 +99,7 @@ std::vector<Feature> text_features(const TextSourceOptions& options, const BySid
   std::vector<Feature> features;
   for (const Side side : sides_in_rows(options)) {
     std::vector<Feature> of_side = side_features(side, lengths[side], vocabulary_sizes[side]);
-    of_side.front().one_text = packing == Packing::kNone;
+    of_side.front().one_text = packing == Packing::kNone && !options.has_preferences();
     std::ranges::move(of_side, std::back_inserter(features));
   }
   return features;

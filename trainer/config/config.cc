@@ -199,12 +199,21 @@ Layouts make_layouts(const Config& config, const Mesh& mesh) {
   Layouts layouts =
       Layouts::make(mesh, config.layout.without(kLayers), config.parameter_layout, config.optimizer_layout);
   layouts.pipeline = pipeline_of(config, mesh);
-  if (config.distill) {
-    const DistillOptions& distill = *config.distill;
-    layouts.part = ScopeLayouts{std::string(kTeacher), "distill", distill.layout.value_or(layouts.activation),
-                                distill.layout.value_or(layouts.parameter).plus(distill.parameter_layout)};
+  if (const auto teacher = teacher_section(config)) {
+    const TeacherOptions& options = teacher->options;
+    layouts.part =
+        ScopeLayouts{std::string(kTeacher), teacher->name, options.layout.value_or(layouts.activation),
+                     options.layout.value_or(layouts.parameter).plus(options.parameter_layout)};
   }
   return layouts;
+}
+
+std::optional<TeacherSection> teacher_section(const Config& config) {
+  if (config.distill) return TeacherSection{"distill", *config.distill};
+  if (!config.preference) return std::nullopt;
+  TeacherSection section{"preference", *config.preference};
+  if (section.options.checkpoint.empty()) section.options.checkpoint = config.checkpoint.init.path;
+  return section;
 }
 
 namespace {
@@ -333,11 +342,14 @@ Config resolved(const Config& config) {
                              &resolved.report.output, &resolved.checkpoint.init.path}) {
     if (!path->empty()) path->text = absolute(path->text);
   }
-  if (resolved.distill) {
-    for (config::Path* path : {&resolved.distill->checkpoint, &resolved.distill->config}) {
+  const auto resolve_teacher = [](auto& section) {
+    if (!section) return;
+    for (config::Path* path : {&section->checkpoint, &section->config}) {
       if (!path->empty()) path->text = absolute(path->text);
     }
-  }
+  };
+  resolve_teacher(resolved.distill);
+  resolve_teacher(resolved.preference);
   for (config::Path& file : resolved.report.samples) file.text = absolute(file.text);
   if (resolved.hardware) {
     auto* file = std::get_if<config::Path>(&*resolved.hardware);

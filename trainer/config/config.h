@@ -23,6 +23,7 @@
 #include "engine/spmd/partition/partition.h"
 #include "layers/context.h"
 #include "models/distillation.h"
+#include "models/preference.h"
 #include "trainer/config/auto_layout.h"
 #include "trainer/config/cluster_config.h"
 #include "trainer/config/hardware.h"
@@ -255,6 +256,7 @@ struct Config {
   DataOptions data;
   config::Node model;
   std::optional<DistillOptions> distill;
+  std::optional<PreferenceOptions> preference;
   Optimizer optimizer;
   std::vector<Schedule> learning_rate;
   TrainOptions train;
@@ -418,6 +420,14 @@ Hosting hosting_of(const Config& config);
 Layouts make_layouts(const Config& config);
 /// The same on this mesh.
 Layouts make_layouts(const Config& config, const Mesh& mesh);
+
+/// What section `distill` or `preference` says of the teacher, its checkpoint included.
+struct TeacherSection {
+  std::string name;
+  TeacherOptions options;
+};
+/// Returns nothing where neither is there.
+std::optional<TeacherSection> teacher_section(const Config& config);
 /// What a rule of section `layout` places on the stages of a pipeline: the blocks of a model.
 inline constexpr std::string_view kLayers = "layers";
 /// The pipeline that the configuration asks for on this mesh. Throws Error (kConfig) if its mesh dimension is none.

@@ -93,6 +93,7 @@ class ConfigCheck {
     if (sound_.contains({"run", "trace"})) check_trace();
     if (sound_.contains({"run", "train"})) check_bench();
     if (sound_.contains({"run", "data"})) check_show();
+    if (sound_.contains({"run", "checkpoint", "distill", "preference"})) check_preference();
     if (sound_.contains({"cluster"})) check_cluster(cluster_options(config_), diagnostics_);
     if (sound_.contains({"cluster", "train"})) check_strategy(config_, diagnostics_);
     if (sound_.contains({"cluster", "devices"})) check_collectives();
@@ -355,6 +356,23 @@ class ConfigCheck {
     if (config_.run.mode != RunMode::kShow || !config_.data.train || !has_texts(*config_.data.train)) return;
     error("data.train", "run.mode=show: there are no images to show, for data.train are texts",
           "a source of images, such as idx, cifar or images");
+  }
+
+  /// What `preference` compares with.
+  void check_preference() {
+    if (!config_.preference) return;
+    if (config_.distill) error("preference", "`preference` and `distill` both make the loss", "one of them");
+    const RunMode mode = config_.run.mode;
+    if (!has_training_step(mode) && mode != RunMode::kEvaluate) return;
+    if (!config_.preference->checkpoint.empty()) return;
+    if (config_.checkpoint.init.path.empty())
+      error(
+          "preference", "`preference` has no reference model",
+          "`checkpoint.init` with the trained model from which this one starts, or `preference.checkpoint`");
+    if (config_.checkpoint.init.raw)
+      error("checkpoint.init.raw",
+            "`raw` weights are not those of the reference model, which takes running means where it has them",
+            "`preference.checkpoint`, or no `raw`");
   }
 
   const Config& config_;

@@ -351,6 +351,11 @@ void describe(config::Visitor& visit, Config& config) {
   visit("distill", config.distill,
         "training with a teacher: a trained model whose predictions are targets beside those of the data",
         reported_on_resume);
+  visit("preference", config.preference,
+        "direct preference optimisation (DPO): a language model learns to prefer the chosen one of two "
+        "answers, "
+        "compared with a frozen reference model; data.train is of type preferences",
+        reported_on_resume);
   visit("optimizer", config.optimizer, "how weights follow gradients", fixed_type_on_resume);
   visit("learning_rate", config.learning_rate,
         "a number, a schedule, or a list: their product; null: adafactor's own", non_negative);

@@ -68,10 +68,11 @@ void check_strategy(const Config& config, Diagnostics& diagnostics) {
     return;
   }
   const auto servers = static_cast<int64_t>(server_addresses(config).size());
-  if (config.distill) {
-    diagnostics.error(config.mark("distill"),
-                      "`train.strategy: parameter_server` does not work with `distill`",
-                      "`train.strategy: all_reduce`");
+  if (const auto teacher = teacher_section(config)) {
+    diagnostics.error(
+        config.mark(teacher->name),
+        fmt::format("`train.strategy: parameter_server` does not work with `{}`", teacher->name),
+        "`train.strategy: all_reduce`");
   }
   if (config.train.on_divergence == OnDivergence::kRestore && strategy->mode == ServerMode::kAsync) {
     diagnostics.error(config.mark("train.on_divergence"),

@@ -29,6 +29,11 @@ const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view k
     throw Error(ErrorKind::kConfig, mark,
                 fmt::format("`{}` has an `objective`, which makes other examples of the texts", key),
                 "leave it out: the texts are read as they are");
+  if (texts->has_preferences())
+    throw Error(
+        ErrorKind::kConfig, mark,
+        fmt::format("`{}` is a source of type {}, whose prompts have two answers each", key, source.type()),
+        "a source of one text for each prompt, such as chat or jsonl");
   return *texts;
 }
 

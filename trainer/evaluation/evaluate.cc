@@ -326,6 +326,7 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
   check_same_run(session, {&program}, std::move(fields), examples_of(sets));
   const DeviceNotes notes(session);
   VariableStore variables(*session.backend, program.mesh, program.variables, variable_store_options(session));
+  if (session.teacher) restore_constants(session.teacher->path, std::string(kTeacher) + "/", variables);
   Evaluator evaluator(session, std::move(sets), std::move(program), variables);
   CheckpointEvaluation evaluation(session, evaluator, conversions, variables);
   if (config.evaluate.follow) {

@@ -94,7 +94,7 @@ TrainStep LayoutCosts::build(const Part& part, const Variation& variation) const
 void LayoutCosts::add_shallow() {
   constexpr int64_t kDeep = 8, kShallow = 2;
   const std::optional<int64_t> depth = depth_of(session_.config.model);
-  if (!depth || *depth < kDeep || session_.config.distill) return;
+  if (!depth || *depth < kDeep || session_.teacher) return;
   depth_ = static_cast<double>(*depth);
   const auto more = static_cast<double>(*depth - kShallow);
   try {

@@ -55,6 +55,21 @@ void check_split(const Session& session, const NamedTexts& texts, Diagnostics& d
                     "drop or cut; or leave it out: single texts are split, and pairs dropped");
 }
 
+/// Reports pairs of answers that nothing compares, and texts that are none where answers are compared.
+void check_preferences(const Session& session, const NamedTexts& texts, Diagnostics& diagnostics) {
+  const bool compares = session.config.preference.has_value();
+  if (compares == texts.source.has_preferences()) return;
+  if (compares) {
+    diagnostics.error(session.config.mark(texts.key),
+                      fmt::format("`preference` compares two answers, and `{}` has single texts", texts.key),
+                      "a source of type preferences");
+  } else {
+    diagnostics.error(session.config.mark(texts.key),
+                      fmt::format("of pairs of answers, as in `{}`, the model would learn both", texts.key),
+                      "section `preference`, which compares them, or another source, such as chat");
+  }
+}
+
 /// How many sources of data.train make texts with an inputs part.
 int64_t sources_with_inputs_part(const std::vector<NamedTexts>& sources) {
   return std::ranges::count_if(
@@ -76,6 +91,7 @@ void check_text_rows(Session& session, Diagnostics& diagnostics) {
       has_rows &= check_objective(session, texts, diagnostics);
       check_inputs_part(session, texts, mark, diagnostics);
       check_split(session, texts, diagnostics);
+      check_preferences(session, texts, diagnostics);
     }
   }
   for (const auto& [name, dataset] : config.evaluate.datasets) {
@@ -84,6 +100,7 @@ void check_text_rows(Session& session, Diagnostics& diagnostics) {
     const NamedTexts texts{"evaluate.datasets." + name, *source};
     has_rows &= check_objective(session, texts, diagnostics);
     check_inputs_part(session, texts, config.mark(texts.key), diagnostics);
+    check_preferences(session, texts, diagnostics);
   }
   if (!has_rows) session.model.reset();
 }

@@ -256,10 +256,10 @@ void open_vocabularies(Session& session, const BeforeTexts& before_texts, Diagno
   }
   if (session.teacher && has_other_vocabulary(session, session.teacher->manifest)) {
     diagnostics.error(
-        config.distill->checkpoint.mark,
-        fmt::format("the teacher {} was trained with another vocabulary, so its ids mean other tokens",
-                    session.teacher->path),
-        "`data.vocabulary` with the file of the teacher's run");
+        session.teacher->mark,
+        fmt::format("the {} {} was trained with another vocabulary, so its ids mean other tokens",
+                    session.teacher->name, session.teacher->path),
+        fmt::format("`data.vocabulary` with the file of the {}'s run", session.teacher->name));
     diagnostics.throw_if_errors();
   }
 }
@@ -289,7 +289,7 @@ void check_teacher_classes(const Session& session, Diagnostics& diagnostics) {
   std::string difference =
       class_difference({"data.train", session.train_data->class_names()}, {"the teacher " + teacher, *known});
   if (difference.empty()) return;
-  diagnostics.error(session.config.distill->checkpoint.mark, std::move(difference),
+  diagnostics.error(session.teacher->mark, std::move(difference),
                     "data with the classes of the teacher, in their order");
 }
 

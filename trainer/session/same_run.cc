@@ -65,8 +65,8 @@ Fields fields_of_run(const Session& session, const std::vector<const Program*>& 
   for (const auto& [name, part] : session.held_out)
     add_examples(fmt::format("data.train held out for {}", name), *part, all);
   if (session.teacher) {
-    all.emplace_back("checkpoint of the teacher", session.teacher->path);
-    all.emplace_back("weights of the teacher", weights_fingerprint(session.teacher->path));
+    all.emplace_back("checkpoint of the " + session.teacher->name, session.teacher->path);
+    all.emplace_back("weights of the " + session.teacher->name, weights_fingerprint(session.teacher->path));
   }
   all.insert(all.end(), fields.begin(), fields.end());
   for (size_t i = 0; i < programs.size(); ++i)

@@ -35,18 +35,31 @@ void make_model_of(Session& session, Diagnostics& diagnostics) {
   if (sound) session.model = std::move(model);
 }
 
-/// Opens the teacher of section `distill`, whose student the session's model becomes.
+/// Preferences are also evaluated against their reference model.
+bool applies_teacher(const Config& config) {
+  if (config.distill && config.distill->weight == 0) return false;
+  return has_training_step(config.run.mode) || (config.preference && config.run.mode == RunMode::kEvaluate);
+}
+
+/// Opens the teacher, whose student the session's model becomes.
 void add_teacher(Session& session, Diagnostics& diagnostics) {
-  const std::optional<DistillOptions>& distill = session.config.distill;
-  if (!distill || distill->checkpoint.empty() || distill->weight == 0 || !session.model ||
-      !has_training_step(session.config.run.mode))
-    return;
+  const Config& config = session.config;
+  const std::optional<TeacherSection> section = teacher_section(config);
+  if (!section || section->options.checkpoint.empty() || !session.model || !applies_teacher(config)) return;
   collect_errors(
       [&] {
-        StoredModel teacher = open_stored_model(distill->checkpoint, distill->config);
-        session.teacher = Teacher{std::move(teacher.path), std::move(teacher.manifest)};
-        session.model = std::make_unique<Distillation>(std::move(session.model), std::move(teacher.model),
-                                                       *distill, session.config.mark("distill"));
+        const config::Path& checkpoint = section->options.checkpoint;
+        StoredModel stored = open_stored_model(checkpoint, section->options.config);
+        const Mark mark = config.mark(section->name);
+        if (config.distill) {
+          session.model = std::make_unique<Distillation>(std::move(session.model), std::move(stored.model),
+                                                         *config.distill, mark);
+        } else {
+          session.model = std::make_unique<Preference>(std::move(session.model), std::move(stored.model),
+                                                       *config.preference, mark);
+        }
+        session.teacher = Teacher{config.distill ? "teacher" : "reference model", checkpoint.mark,
+                                  std::move(stored.path), std::move(stored.manifest)};
       },
       diagnostics);
 }
@@ -66,12 +79,12 @@ bool divides_evaluation_batch(const Session& session, Diagnostics& diagnostics) 
 
 /// Reports layout rules of the teacher that neither it nor anything else in the training step uses.
 void check_teacher_rules(const Session& session, const DimensionNames& names, Diagnostics& diagnostics) {
-  const std::optional<DistillOptions>& distill = session.config.distill;
   if (!session.teacher) return;
-  const LayoutRules none, layout = distill->layout.value_or(none);
+  const TeacherOptions teacher = teacher_section(session.config)->options;
+  const LayoutRules none, layout = teacher.layout.value_or(none);
   const std::vector<std::string> unshared;
   Diagnostics of_rules;  // mesh dimensions that split nothing are known from the run's own rules
-  check_unused_rules({layout, distill->parameter_layout, none, unshared}, session.layouts.mesh, names, {},
+  check_unused_rules({layout, teacher.parameter_layout, none, unshared}, session.layouts.mesh, names, {},
                      of_rules);
   for (const Problem& problem : of_rules.errors()) diagnostics.add(problem);
 }

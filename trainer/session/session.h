@@ -31,8 +31,10 @@ namespace mtf {
 
 class ModelDirLock;
 
-/// The weights of the teacher (section `distill`).
+/// The weights of the teacher (section `distill`) or of the reference model (section `preference`).
 struct Teacher {
+  std::string name;  ///< "teacher" or "reference model"
+  Mark mark;         ///< of what names its checkpoint
   std::string path;  ///< a checkpoint's directory, or a safetensors file
   Manifest manifest;
 };
@@ -49,7 +51,7 @@ struct Session {
   std::shared_ptr<ProcessGroup> processes;  ///< the processes of the run
   Layouts layouts;
   std::shared_ptr<Backend> backend;
-  /// Null if the model has errors, which were reported. With a teacher it is a Distillation.
+  /// Null if the model has errors, which were reported. With a teacher it is a TaughtModel.
   std::unique_ptr<Model> model;
   std::vector<std::string> outputs;  ///< names of the prediction: "logits", and a regression's target
   TextVocabularies vocabularies;     ///< the vocabularies; null without `data.vocabulary`
@@ -62,7 +64,7 @@ struct Session {
   std::shared_ptr<Profile> profile = {};      ///< null if the run is not profiled
   CollectiveBackend collective_backend = {};  ///< set by check_same_run()
   std::optional<DeviceBudget> device_budget = {};
-  std::optional<Teacher> teacher = {};                      ///< set in modes with a training step
+  std::optional<Teacher> teacher = {};                      ///< set in modes that apply it
   std::optional<EarlierRecompute> found_recompute = {};     ///< what was found together with `layout: auto`
   std::shared_ptr<const ModelDirLock> directory_lock = {};  ///< set by hold_directory()
 };

@@ -86,7 +86,7 @@ void Trainer::load_teacher() {
   const std::optional<Teacher>& teacher = session_.teacher;
   if (!teacher || has_teacher_) return;
   restore_constants(teacher->path, std::string(kTeacher) + "/", variables_);
-  notes_.push_back(fmt::format("the teacher is {}", teacher->path));
+  notes_.push_back(fmt::format("the {} is {}", teacher->name, teacher->path));
   has_teacher_ = true;
 }
 

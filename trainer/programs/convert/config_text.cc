@@ -76,7 +76,8 @@ std::vector<Variable> ConfigText::variables() const {
   try {
     Diagnostics diagnostics;
     Session session =
-        open_session({path_}, {"run.mode=explain", "distill=null", "precision.infer=same"}, diagnostics);
+        open_session({path_}, {"run.mode=explain", "distill=null", "preference=null", "precision.infer=same"},
+                     diagnostics);
     if (session.train_data) {  // the texts may be others than the model's, such as pairs
       std::vector<Feature> features = session.train_data->features();
       for (Feature& feature : features) feature.one_text = true;
