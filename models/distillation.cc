@@ -37,7 +37,7 @@ const Dimension& classes_of(const ClassLoss& loss) { return loss.logits.shape().
 }  // namespace
 
 void describe(config::Visitor& visit, DistillOptions& options) {
-  visit("checkpoint", options.checkpoint,
+  visit("checkpoint", options.teacher.checkpoint,
         "weights of the teacher: a run's directory (its newest checkpoint), a checkpoint or a .safetensors "
         "file",
         config::required);
@@ -50,7 +50,7 @@ void describe(config::Visitor& visit, DistillOptions& options) {
       config::positive);
   visit("start_step", options.start_step, "the teacher counts from the step behind this one on",
         config::non_negative);
-  describe_teacher(visit, options, "teacher");
+  describe_teacher(visit, options.teacher, "teacher");
 }
 
 Distillation::Distillation(std::unique_ptr<Model> student, std::unique_ptr<Model> teacher,

@@ -19,7 +19,8 @@
 namespace mtf {
 
 /// Section `distill`.
-struct DistillOptions : TeacherOptions {
+struct DistillOptions {
+  TeacherOptions teacher = {};
   double weight = 0.5;
   double temperature = 1;
   int64_t start_step = 0;

@@ -26,10 +26,10 @@ constexpr const char* kRejectedScores = "logps/rejected";
 }  // namespace
 
 void describe(config::Visitor& visit, PreferenceOptions& options) {
-  visit("checkpoint", options.checkpoint,
+  visit("checkpoint", options.teacher.checkpoint,
         "weights of the reference model: a run's directory (its newest checkpoint), a checkpoint or a "
         ".safetensors file; by default `checkpoint.init`");
-  describe_teacher(visit, options, "reference model");
+  describe_teacher(visit, options.teacher, "reference model");
   visit("loss", options.loss,
         "of beta times the margin between both answers: sigmoid: -log sigmoid (DPO); hinge: what it lacks to "
         "1 (SLiC); ipo: of the margin by itself, in mean log probabilities of tokens, the squared distance "

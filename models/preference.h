@@ -27,8 +27,9 @@ inline config::EnumNames enum_names(PreferenceLoss) {
           {"ipo", PreferenceLoss::kIpo}};
 }
 
-/// Section `preference`. The teacher is the reference model; an empty `checkpoint` is checkpoint.init.
-struct PreferenceOptions : TeacherOptions {
+/// Section `preference`.
+struct PreferenceOptions {
+  TeacherOptions teacher = {};  ///< the reference model; an empty `checkpoint` is checkpoint.init
   PreferenceLoss loss = PreferenceLoss::kSigmoid;
   double beta = 0.1;
   double label_smoothing = 0;

@@ -17,7 +17,7 @@ namespace mtf {
 
 /// kEvaluation uses every example, in the order of the files. Filters are off and empty texts are kept. Pairs
 /// that are too long are cut, and each has its own row: row i is example i. Texts without inputs are packed
-/// and, if they are too long, split, as in training.
+/// and, if they are too long, split, as in training. Two answers of which one has nothing that is learned are dropped.
 enum class TextPurpose { kTraining, kEvaluation };
 
 /// The settings of make_text_source(), besides the source's own options.

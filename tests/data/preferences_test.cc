@@ -123,8 +123,8 @@ TEST_F(Preferences, ARowHoldsThePair) {
   EXPECT_THAT(rows(options, how), ElementsAre("hiAAA|/hiB|", "hijklmC|/hijklmDD"));
   how.filter = {};
   how.filter.max_ratio = 1.4;
-  EXPECT_EQ(make_text_source(options, how, {})->report().to_string(),
-            "none of 3 examples is left; 2 with lengths beyond 1:1.4 dropped");
+  EXPECT_THAT(failure([&] { make_text_source(options, how, {}); }),
+              HasSubstr("2 (66.7 %) with lengths beyond 1:1.4 dropped"));
 }
 
 TEST_F(Preferences, EvaluationsCutWhatIsTooLong) {

@@ -209,9 +209,9 @@ Layouts make_layouts(const Config& config, const Mesh& mesh) {
 }
 
 std::optional<TeacherSection> teacher_section(const Config& config) {
-  if (config.distill) return TeacherSection{"distill", *config.distill};
+  if (config.distill) return TeacherSection{"distill", config.distill->teacher};
   if (!config.preference) return std::nullopt;
-  TeacherSection section{"preference", *config.preference};
+  TeacherSection section{"preference", config.preference->teacher};
   if (section.options.checkpoint.empty()) section.options.checkpoint = config.checkpoint.init.path;
   return section;
 }
@@ -344,7 +344,7 @@ Config resolved(const Config& config) {
   }
   const auto resolve_teacher = [](auto& section) {
     if (!section) return;
-    for (config::Path* path : {&section->checkpoint, &section->config}) {
+    for (config::Path* path : {&section->teacher.checkpoint, &section->teacher.config}) {
       if (!path->empty()) path->text = absolute(path->text);
     }
   };

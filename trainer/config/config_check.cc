@@ -364,7 +364,7 @@ class ConfigCheck {
     if (config_.distill) error("preference", "`preference` and `distill` both make the loss", "one of them");
     const RunMode mode = config_.run.mode;
     if (!has_training_step(mode) && mode != RunMode::kEvaluate) return;
-    if (!config_.preference->checkpoint.empty()) return;
+    if (!config_.preference->teacher.checkpoint.empty()) return;
     if (config_.checkpoint.init.path.empty())
       error(
           "preference", "`preference` has no reference model",
