@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests direct preference optimisation: a model that knows two answers equally well learns the chosen one, whole and with LoRA; the
-# losses are the same on every layout, with microbatches, over processes and after a restart; run.mode=evaluate measures pairs;
-# what does not go together is refused.
+# Tests direct preference optimisation: a model that knows two answers equally well learns the chosen one; the losses are the same
+# on every layout, with microbatches, over processes and after a restart; run.mode=evaluate measures pairs; with LoRA the
+# reference model is the one without its matrices; what does not go together is refused.
 source "$2/tests/end_to_end/common.sh"
 
 # The answer to a question of two letters is the first or the second of them; the first is preferred.
