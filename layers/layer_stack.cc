@@ -138,6 +138,7 @@ LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) c
   sequence.layer_outputs = {x};
   for (int64_t b = 0; b < num_layers_; ++b) {
     const auto unit = context.graph().unit(fmt::format("block_{:03}", b), true);
+    sequence.block_number = b;
     for (size_t l = 0; l < block_.items().size(); ++l) {
       const LayerList::Item& item = block_.items()[l];
       const int64_t number = block_scope_

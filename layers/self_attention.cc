@@ -8,6 +8,7 @@
 #include "engine/ops/reshape.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
+#include "layers/alignment.h"
 #include "layers/attention.h"
 #include "layers/causal_convolution.h"
 #include "layers/dropout.h"
@@ -242,10 +243,18 @@ struct EncDecAttention {
     const RelativeBias bias{options, "enc_dec_relative_attention_bias"};
     inputs.bias_table = bias.table(context, projections.query_heads(), mixing);
     if (inputs.bias_table) add_span_positions(context, sequence, inputs);
+    mixing.soft_cap = options.soft_cap;
+    if (tells_alignment(sequence))
+      add_alignment(context, inputs, mixing, projections.query_heads(), *sequence.alignment);
     return {projections.output(mix(inputs, mixing, inputs.q, sequence.mask, options.dropout)), {model}};
   }
 
  private:
+  static bool tells_alignment(const Sequence& sequence) {
+    return sequence.alignment != nullptr && sequence.alignment->block == sequence.block_number &&
+           !sequence.alignment->weights;
+  }
+
   static void check_memory(const Sequence& sequence, const Tensor& memory, const Dimension& model) {
     if (!sequence.memory) {
       throw Error(ErrorKind::kConfig, "EncDecAttention has no encoder to look at",

@@ -17,6 +17,8 @@
 
 namespace mtf {
 
+struct Alignment;  // layers/alignment.h
+
 struct Sequence {
   Dimension length;  ///< the positions of x
   /// int32 [batch, length]: positions of equal numbers see each other, 0 is padding. Null: one segment
@@ -56,6 +58,10 @@ struct Sequence {
   int64_t layer_number = 0;
   /// Tensors that layers of one kind share, by a name that says which.
   std::map<std::string, Tensor> shared = {};
+  /// The block of the stack that is in hand, from 0.
+  int64_t block_number = 0;
+  /// The attention to the encoder that tells the alignment; null: nothing asks for it.
+  Alignment* alignment = nullptr;
 };
 
 }  // namespace mtf

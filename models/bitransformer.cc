@@ -1,5 +1,10 @@
 #include "models/bitransformer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/counted.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/indexing.h"
 #include "engine/ops/reshape.h"
@@ -7,12 +12,36 @@
 
 namespace mtf {
 
+void describe(config::Visitor& visit, AlignmentOptions& options) {
+  visit("weight", options.weight,
+        "factor of the loss of guided alignment, the cross-entropy between the alignments of the data and "
+        "the attention; 0: there is none",
+        config::non_negative);
+  visit("layer", options.layer,
+        "block of the decoder, from 0, whose attention to the encoder tells the alignment (default: the one "
+        "before the last)",
+        config::non_negative);
+  visit("heads", options.heads,
+        "so many of the attention's first heads are averaged (default: 1 with a weight, else all)",
+        config::positive);
+}
+
 void describe(config::Visitor& visit, BitransformerOptions& options) {
   visit("encoder", options.encoder, "layers over the inputs");
   visit("decoder", options.decoder, "layers over the targets");
   visit("shared_embedding", options.shared_embedding,
         "inputs and targets have one embedding, and one table of learned positions");
+  visit("alignment", options.alignment,
+        "which of the decoder's attentions tells the alignment of tokens, and how much it is taught");
   describe_token_model(visit, options);
+  visit.check([&options](const config::Report& report) {
+    const std::optional<int64_t>& layer = options.alignment.layer;
+    if (!layer || *layer < options.decoder.num_layers) return;
+    report.error("alignment.layer",
+                 fmt::format("`alignment.layer` is {}, and the decoder has {}", *layer,
+                             counted(options.decoder.num_layers, "block")),
+                 fmt::format("0 to {}", options.decoder.num_layers - 1));
+  });
 }
 
 namespace {
@@ -42,6 +71,13 @@ std::vector<std::string> Bitransformer::optional_features() const {
 
 bool Bitransformer::shares_positions() const {
   return options_.shared_embedding && options_.positions == Positions::kLearned;
+}
+
+Alignment Bitransformer::alignment() const {
+  const AlignmentOptions& options = options_.alignment;
+  const int64_t before_last = std::max<int64_t>(options_.decoder.num_layers - 2, 0);
+  return {.block = options.layer.value_or(before_last),
+          .heads = options.heads || options.weight == 0 ? options.heads : 1};
 }
 
 Tensor Bitransformer::read(Context& context, const TransformerStack& stack, const std::string& side,
@@ -110,9 +146,12 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
                     .memory_layers = memory.layers};
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
   sequence.ids = ids;
+  Alignment alignment = this->alignment();
+  if (!context.training()) sequence.alignment = &alignment;
   ModelOutput output;
   output.logits =
       decode(context, embeddings, sequence, ids, optional_feature(features, "targets_position"), {});
+  output.alignment = alignment.weights;
   const auto scope = context.graph().scope("loss");
   token_loss(context, options_.loss, targets, {}, embeddings.target.name, output);
   return output;

@@ -9,9 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/alignment.h"
 #include "models/transformer.h"
 
 namespace mtf {
+
+/// Which attention of the decoder to the encoder tells the alignment of tokens, and how much it is taught.
+struct AlignmentOptions {
+  double weight = 0;
+  std::optional<int64_t> layer, heads;
+};
+void describe(config::Visitor& visit, AlignmentOptions& options);
 
 struct BitransformerOptions final : ModelOptions, TokenModelOptions {
   static constexpr std::string_view type_name = "bitransformer";
@@ -21,6 +29,7 @@ struct BitransformerOptions final : ModelOptions, TokenModelOptions {
       CommonName{"nmt", "`bitransformer`"}};
   StackOptions encoder, decoder;
   bool shared_embedding = true;
+  AlignmentOptions alignment;
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
 };
@@ -73,6 +82,7 @@ class Bitransformer final : public Model, public TextDecoder {
               const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
               const Dimension& length) const;
   bool shares_positions() const;
+  Alignment alignment() const;
 
   BitransformerOptions options_;
   TransformerStack encoder_, decoder_;

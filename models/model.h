@@ -79,6 +79,9 @@ struct ModelOutput {
   /// What is used of the examples outside of the program, [batch, ...] by name: in evaluation for metrics of all
   /// examples, and by predict() what the model predicts.
   std::map<std::string, Tensor> predictions = {};
+  /// Outside of training, of models with an encoder: how much each target is made of each token of the inputs, float32
+  /// [batch, length, memory_length]. Null: no attention tells it.
+  Tensor alignment = {};
 };
 
 class TextDecoder;

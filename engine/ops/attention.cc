@@ -147,6 +147,16 @@ class Composed {
 
   AttentionResult run() {
     const MatmulPrecisionScope scope(graph_, attention_precision(graph_));
+    auto [weights, log_sum] = this->weights();
+    if (in_.noise) weights = multiply(weights, in_.noise, rows_ + memory_);
+    const Tensor result =
+        einsum({weights, cast(in_.v, dtype_)}, result_shape(in_.q.shape(), in_.v.shape(), options_));
+    return {cast(result, in_.q.dtype()), log_sum};
+  }
+
+  /// The weights as the result.
+  AttentionResult weights() {
+    const MatmulPrecisionScope scope(graph_, attention_precision(graph_));
     const Shape all = rows_ + memory_;
     Tensor logits = einsum({cast(in_.q, dtype_), cast(in_.k, dtype_)}, all);
     if (options_.soft_cap) logits = soft_cap(logits, *options_.soft_cap);
@@ -163,10 +173,7 @@ class Composed {
       const Tensor addend = multiply(log_sum, cast(less(least, graph_.constant(0, dtype_)), dtype_));
       weights = multiply(weights, exp(stop_gradient(addend)), all);
     }
-    if (in_.noise) weights = multiply(weights, in_.noise, all);
-    const Tensor result =
-        einsum({weights, cast(in_.v, dtype_)}, result_shape(in_.q.shape(), in_.v.shape(), options_));
-    return {cast(result, in_.q.dtype()), log_sum};
+    return {weights, log_sum};
   }
 
  private:
@@ -248,7 +255,15 @@ AttentionResult attention_with_log_sum(const AttentionInputs& inputs, const Atte
           operation.output(1)};
 }
 
-AttentionResult composed_attention(const AttentionInputs& inputs, const AttentionOptions& options) {
+namespace {
+
+/// The operands of the composed form, whose memory has a name of its own.
+struct ComposedOperands {
+  AttentionInputs in;
+  AttentionOptions options;
+};
+
+ComposedOperands composed_operands(const AttentionInputs& inputs, const AttentionOptions& options) {
   Check(inputs, options).run();
   AttentionInputs in = inputs;
   const DType dtype = accumulation_dtype(inputs.q.dtype());
@@ -262,7 +277,19 @@ AttentionResult composed_attention(const AttentionInputs& inputs, const Attentio
       if (*x) *x = rename(*x, options.query_length, apart.memory_length);
     }
   }
+  return {in, apart};
+}
+
+}  // namespace
+
+AttentionResult composed_attention(const AttentionInputs& inputs, const AttentionOptions& options) {
+  const auto [in, apart] = composed_operands(inputs, options);
   return Composed(in, apart).run();
+}
+
+Tensor attention_weights(const AttentionInputs& inputs, const AttentionOptions& options) {
+  const auto [in, apart] = composed_operands(inputs, options);
+  return Composed(in, apart).weights().result;
 }
 
 std::string AttentionOperation::attributes() const {

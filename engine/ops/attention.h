@@ -97,6 +97,10 @@ AttentionResult attention_with_log_sum(const AttentionInputs& inputs, const Atte
 /// memory_length (of another sequence) or `key` is split, and is tested against it.
 AttentionResult composed_attention(const AttentionInputs& inputs, const AttentionOptions& options = {});
 
+/// The weights of attention() before inputs.noise, of the accumulation dtype: [q without `key`, memory_length], a tensor
+/// of plain operations that is kept. Without options.extra_logit each row sums to 1.
+Tensor attention_weights(const AttentionInputs& inputs, const AttentionOptions& options = {});
+
 struct AttentionOperands {
   /// The operands in the order of the inputs.
   enum Operand {

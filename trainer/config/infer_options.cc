@@ -120,6 +120,17 @@ void check_members(const config::Report& report, const std::string& section, con
       fmt::format("a list, such as `{}.checkpoint: [1000, 2000]`, or all", section));
 }
 
+constexpr const char* kAlignmentHelp =
+    "of models with an encoder: a text comes with ` ||| ` and links such as 0-0 2-1, of the input's words or "
+    "tokens (from 0) to its own, those of the largest weight in the attention that `model.alignment` names; "
+    "weights: in JSON, for each token those of the input's";
+
+/// Weights are for JSON alone.
+void check_form(const config::Report& report, AlignmentForm form, bool is_json, const char* hint) {
+  if (form == AlignmentForm::kWeights && !is_json)
+    report.error("alignment", "weights of alignments are written in JSON", hint);
+}
+
 }  // namespace
 
 void describe(config::Visitor& visit, InferOptions& options) {
@@ -136,6 +147,7 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit("n_best", options.n_best, "so many of a beam search's texts, as LINE ||| TEXT ||| SCORE",
         config::positive);
   visit("echo", options.echo, "language models: the text begins with what was given");
+  visit("alignment", options.alignment, kAlignmentHelp);
   visit("format", options.format,
         "text, or jsonl: a JSON object for each text with tokens and scores, or for each prediction with "
         "probabilities");
@@ -143,6 +155,7 @@ void describe(config::Visitor& visit, InferOptions& options) {
     if (!options.input.choice) check_named(report, "infer", "input", options.input.text);
     check_named(report, "infer", "output", options.output);
     check_members(report, "infer", options.ensemble, options.checkpoint);
+    check_form(report, options.alignment, options.format == InferFormat::kJsonl, "`infer.format: jsonl`");
     if (options.n_best <= options.hypotheses()) return;
     report.error("n_best",
                  fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
@@ -160,6 +173,7 @@ void describe(config::Visitor& visit, ScoreOptions& options) {
   visit("data", options.data, "source of texts with both, in place of these files");
   visit("output", options.output, "file; \"-\": standard output");
   visit("per_token", options.per_token, "JSON lines with the log-probability of each token");
+  visit("alignment", options.alignment, kAlignmentHelp);
   visit("checkpoint", options.checkpoint, kCheckpointHelp);
   describe_ensemble(visit, options.ensemble);
   visit.check([&options](const config::Report& report) {
@@ -168,6 +182,7 @@ void describe(config::Visitor& visit, ScoreOptions& options) {
       report.error("data", "`score.data` beside `score.inputs` and `score.targets`",
                    "a source of texts, or files of lines");
     check_members(report, "score", options.ensemble, options.checkpoint);
+    check_form(report, options.alignment, options.per_token, "`score.per_token: true`");
   });
 }
 

@@ -103,6 +103,16 @@ inline config::EnumNames enum_names(InferFormat) {
   return {{"text", InferFormat::kText}, {"jsonl", InferFormat::kJsonl}};
 }
 
+/// How texts come with the alignment of what they are made of: not, as links between words or between tokens, or with
+/// the weights of all tokens.
+enum class AlignmentForm : uint8_t { kNone, kWords, kTokens, kWeights };
+inline config::EnumNames enum_names(AlignmentForm) {
+  return {{"none", AlignmentForm::kNone},
+          {"words", AlignmentForm::kWords},
+          {"tokens", AlignmentForm::kTokens},
+          {"weights", AlignmentForm::kWeights}};
+}
+
 struct InferOptions : DecodeOptions {
   config::TextOr<SourceOptions> input = "-";  ///< a file of lines, or a source
   std::string output = "-";
@@ -110,6 +120,7 @@ struct InferOptions : DecodeOptions {
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
   EnsembleOptions ensemble;
   bool echo = false;
+  AlignmentForm alignment = AlignmentForm::kNone;
   InferFormat format = InferFormat::kText;
 };
 void describe(config::Visitor& visit, InferOptions& options);
@@ -119,6 +130,7 @@ struct ScoreOptions {
   std::optional<SourceChoice> data;  ///< a source of texts, in place of both
   std::string output = "-";
   bool per_token = false;
+  AlignmentForm alignment = AlignmentForm::kNone;
   InferCheckpoints checkpoint = InferCheckpointWord::kLatest;
   EnsembleOptions ensemble;
 };

@@ -48,6 +48,10 @@ Tensors of_one_size(const Tensors& logits) {
 
 }  // namespace
 
+Tensor mean_of_members(const Tensors& values, const Ensemble& ensemble) {
+  return values.size() == 1 ? values[0] : mean_of(values, ensemble.members);
+}
+
 std::string member_name(int64_t member) { return fmt::format("member_{}", member); }
 
 Tensor Prediction::log_probs(const Tensor& some) const {

@@ -45,4 +45,7 @@ Prediction prediction_of(const Tensor& logits);
 /// agree and have equal weights predict what each of them predicts, bit for bit.
 Prediction prediction_of(const Tensors& logits, const Ensemble& ensemble);
 
+/// The mean of what the members make, by their weights.
+Tensor mean_of_members(const Tensors& values, const Ensemble& ensemble);
+
 }  // namespace mtf

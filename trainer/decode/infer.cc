@@ -6,9 +6,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "data/text/token_words.h"
 #include "engine/base/json.h"
 #include "engine/base/print_message.h"
 #include "engine/base/seconds_since.h"
+#include "trainer/decode/alignment_output.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/decoding_memory.h"
 #include "trainer/decode/group_runs.h"
@@ -29,6 +31,7 @@ struct Line {
   std::string text;
   GivenText given;
   Written written;
+  std::vector<ScoredText> scored = {};  ///< the texts written, if their alignments are wanted
 };
 
 /// What is given: of a source its inputs, or its only side.
@@ -53,8 +56,11 @@ class Infer {
   Infer(const Session& session, DecodePrograms& programs, DecodingMemory& memory, VariableStore& weights)
       : options_(session.config.infer),
         codec_(session, options_),
+        alignment_(codec_, options_.alignment),
         memory_(memory),
-        decoder_(programs, weights, options_) {}
+        decoder_(programs, weights, options_),
+        scorer_(session, weights, programs.environment().ensemble, {.log_probs = false, .alignments = true}) {
+  }
 
   /// Decodes all of `input`. Process 0 has an `output`, the others null. `weights` names the weights in the
   /// report.
@@ -65,6 +71,7 @@ class Infer {
     for (LinePairs some = input.take(most); !some.empty(); some = input.take(most)) {
       std::vector<Line> lines = read(std::move(some));
       decode(lines);
+      if (alignment_.is_wanted()) align(lines);
       if (!output) continue;
       for (const Line& line : lines) write(line, *output);
       output->flush();
@@ -102,6 +109,34 @@ class Infer {
     for (size_t i = 0; i < lines.size(); ++i) lines[i].written = std::move(written[i]);
   }
 
+  /// Feeds what was written to the model again: in the search, attention is that of many hypotheses.
+  void align(std::vector<Line>& lines) {
+    std::vector<ScoredText> texts;
+    for (const Line& line : lines) {
+      for (const Hypothesis& hypothesis : line.written) {
+        std::vector<int32_t> targets = line.given.prefix;
+        targets.insert(targets.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
+        if (targets.empty()) targets.push_back(kEosId);
+        texts.push_back({line.given.inputs, std::move(targets)});
+      }
+    }
+    scorer_.score(texts);
+    for (auto next = texts.begin(); Line & line : lines) {
+      const auto end = next + std::ssize(line.written);
+      line.scored.assign(std::move_iterator(next), std::move_iterator(end));
+      next = end;
+    }
+  }
+
+  /// `text`: what is written, which may end before the tokens do.
+  AlignedText aligned(const Line& line, const ScoredText& scored, const std::string& text) const {
+    std::vector<int32_t> words = words_of_written(codec_.written(), scored.targets);
+    const int32_t count = count_words(text);
+    std::ranges::replace_if(
+        words, [count](int32_t word) { return word >= count; }, kNoWord);
+    return {scored, codec_.input_words(line.text, scored.inputs), std::move(words)};
+  }
+
   void write(const Line& line, TextOutput& output) {
     const bool with_prefix = codec_.has_encoder() || options_.echo;
     for (size_t rank = 0; rank < line.written.size(); ++rank) {
@@ -109,17 +144,19 @@ class Infer {
       tokens_ += static_cast<int64_t>(hypothesis.tokens.size());
       const std::string text = codec_.text(line.given, hypothesis, with_prefix);
       if (options_.format == InferFormat::kJsonl) {
-        output.line(json(line, hypothesis, rank, text));
-      } else if (options_.n_best > 1) {
-        output.line(fmt::format("{} ||| {} ||| {:.6g}", line.given.number, one_line(text), hypothesis.score));
-      } else {
-        output.line(one_line(text));
+        output.line(json(line, rank, text));
+        continue;
       }
+      std::string written = one_line(text);
+      if (options_.n_best > 1)
+        written = fmt::format("{} ||| {} ||| {:.6g}", line.given.number, written, hypothesis.score);
+      if (alignment_.is_wanted()) written += alignment_.as_text(aligned(line, line.scored[rank], text));
+      output.line(written);
     }
   }
 
-  std::string json(const Line& line, const Hypothesis& hypothesis, size_t rank,
-                   const std::string& text) const {
+  std::string json(const Line& line, size_t rank, const std::string& text) const {
+    const Hypothesis& hypothesis = line.written[rank];
     nlohmann::ordered_json object{{"line", line.given.number},
                                   {"rank", rank},
                                   {"text", text},
@@ -129,6 +166,7 @@ class Infer {
     for (const int32_t id : hypothesis.tokens) pieces.push_back(codec_.written().piece(id));
     object["pieces"] = std::move(pieces);
     object["log_probs"] = hypothesis.log_probs;
+    if (alignment_.is_wanted()) alignment_.add_to(object, aligned(line, line.scored[rank], text));
     return json_text(object);
   }
 
@@ -142,8 +180,10 @@ class Infer {
 
   const InferOptions& options_;
   TextCodec codec_;
+  AlignmentOutput alignment_;
   DecodingMemory& memory_;
   BatchDecoder decoder_;
+  Scorer scorer_;
   int64_t lines_ = 0, tokens_ = 0, cut_ = 0;
 };
 
@@ -153,6 +193,7 @@ void infer(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   const Config& config = session.config;
   const TextCodec can_write(session, config.infer);
+  check_alignment(session, config.infer.alignment, "infer.alignment");
   warn_of_prompts(session);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, config.infer.checkpoint, "infer.checkpoint"), config.infer.ensemble);

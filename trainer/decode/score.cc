@@ -3,25 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/counted.h"
 #include "engine/base/json.h"
-#include "engine/ops/binary.h"
-#include "engine/ops/cast.h"
-#include "engine/ops/indexing.h"
-#include "models/transformer.h"
+#include "trainer/decode/alignment_output.h"
 #include "trainer/decode/chosen_weights.h"
 #include "trainer/decode/group_runs.h"
 #include "trainer/decode/output.h"
 #include "trainer/decode/paired_lines.h"
+#include "trainer/decode/scorer.h"
 #include "trainer/decode/text_codec.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/inputs_parts.h"
-#include "trainer/session/model_inputs.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -29,102 +24,6 @@ namespace {
 
 /// The number of texts that are sorted by length together.
 constexpr size_t kTogether = 1024;
-/// The limits of a batch: the number of its texts, and of its tokens, each of which has logits.
-constexpr size_t kMostTexts = 64, kMostTokens = 4096;
-constexpr size_t kKeptPrograms = 16;
-
-/// A text to be scored: its tokens from `first` on.
-struct ScoredText {
-  std::vector<int32_t> inputs;   ///< tokens of the encoder
-  std::vector<int32_t> targets;  ///< tokens with the end-of-sequence token
-  size_t first = 0;              ///< the index of the first token after the prompt
-  std::vector<float> log_probs = {};
-
-  double log_prob() const {
-    double sum = 0;
-    for (const float x : log_probs) sum += x;
-    return sum;
-  }
-};
-
-class Scorer {
- public:
-  Scorer(const Session& session, VariableStore& weights, const Ensemble& ensemble)
-      : session_(session), weights_(weights), environment_(decode_environment(session, ensemble, true)) {}
-
-  /// Sets log_probs of all texts. Texts of similar lengths share a batch.
-  void score(std::vector<ScoredText>& texts) {
-    std::vector<ScoredText*> order;
-    for (ScoredText& text : texts) order.push_back(&text);
-    std::ranges::stable_sort(order, std::ranges::greater{},
-                             [](const ScoredText* text) { return text->targets.size(); });
-    for (std::span<ScoredText*> rest = order; !rest.empty();) {
-      const size_t count =
-          std::clamp<size_t>(kMostTokens / rest[0]->targets.size(), 1, std::min(kMostTexts, rest.size()));
-      score_batch(rest.first(count));
-      rest = rest.subspan(count);
-    }
-  }
-
- private:
-  void score_batch(std::span<ScoredText*> texts) {
-    size_t inputs = 0, targets = 0;
-    for (const ScoredText* text : texts) {
-      inputs = std::max(inputs, text->inputs.size());
-      targets = std::max(targets, text->targets.size());
-    }
-    const auto longest = environment_.decoder.longest_text();
-    const int64_t length = length_bucket(static_cast<int64_t>(targets), longest),
-                  input_length = inputs == 0 ? 0 : length_bucket(static_cast<int64_t>(inputs), longest),
-                  rows = text_bucket(static_cast<int64_t>(texts.size()), environment_);
-    std::vector<int32_t> input_ids(static_cast<size_t>(rows * input_length)),
-        target_ids(static_cast<size_t>(rows * length)), prompts(static_cast<size_t>(rows));
-    for (size_t i = 0; i < texts.size(); ++i) {
-      std::ranges::copy(texts[i]->inputs, input_ids.begin() + static_cast<int64_t>(i) * input_length);
-      std::ranges::copy(texts[i]->targets, target_ids.begin() + static_cast<int64_t>(i) * length);
-      prompts[i] = static_cast<int32_t>(texts[i]->first);
-    }
-    Executor& executor = program(rows, input_length, length);
-    executor.feed("inputs", input_ids.data());
-    executor.feed("targets", target_ids.data());
-    executor.feed("prompt", prompts.data());
-    executor.run(0);
-    const HostTensor result = executor.fetch("log_probs");
-    for (size_t i = 0; i < texts.size(); ++i) {
-      const float* row = result.data<float>() + static_cast<int64_t>(i) * length;
-      texts[i]->log_probs.assign(row + texts[i]->first, row + texts[i]->targets.size());
-    }
-  }
-
-  Executor& program(int64_t rows, int64_t input_length, int64_t length) {
-    const std::array<int64_t, 3> key{rows, input_length, length};
-    if (programs_.size() == kKeptPrograms && !programs_.contains(key)) programs_.clear();
-    std::unique_ptr<Executor>& executor = programs_[key];
-    if (executor) return *executor;
-    Graph graph;
-    const Dimension batch{std::string(kBatch), rows};
-    const Tensor targets = graph.input("targets", {batch, {"length", length}}, DType::kInt32);
-    const Tensor is_token = not_equal(targets, graph.constant(kPadId, DType::kInt32));
-    Features features{{"targets", targets}, {"targets_segmentation", cast(is_token, DType::kInt32)}};
-    features[std::string(kPromptFeature)] = graph.input("prompt", {batch}, DType::kInt32);
-    if (environment_.decoder.has_encoder())
-      features["inputs"] = graph.input("inputs", {batch, {"length", input_length}}, DType::kInt32);
-    const Prediction prediction =
-        predict(graph, environment_, rows,
-                [&](Context& context, const Model& model) { return model.build(context, features).logits; });
-    const Tensor& logits = prediction.logits;
-    const Tensor of_targets = gather(logits, targets, logits.shape()[logits.shape().rank() - 1].name);
-    graph.set_output("log_probs", prediction.log_probs(of_targets));
-    executor = std::make_unique<Executor>(compile_checked(session_, graph, environment_.layouts),
-                                          *session_.backend, weights_, executor_options(session_));
-    return *executor;
-  }
-
-  const Session& session_;
-  VariableStore& weights_;
-  DecodeEnvironment environment_;
-  std::map<std::array<int64_t, 3>, std::unique_ptr<Executor>> programs_;
-};
 
 /// The texts of score.data: what is scored, and what the encoder reads or stands in front, where the source has it.
 std::optional<TextColumns> scored_columns_of(const Session& session) {
@@ -162,7 +61,8 @@ class ScoreRun {
   ScoreRun(const Session& session, VariableStore& weights, const Ensemble& ensemble, const LineFiles& files)
       : options_(session.config.score),
         codec_(session, {}),
-        scorer_(session, weights, ensemble),
+        alignment_(codec_, options_.alignment),
+        scorer_(session, weights, ensemble, {.alignments = alignment_.is_wanted()}),
         goes_on_(has_inputs(files) && !codec_.has_encoder()),
         are_answers_(are_answers(files)) {}
 
@@ -175,7 +75,7 @@ class ScoreRun {
       not_numbers +=
           std::ranges::count_if(texts, [](const ScoredText& text) { return std::isnan(text.log_prob()); });
       if (!output) continue;
-      for (const ScoredText& text : texts) output->line(result(text));
+      for (size_t i = 0; i < texts.size(); ++i) output->line(result(texts[i], some[i]));
       output->flush();
     }
     if (output) warn_of_cuts(cut_);
@@ -211,20 +111,30 @@ class ScoreRun {
     return text;
   }
 
-  std::string result(const ScoredText& text) {
+  std::string result(const ScoredText& text, const LinePair& pair) {
     const int64_t line = line_++;
-    if (!options_.per_token) return fmt::format("{:.9g}", text.log_prob());
+    if (!options_.per_token) {
+      const std::string log_prob = fmt::format("{:.9g}", text.log_prob());
+      return alignment_.is_wanted() ? log_prob + alignment_.as_text(aligned(text, pair)) : log_prob;
+    }
     nlohmann::ordered_json object{{"line", line}, {"log_prob", text.log_prob()}};
     std::vector<std::string> pieces;
     for (size_t i = text.first; i < text.targets.size(); ++i)
       pieces.push_back(codec_.written().piece(text.targets[i]));
     object["pieces"] = std::move(pieces);
     object["log_probs"] = text.log_probs;
+    if (alignment_.is_wanted()) alignment_.add_to(object, aligned(text, pair));
     return json_text(object);
+  }
+
+  AlignedText aligned(const ScoredText& text, const LinePair& pair) const {
+    return {text, codec_.input_words(pair.second, text.inputs),
+            codec_.written_words(pair.first, text.targets)};
   }
 
   const ScoreOptions& options_;
   TextCodec codec_;
+  AlignmentOutput alignment_;
   Scorer scorer_;
   bool goes_on_;  ///< the second texts of the lines are prompts
   bool are_answers_;
@@ -255,6 +165,7 @@ void score(Session& session, Diagnostics& diagnostics) {
   const TextCodec can_read(session, {});
   const LineFiles files = scored_files_of(session);
   check_files(config, files, *session.model->decoder());
+  check_alignment(session, options.alignment, "score.alignment");
   if (has_inputs(files)) warn_of_prompts(session);
   const std::vector<WeightGroup> chosen =
       together(choose_weights(config, options.checkpoint, "score.checkpoint"), options.ensemble);

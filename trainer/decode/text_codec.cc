@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/text/lowercase.h"
+#include "data/text/token_words.h"
 #include "engine/base/counted.h"
 #include "engine/base/print_message.h"
 #include "trainer/decode/text_rules.h"
@@ -107,6 +108,24 @@ std::vector<int32_t> TextCodec::written_ids(std::string_view line, bool& was_cut
   was_cut |= ids.size() > most;
   ids.resize(std::min(ids.size(), most));
   return ids;
+}
+
+std::vector<int32_t> TextCodec::words(const Vocabulary& vocabulary, std::string_view line,
+                                      std::span<const int32_t> ids) const {
+  const bool has_end = !ids.empty() && ids.back() == kEosId;
+  const std::span<const int32_t> of_text = ids.first(ids.size() - (has_end ? 1 : 0));
+  std::vector<int32_t> words =
+      words_of_tokens(vocabulary, lowercase_ ? to_lower_case(line) : std::string(line), of_text);
+  words.resize(ids.size(), kNoWord);
+  return words;
+}
+
+std::vector<int32_t> TextCodec::input_words(std::string_view line, std::span<const int32_t> ids) const {
+  return words(read(), line, ids);
+}
+
+std::vector<int32_t> TextCodec::written_words(std::string_view line, std::span<const int32_t> ids) const {
+  return words(written(), line, ids);
 }
 
 std::string TextCodec::text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const {

@@ -33,14 +33,22 @@ class TextCodec {
   std::vector<GivenText> given_lines(const std::vector<std::string>& lines) const;
   /// Encodes a line as tokens of the written text, without end-of-sequence token.
   std::vector<int32_t> written_ids(std::string_view line, bool& was_cut) const;
+  /// Returns the word of each token of given(line).inputs, or of written_ids(line) and what follows them
+  /// (data/text/token_words.h).
+  std::vector<int32_t> input_words(std::string_view line, std::span<const int32_t> ids) const;
+  std::vector<int32_t> written_words(std::string_view line, std::span<const int32_t> ids) const;
   /// Returns the text of a hypothesis, up to where it stops; `with_prefix` includes the prefix.
   std::string text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const;
   /// True if an encoder reads the line; otherwise the model continues the line.
   bool has_encoder() const { return decoder_.has_encoder(); }
+  /// The vocabulary of what the encoder reads.
+  const Vocabulary& read() const { return *vocabularies_.inputs; }
   const Vocabulary& written() const { return *vocabularies_.targets; }
 
  private:
   std::vector<int32_t> encode(const Vocabulary& vocabulary, std::string_view text) const;
+  std::vector<int32_t> words(const Vocabulary& vocabulary, std::string_view line,
+                             std::span<const int32_t> ids) const;
 
   const TextDecoder& decoder_;
   TextVocabularies vocabularies_;

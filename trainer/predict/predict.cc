@@ -65,6 +65,7 @@ void check_options(const Config& config) {
   };
   if (!options.prefix.empty()) refuse("infer.prefix", "leave it out");
   if (options.echo) refuse("infer.echo", "leave it out");
+  if (options.alignment != AlignmentForm::kNone) refuse("infer.alignment", "leave it out");
   if (options.n_best > 1)
     refuse("infer.n_best", "`infer.format: jsonl`, with the probabilities of all classes");
   if (options.ensemble.together)

@@ -1,0 +1,90 @@
+#include "data/text/token_words.h"
+
+#include <algorithm>
+#include <string>
+
+namespace mtf {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
+
+/// Where each word of the text ends.
+std::vector<size_t> ends_of_words(std::string_view text) {
+  std::vector<size_t> ends;
+  for (size_t begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos;
+       begin = text.find_first_not_of(kBlanks, ends.back()))
+    ends.push_back(std::min(text.find_first_of(kBlanks, begin), text.size()));
+  return ends;
+}
+
+/// Gives the tokens up to `end` that have no word yet `word`.
+void fill_up_to(std::vector<int32_t>& words, size_t end, size_t most, int32_t word) {
+  words.resize(std::max(words.size(), std::min(end, most)), word);
+}
+
+/// Where words that are encoded one by one, with the blanks before them, give the tokens of the text: the words of the
+/// tokens; otherwise nothing, or words of some. This takes time in proportion to the text.
+std::vector<int32_t> words_encoded_apart(const Vocabulary& vocabulary, std::string_view text,
+                                         const std::vector<size_t>& ends, std::span<const int32_t> ids) {
+  std::vector<int32_t> words;
+  for (size_t w = 0, begin = 0; w < ends.size() && words.size() < ids.size(); begin = ends[w++]) {
+    const size_t end = w + 1 == ends.size() ? text.size() : ends[w];
+    const std::vector<int32_t> own = vocabulary.encode(text.substr(begin, end - begin));
+    const std::span<const int32_t> rest = ids.subspan(words.size());
+    const size_t count = std::min(own.size(), rest.size());
+    if (!std::equal(own.begin(), own.begin() + static_cast<int64_t>(count), rest.begin())) return {};
+    fill_up_to(words, words.size() + count, ids.size(), static_cast<int32_t>(w));
+  }
+  return words;
+}
+
+/// For any vocabulary: a word begins behind the tokens of the text up to the end of the word before it.
+std::vector<int32_t> words_by_beginnings(const Vocabulary& vocabulary, std::string_view text,
+                                         const std::vector<size_t>& ends, std::span<const int32_t> ids) {
+  std::vector<int32_t> words;
+  for (size_t w = 0; w < ends.size(); ++w) {
+    const std::vector<int32_t> before = vocabulary.encode(text.substr(0, ends[w]));
+    const auto [own, whole] = std::ranges::mismatch(before, ids);
+    const bool reaches_beyond = own != before.end();
+    fill_up_to(words, static_cast<size_t>(whole - ids.begin()) + (reaches_beyond ? 1 : 0), ids.size(),
+               static_cast<int32_t>(w));
+  }
+  fill_up_to(words, ids.size(), ids.size(), static_cast<int32_t>(ends.size()) - 1);
+  return words;
+}
+
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](char c) { return kBlanks.find(c) != std::string_view::npos; });
+  return text;
+}
+
+}  // namespace
+
+int32_t count_words(std::string_view text) { return static_cast<int32_t>(ends_of_words(text).size()); }
+
+std::vector<int32_t> words_of_tokens(const Vocabulary& vocabulary, std::string_view text,
+                                     std::span<const int32_t> ids) {
+  const std::vector<size_t> ends = ends_of_words(text);
+  std::vector<int32_t> words = words_encoded_apart(vocabulary, text, ends, ids);
+  return words.size() == ids.size() ? words : words_by_beginnings(vocabulary, text, ends, ids);
+}
+
+std::vector<int32_t> words_of_written(const Vocabulary& vocabulary, std::span<const int32_t> ids) {
+  const auto count = static_cast<size_t>(std::ranges::find(ids, kEosId) - ids.begin());
+  std::vector<int32_t> words(ids.size(), kNoWord);
+  std::vector<bool> shows(count);
+  std::string before;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string text = vocabulary.decode(ids.first(i + 1));
+    words[i] = count_words(text) - 1;
+    std::string now = without_blanks(text);
+    shows[i] = now != before;
+    before = std::move(now);
+  }
+  // Later tokens may join words, as those of punctuation do, and what shows nothing begins what follows it.
+  for (size_t i = count; i-- > 0 && i + 1 < count;)
+    words[i] = shows[i] ? std::min(words[i], words[i + 1]) : words[i + 1];
+  return words;
+}
+
+}  // namespace mtf
