@@ -52,10 +52,21 @@ TransformerStack make_stack(const BitransformerOptions& options, const StackOpti
   return {side, options, parser};
 }
 
+/// The feature of the weights that attention is taught, float32 [batch, length, memory_length].
+constexpr const char* kGuide = "alignment";
+
 /// The segments of a feature; without them 1 where there is a token.
 Tensor segments(const Features& features, const std::string& name, const Tensor& ids) {
   const Tensor given = optional_feature(features, name + "_segmentation");
   return given ? given : minimum(ids, ids.graph().constant(1, ids.dtype()));
+}
+
+/// Throws Error where the data have no alignments.
+const Tensor& guide(const Features& features) {
+  const auto found = features.find(kGuide);
+  if (found != features.end()) return found->second;
+  throw Error(ErrorKind::kConfig, "`model.alignment.weight` needs alignments, which the data do not have",
+              "`alignments` in `data.train`, files beside those of a `parallel` source; or `weight: 0`");
 }
 
 }  // namespace
@@ -66,7 +77,10 @@ Bitransformer::Bitransformer(const BitransformerOptions& options, Diagnostics& d
       decoder_(make_stack(options, options.decoder, diagnostics, "decoder")) {}
 
 std::vector<std::string> Bitransformer::optional_features() const {
-  return {"inputs_segmentation", "inputs_position", "targets_segmentation", "targets_position"};
+  std::vector<std::string> names{"inputs_segmentation", "inputs_position", "targets_segmentation",
+                                 "targets_position"};
+  if (options_.alignment.weight > 0) names.push_back(kGuide);
+  return names;
 }
 
 bool Bitransformer::shares_positions() const {
@@ -147,11 +161,24 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
   sequence.ids = ids;
   Alignment alignment = this->alignment();
-  if (!context.training()) sequence.alignment = &alignment;
+  const bool is_guided = context.training() && options_.alignment.weight > 0;
+  if (is_guided) {
+    alignment.guide = guide(features);
+    alignment.loss_scale =
+        options_.alignment.weight /
+        (static_cast<double>(context.batch().size) * token_loss_denominator(context, options_.loss, targets));
+  }
+  if (is_guided || !context.training()) sequence.alignment = &alignment;
   ModelOutput output;
   output.logits =
       decode(context, embeddings, sequence, ids, optional_feature(features, "targets_position"), {});
-  output.alignment = alignment.weights;
+  if (is_guided && !alignment.weights) {
+    throw Error(
+        ErrorKind::kConfig,
+        fmt::format("`model.alignment`: block {} of the decoder has no EncDecAttention", alignment.block),
+        "`model.alignment.layer` with a block that has one, or `weight: 0`");
+  }
+  if (!is_guided) output.alignment = alignment.weights;
   const auto scope = context.graph().scope("loss");
   token_loss(context, options_.loss, targets, {}, embeddings.target.name, output);
   return output;

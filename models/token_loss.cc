@@ -56,6 +56,14 @@ void add_metrics(const Tensor& ids, const Tensor& counts, const std::string& voc
 
 }  // namespace
 
+double token_loss_denominator(const Context& context, const TokenLossOptions& options,
+                              const Tensor& targets) {
+  const double examples = static_cast<double>(context.batch().size);
+  if (!options.loss_denominator) return static_cast<double>(targets.shape().size()) / examples;
+  const double parts = static_cast<double>(targets.graph().microbatching().count);
+  return *options.loss_denominator / (examples * parts);
+}
+
 void token_loss(Context& context, const TokenLossOptions& options, const Tensor& targets,
                 const TokenWeights& weights, const std::string& vocabulary, ModelOutput& output) {
   const Shape examples{context.batch()};
@@ -64,12 +72,7 @@ void token_loss(Context& context, const TokenLossOptions& options, const Tensor&
   const CrossEntropyOptions terms{.z_loss = context.training() ? options.z_loss : 0,
                                   .label_smoothing = options.label_smoothing};
   const Tensor losses = softmax_cross_entropy(output.logits, ids, vocabulary, terms).loss;
-  const double positions = static_cast<double>((targets.shape() - examples).size());
-  const double parts = static_cast<double>(context.graph().microbatching().count);
-  const double denominator =
-      options.loss_denominator
-          ? *options.loss_denominator / (static_cast<double>(context.batch().size) * parts)
-          : positions;
+  const double denominator = token_loss_denominator(context, options, targets);
   const Tensor sums = reduce_sum(multiply(losses, counts), examples);
   output.loss = scalar_multiply(reduce_mean(sums, Shape{}), 1 / denominator);
   output.class_losses = {{.logits = output.logits,

@@ -36,6 +36,9 @@ struct TokenWeights {
   Tensor metrics = {};  ///< for all metrics but the loss
 };
 
+/// What the sum of the losses of an example is divided by in token_loss().
+double token_loss_denominator(const Context& context, const TokenLossOptions& options, const Tensor& targets);
+
 /// Adds loss and metrics to output.logits: [batch, length, vocabulary]; targets: int32 [batch, length]. The
 /// loss is the sum over what counts, divided by all positions of the batch (padding included) or by
 /// loss_denominator. It widens bfloat16 logits as it reads them, and their gradient is rounded once.

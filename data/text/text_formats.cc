@@ -6,6 +6,7 @@
 
 #include "data/text/json_lines.h"
 #include "data/text/line_reader.h"
+#include "data/text/token_words.h"
 
 namespace mtf {
 namespace {
@@ -71,34 +72,67 @@ class DocumentFormat final : public TextFormat {
 
 class ParallelFormat final : public TextFormat {
  public:
-  explicit ParallelFormat(const FormatContext& context)
-      : inputs_(context.files[0], context.problems, context.limit),
-        targets_(context.files[1], context.problems, context.limit),
-        problems_(context.problems) {}
+  explicit ParallelFormat(const FormatContext& context) : problems_(context.problems) {
+    for (const std::string& file : context.files)
+      readers_.push_back(std::make_unique<LineReader>(file, context.problems, context.limit));
+  }
 
   bool next(TextExample& example) override {
-    const auto input = inputs_.next(), target = targets_.next();
-    if (input && target) {
-      example.inputs.text = *input;
-      example.targets.text = *target;
+    std::vector<std::optional<std::string_view>> lines;
+    for (const auto& reader : readers_) lines.push_back(reader->next());
+    const auto found = std::ranges::count_if(lines, [](const auto& line) { return line.has_value(); });
+    if (found == std::ssize(lines)) {
+      example.inputs.text = *lines[0];
+      example.targets.text = *lines[1];
+      if (lines.size() > 2) read_links(*lines[2], example);
       return true;
     }
-    if (input || target) {
-      while (inputs_.next()) continue;
-      while (targets_.next()) continue;
-      problems_.add({ErrorKind::kData,
-                     {},
-                     fmt::format("{} has {} lines, and {} has {}", inputs_.path(), inputs_.line(),
-                                 targets_.path(), targets_.line()),
-                     "files in which each line belongs to the same line of the other",
-                     {}});
-    }
+    if (found > 0) report_different_lines();
     return false;
   }
-  int64_t bytes_read() const override { return inputs_.bytes_read() + targets_.bytes_read(); }
+  int64_t bytes_read() const override {
+    int64_t bytes = 0;
+    for (const auto& reader : readers_) bytes += reader->bytes_read();
+    return bytes;
+  }
 
  private:
-  LineReader inputs_, targets_;
+  void report_different_lines() {
+    for (const auto& reader : readers_) {
+      while (reader->next()) continue;
+    }
+    const auto is_longer = [&](const auto& reader) { return reader->line() != readers_[0]->line(); };
+    const LineReader& other = **std::ranges::find_if(readers_, is_longer);
+    problems_.add({ErrorKind::kData,
+                   {},
+                   fmt::format("{} has {} lines, and {} has {}", readers_[0]->path(), readers_[0]->line(),
+                               other.path(), other.line()),
+                   "files in which each line belongs to the same line of the other",
+                   {}});
+  }
+
+  /// Sets the links of the targets.
+  void read_links(std::string_view line, TextExample& example) {
+    const LineReader& reader = *readers_[2];
+    const auto wrong = [&](const std::string& what, const std::string& hint) {
+      problems_.add(reader.path(), "line", reader.line(), what, hint);
+    };
+    example.targets.links.clear();
+    const std::optional<std::vector<WordLink>> links = parse_word_links(line);
+    if (!links)
+      return wrong("this is no alignment", "links such as `0-0 1-2`, of words of the inputs and the targets");
+    const int32_t inputs = count_words(example.inputs.text), targets = count_words(example.targets.text);
+    for (const WordLink& link : *links) {
+      if (link.input < inputs && link.target < targets) continue;
+      return wrong(
+          fmt::format("{}-{}, and the texts have {} and {} words", link.input, link.target, inputs, targets),
+          "numbers of words from 0, where words stand between blanks");
+    }
+    example.targets.links = *links;
+  }
+
+  std::vector<std::unique_ptr<LineReader>>
+      readers_;  ///< of inputs, targets and, where there are any, alignments
   TextProblems& problems_;
 };
 

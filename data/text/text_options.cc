@@ -72,7 +72,15 @@ void describe(config::Visitor& visit, ParallelOptions& options) {
   visit("targets", options.targets, "as many files, in which each line belongs to the same line of `inputs`",
         config::required);
   visit("as", options.as, kPairsAsMeaning);
+  visit("alignments", options.alignments,
+        "as many files, whose lines are links such as `0-0 1-2` of words of the inputs to words of the "
+        "targets, from 0 and between blanks; for `model.alignment.weight`");
   describe_objective(visit, options);
+  visit.check([&options](const config::Report& report) {
+    if (options.has_alignments() && options.joins_pairs())
+      report.error("alignments", "pairs that are joined have no alignment",
+                   "`as: pairs`, or no `alignments`");
+  });
 }
 
 void describe(config::Visitor& visit, TsvOptions& options) {

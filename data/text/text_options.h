@@ -45,6 +45,8 @@ struct TextSourceOptions : SourceOptions {
   virtual bool has_answers() const { return false; }
   /// True if the files hold token ids of this side, of which any may be an end of sequence.
   virtual bool has_ids(Side /*side*/) const { return false; }
+  /// True if each pair comes with the alignment of its words.
+  virtual bool has_alignments() const { return false; }
   /// Returns groups of files that are read side by side: {path}, or {inputs, targets}. Paths without a regular
   /// file, and lists that do not fit together (at `mark`), are added to `problems`.
   virtual std::vector<std::vector<std::string>> file_groups(const Mark& mark,
@@ -100,10 +102,12 @@ struct ParallelOptions final : TextSourceOptions {
   std::vector<config::Path> inputs;
   std::vector<config::Path> targets;
   PairsAs as = PairsAs::kPairs;
+  std::vector<config::Path> alignments;
 
   std::vector<Side> sides() const override;
   bool joins_pairs() const override { return as == PairsAs::kTargets; }
-  std::vector<config::Path*> paths() override { return pointers_to({&inputs, &targets}); }
+  bool has_alignments() const override { return !alignments.empty(); }
+  std::vector<config::Path*> paths() override { return pointers_to({&inputs, &targets, &alignments}); }
   std::vector<std::vector<std::string>> file_groups(const Mark& mark,
                                                     std::vector<Problem>& problems) const override;
   std::unique_ptr<TextFormat> open_format(const FormatContext& context) const override;

@@ -15,6 +15,7 @@ std::vector<std::vector<std::string>> ParallelOptions::file_groups(const Mark& m
   const size_t problems_before = problems.size();
   const std::vector<std::string> of_inputs = find_regular_files(inputs, problems);
   const std::vector<std::string> of_targets = find_regular_files(targets, problems);
+  const std::vector<std::string> of_links = find_regular_files(alignments, problems);
   if (problems.size() > problems_before) return {};
   if (of_inputs.empty() || of_inputs.size() != of_targets.size()) {
     problems.push_back(
@@ -25,8 +26,20 @@ std::vector<std::vector<std::string>> ParallelOptions::file_groups(const Mark& m
          {}});
     return {};
   }
+  if (!alignments.empty() && of_links.size() != of_inputs.size()) {
+    problems.push_back(
+        {ErrorKind::kConfig,
+         mark,
+         fmt::format("{} files of inputs and {} of alignments", of_inputs.size(), of_links.size()),
+         "one file of alignments for each file of inputs",
+         {}});
+    return {};
+  }
   std::vector<std::vector<std::string>> groups;
-  for (size_t i = 0; i < of_inputs.size(); ++i) groups.push_back({of_inputs[i], of_targets[i]});
+  for (size_t i = 0; i < of_inputs.size(); ++i) {
+    groups.push_back({of_inputs[i], of_targets[i]});
+    if (!of_links.empty()) groups.back().push_back(of_links[i]);
+  }
   return groups;
 }
 

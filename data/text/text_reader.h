@@ -18,13 +18,15 @@
 #include "data/text/line_splitter.h"
 #include "data/text/text_options.h"
 #include "data/text/text_problems.h"
+#include "data/text/word_alignment.h"
 
 namespace mtf {
 
 /// The files of a source of text.
 struct TextFiles {
   SourceChoice options;  ///< TextSourceOptions
-  /// Groups of files that are read side by side: {path}, or {inputs, targets} for a parallel source.
+  /// Groups of files that are read side by side: {path}, or {inputs, targets} for a parallel source, with alignments as
+  /// a third one where it has them.
   std::vector<std::vector<std::string>> groups;
   TextLimit limit = {};  ///< the largest size of each text
 
@@ -48,6 +50,7 @@ struct TextField {
   std::vector<TextPart> parts;  ///< parts that are encoded apart; none: the whole text is learned
   std::vector<int32_t> ids;
   bool has_ids = false;
+  std::vector<WordLink> links = {};  ///< of the targets: their words and those of the inputs
 
   /// True for a text that is empty or blank, and for an empty list of ids.
   bool empty() const;

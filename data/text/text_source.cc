@@ -78,6 +78,20 @@ RowRules rules_for(const TextSourceOptions& options, const TextSettings& setting
   return rules;
 }
 
+/// Calls `use` with each token of the targets that has links, and the tokens of the inputs that these lead to. `links`:
+/// TokenStore::links(); of each side only so many tokens are there.
+template <class Use>
+void for_each_target(std::span<const int32_t> links, const BySide<int64_t>& kept, const Use& use) {
+  std::vector<int32_t> inputs;
+  for (size_t i = 0; i + 1 < links.size(); i += 2) {
+    const int32_t target = links[i + 1];
+    if (links[i] < kept.inputs) inputs.push_back(links[i]);
+    if (i + 3 < links.size() && links[i + 3] == target) continue;
+    if (target < kept.targets && !inputs.empty()) use(target, std::span<const int32_t>(inputs));
+    inputs.clear();
+  }
+}
+
 BySide<int64_t> sizes_of(const TextVocabularies& vocabularies, const std::vector<Side>& sides) {
   BySide<int64_t> sizes;
   for (const Side side : sides) sizes[side] = vocabularies[side]->size();
@@ -101,6 +115,11 @@ std::vector<Feature> text_features(const TextSourceOptions& options, const BySid
     std::vector<Feature> of_side = side_features(side, lengths[side], vocabulary_sizes[side]);
     of_side.front().one_text = packing == Packing::kNone && !options.has_preferences();
     std::ranges::move(of_side, std::back_inserter(features));
+  }
+  if (options.has_alignments()) {
+    features.push_back({.name = std::string(kAlignmentFeature),
+                        .shape = {{"length", lengths.targets}, {"memory_length", lengths.inputs}},
+                        .training_only = true});
   }
   return features;
 }
@@ -133,6 +152,14 @@ void TextSource::read(std::span<const int64_t> rows, std::span<const FeatureSlic
       MTF_CHECK(row >= 0 && row < examples(), "row {} of {}", row, examples());
       read_row(sides_[s], row, windows[0], windows[1], windows[2]);
       for (Window& window : windows) window.output += window.end - window.begin;
+    }
+  }
+  for (size_t f = 3 * sides_.size(); f < features_.size(); ++f) {
+    const Box box = slices[f].box ? *slices[f].box : Box::whole(features_[f].shape);
+    float* output = reinterpret_cast<float*>(slices[f].output);
+    for (const int64_t row : rows) {
+      read_alignment(row, box, output);
+      output += box.shape.size();
     }
   }
 }
@@ -169,8 +196,7 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
     const int32_t* const begin = tokens + rows_.begin(side, piece);
     if (std::any_of(begin, begin + length, [&](int64_t id) { return std::abs(id) >= vocabulary; }))
       throw_damaged_store(tokens_.path());
-    const bool is_cut = cut_ends_ && length == report_.rules.limit[side] &&
-                        !tokens_.ends_example(side, rows_.begin(side, piece) + length);
+    const bool is_cut = ends_cut(side, piece);
     put(ids, length, [&](int64_t i) { return is_cut && i == length - 1 ? kEosId : begin[i]; });
     ++segment;
     put(segments, length, [&](int64_t) { return segment; });
@@ -179,6 +205,32 @@ void TextSource::read_row(Side side, int64_t row, const Window& ids, const Windo
   }
   const int64_t padding = report_.rules.row[side] - place;
   for (const Window& window : {ids, segments, positions}) put(window, padding, [](int64_t) { return 0; });
+}
+
+bool TextSource::ends_cut(Side side, int64_t piece) const {
+  const int32_t length = rows_.length(side, piece);
+  return cut_ends_ && length == report_.rules.limit[side] &&
+         !tokens_.ends_example(side, rows_.begin(side, piece) + length);
+}
+
+void TextSource::read_alignment(int64_t row, const Box& box, float* output) const {
+  std::fill_n(output, box.shape.size(), 0.0F);
+  const int64_t columns = box.shape[1].size;
+  BySide<int64_t> place;  // where the piece begins in the row
+  for (int64_t piece = rows_.first(row); piece < rows_.first(row + 1); ++piece) {
+    BySide<int64_t> kept;
+    for (const Side side : kSides) kept[side] = rows_.length(side, piece) - (ends_cut(side, piece) ? 1 : 0);
+    const int64_t example = tokens_.example_at(Side::kTargets, rows_.begin(Side::kTargets, piece));
+    for_each_target(tokens_.links(example), kept, [&](int32_t target, std::span<const int32_t> inputs) {
+      const int64_t r = place.targets + target - box.begin[0];
+      if (r < 0 || r >= box.shape[0].size) return;
+      for (const int32_t input : inputs) {
+        const int64_t c = place.inputs + input - box.begin[1];
+        if (c >= 0 && c < columns) output[r * columns + c] = 1.0F / static_cast<float>(inputs.size());
+      }
+    });
+    for (const Side side : kSides) place[side] += rows_.length(side, piece);
+  }
 }
 
 namespace {
@@ -215,8 +267,9 @@ std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, c
                                  settings.progress, settings.note);
 
   const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
-  auto source = std::make_unique<TextSource>(text_features(options, rules.row, sizes, rules.packing),
-                                             std::move(tokens.store), std::move(rows), rules);
+  std::vector<Feature> features = text_features(options, rules.row, sizes, rules.packing);
+  auto source =
+      std::make_unique<TextSource>(std::move(features), std::move(tokens.store), std::move(rows), rules);
   if (settings.report) {
     TextReport report = source->report();
     report.name = settings.name;

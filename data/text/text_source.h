@@ -21,12 +21,17 @@ namespace mtf {
 /// SIDE_segmentation, the number of the example in the row, from 1; and SIDE_position, the position in the
 /// example, from 0. All three are 0 in the padding.
 std::vector<Feature> side_features(Side side, int64_t length, int64_t vocabulary_size);
-/// Returns those of all sides_in_rows(), in rows that are packed so.
+/// Returns those of all sides_in_rows(), in rows that are packed so, and that of alignments where the source has them.
 std::vector<Feature> text_features(const TextSourceOptions& options, const BySide<int64_t>& lengths,
                                    const BySide<int64_t>& vocabulary_sizes, Packing packing);
 
+/// The alignment of the tokens of rows of training, float32 [length, memory_length] of targets and inputs: the tokens of the
+/// inputs that are linked to one of the targets have equal weights, whose sum is 1; other weights are 0.
+inline constexpr std::string_view kAlignmentFeature = "alignment";
+
 class TextSource final : public Source {
  public:
+  /// `features`: text_features(), and behind them that of alignments where the rows have them.
   TextSource(std::vector<Feature> features, TokenStore tokens, RowStore rows, const RowRules& rules);
 
   int64_t examples() const override { return rows_.rows(); }
@@ -46,6 +51,10 @@ class TextSource final : public Source {
   };
   void read_row(Side side, int64_t row, const Window& ids, const Window& segments,
                 const Window& positions) const;
+  /// Gives `output` the box of the row's alignment.
+  void read_alignment(int64_t row, const Box& box, float* output) const;
+  /// True if an end of sequence stands for the last token of a piece, which was cut.
+  bool ends_cut(Side side, int64_t piece) const;
 
   std::vector<Feature> features_;
   TokenStore tokens_;

@@ -15,6 +15,9 @@
 namespace mtf {
 namespace {
 
+constexpr const char* kLinks = "alignment/links";
+constexpr const char* kLinkOffsets = "alignment/offsets";
+
 /// A temporary file that receives the tokens of one side, so that a large corpus need not fit into memory. It
 /// has no name, so it disappears with the process.
 class TokenFile {
@@ -29,11 +32,12 @@ class TokenFile {
     ::unlink(path.c_str());
   }
 
-  void append(const TokenChunk& chunk, Side side) {
-    const std::vector<int32_t>& tokens = chunk.tokens[side];
-    for (const int64_t line : chunk.lines[side]) lines_.push_back(offsets_.back() + line);
+  /// Appends the tokens of some examples, and where their lines begin.
+  void append(const std::vector<int32_t>& tokens, const std::vector<int64_t>& lengths,
+              const std::vector<int64_t>& lines) {
+    for (const int64_t line : lines) lines_.push_back(offsets_.back() + line);
     buffer_.insert(buffer_.end(), tokens.begin(), tokens.end());
-    for (const int64_t length : chunk.lengths[side]) offsets_.push_back(offsets_.back() + length);
+    for (const int64_t length : lengths) offsets_.push_back(offsets_.back() + length);
     if (buffer_.size() >= kBufferTokens) flush();
   }
 
@@ -92,19 +96,30 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
   const std::vector<Side> sides = sides_in_rows(files.source());
   BySide<std::optional<TokenFile>> tokens;
   for (const Side side : sides) tokens[side].emplace(directory_of(path));
+  std::optional<TokenFile> links;
+  if (files.source().has_alignments()) links.emplace(directory_of(path));
   tokenize(files, options, [&](const TokenChunk& chunk) {
-    for (const Side side : sides) tokens[side]->append(chunk, side);
+    for (const Side side : sides)
+      tokens[side]->append(chunk.tokens[side], chunk.lengths[side], chunk.lines[side]);
+    if (links) links->append(chunk.links, chunk.link_lengths, {});
   });
   check_unchanged(files, options, key, directory_of(path));
 
   std::vector<MappedFile> mapped;
   std::vector<StoredTensor> tensors;
-  for (const Side side : sides) {
-    const std::span<const std::byte> bytes = mapped.emplace_back(tokens[side]->finish()).bytes();
-    tensors.push_back({.name = tensor_name(side, "tokens"),
+  const auto add = [&](const std::string& name, TokenFile& file) {
+    const std::span<const std::byte> bytes = mapped.emplace_back(file.finish()).bytes();
+    tensors.push_back({.name = name,
                        .dtype = DType::kInt32,
                        .shape = {static_cast<int64_t>(bytes.size() / sizeof(int32_t))},
                        .data = bytes});
+  };
+  if (links) {
+    add(kLinks, *links);
+    tensors.push_back(tensor_of(kLinkOffsets, links->offsets()));
+  }
+  for (const Side side : sides) {
+    add(tensor_name(side, "tokens"), *tokens[side]);
     tensors.push_back(tensor_of(tensor_name(side, "offsets"), tokens[side]->offsets()));
     tensors.push_back(tensor_of(tensor_name(side, "lines"), tokens[side]->lines()));
   }
@@ -117,7 +132,7 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
 /// Returns the options of a source without its paths and what is done with its tokens.
 std::string settings_of(const SourceChoice& options) {
   config::Node node = config::dump(options);
-  for (const char* key : {"path", "inputs", "targets", "objective"}) node = node.without(key);
+  for (const char* key : {"path", "inputs", "targets", "alignments", "objective"}) node = node.without(key);
   return config::to_flow_yaml(node);
 }
 
@@ -149,9 +164,18 @@ TokenStore::TokenStore(const std::string& path) : file_(read_store(path)) {
   }
   if (has(Side::kInputs) && has(Side::kTargets) && offsets_.inputs.size() != offsets_.targets.size())
     throw_damaged_store(path);
+  if (file_.find(kLinks)) read_links();
   counts_.empty = stored_number(file_, "empty");
   counts_.blank_lines = stored_number(file_, "blank_lines");
   counts_.longest = stored_number(file_, "longest");
+}
+
+void TokenStore::read_links() {
+  links_ = mapped_values<int32_t>(file_, kLinks);
+  link_offsets_ = mapped_values<int64_t>(file_, kLinkOffsets);
+  if (std::ssize(link_offsets_) != counts_.examples + 1 || link_offsets_.front() != 0 ||
+      !std::ranges::is_sorted(link_offsets_) || link_offsets_.back() != std::ssize(links_) - 1)
+    throw_damaged_store(path());
 }
 
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
@@ -172,6 +196,7 @@ std::string token_store_key(const TextFiles& files, const TokenizeOptions& optio
 std::string texts_key(const SourceChoice& source, const std::string& cache_directory) {
   const std::string cache = cache_directory.empty() ? default_cache_directory() : cache_directory;
   SourceChoice copy = source;
+  if (auto* parallel = copy.get_if<ParallelOptions>()) parallel->alignments.clear();
   std::vector<config::Path> paths;
   for (const config::Path* path : copy->paths()) paths.push_back(*path);
   std::string text = settings_of(source);

@@ -7,7 +7,8 @@
 //
 // The file has the safetensors format. It holds `SIDE/tokens` int32 [tokens + 1], where the last element is
 // an end-of-sequence token that belongs to no example, `SIDE/offsets` int64 [examples + 1], and `SIDE/lines` int64 [lines],
-// the first token of each line but the first one of each text, where lines are encoded apart.
+// the first token of each line but the first one of each text, where lines are encoded apart. With alignments it holds
+// `alignment/links` int32 [2 links + 1] and `alignment/offsets` int64 [examples + 1], likewise.
 #pragma once
 
 #include <fmt/format.h>
@@ -84,12 +85,23 @@ class TokenStore {
   /// it.
   int64_t lone_end(Side side) const { return static_cast<int64_t>(tokens_[side].size()) - 1; }
 
+  /// The linked tokens of example i, of inputs and targets in turns, by their places in its texts; empty without alignments.
+  std::span<const int32_t> links(int64_t i) const {
+    if (link_offsets_.empty()) return {};
+    return links_.subspan(static_cast<size_t>(link_offsets_[i]),
+                          static_cast<size_t>(link_offsets_[i + 1] - link_offsets_[i]));
+  }
+
  private:
+  void read_links();
+
   SafetensorsFile file_;
   TextCounts counts_;
   BySide<std::span<const int32_t>> tokens_;
   BySide<std::span<const int64_t>> offsets_;
   BySide<std::span<const int64_t>> lines_;
+  std::span<const int32_t> links_;
+  std::span<const int64_t> link_offsets_;
 };
 
 /// Returns the XXH3-128 hash of everything that determines the tokens: the bytes of the files, the options of

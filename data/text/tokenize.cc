@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "data/text/lowercase.h"
+#include "data/text/token_words.h"
 
 namespace mtf {
 namespace {
@@ -18,6 +19,7 @@ class Encoder {
  public:
   Encoder(const TextFiles& files, const TokenizeOptions& options)
       : options_(options),
+        options_of_source_(files.source()),
         read_(files.source().sides()),
         kept_(sides_in_rows(files.source())),
         joined_(kept_.size() < read_.size()) {}
@@ -35,6 +37,7 @@ class Encoder {
         }
         chunk.lengths[side].push_back(static_cast<int64_t>(tokens.size() - begin));
       }
+      if (options_of_source_.has_alignments()) append_links(example, chunk);
     }
     return chunk;
   }
@@ -76,6 +79,22 @@ class Encoder {
     if (tokens.size() > begin) tokens.push_back(kEosId);
   }
 
+  /// Appends the links of the tokens of the example that was appended last.
+  void append_links(const TextExample& example, TokenChunk& chunk) const {
+    BySide<std::vector<int32_t>> words;
+    for (const Side side : kSides) {
+      const auto count = static_cast<size_t>(chunk.lengths[side].back());
+      if (count == 0) continue;
+      const std::string& text = example[side].text;
+      words[side] =
+          words_of_tokens(*options_.vocabularies[side], options_.lowercase ? to_lower_case(text) : text,
+                          std::span(chunk.tokens[side]).last(count).first(count - 1));
+    }
+    const size_t begin = chunk.links.size();
+    append_token_links(example.targets.links, words.inputs, words.targets, chunk.links);
+    chunk.link_lengths.push_back(static_cast<int64_t>(chunk.links.size() - begin));
+  }
+
   /// Appends the tokens of a text of parts: negative ones have no loss (models/token_loss.h). Its last part may spell out the
   /// end of sequence.
   void append_parts(const TextField& field, Side side, std::vector<int32_t>& tokens) const {
@@ -92,6 +111,7 @@ class Encoder {
   }
 
   const TokenizeOptions& options_;
+  const TextSourceOptions& options_of_source_;
   std::vector<Side> read_, kept_;
   bool joined_;
 };

@@ -29,6 +29,10 @@ struct TokenChunk {
   BySide<std::vector<int64_t>> lengths;  ///< [examples]: the number of tokens of each example
   /// With lines apart: the index of the first token of each line of a text but its first line.
   BySide<std::vector<int64_t>> lines;
+  /// With alignments: the tokens of the inputs and of the targets that are linked, in turns (append_token_links), of all
+  /// examples, and [examples]: how many of these numbers belong to each.
+  std::vector<int32_t> links = {};
+  std::vector<int64_t> link_lengths = {};
 };
 
 /// Calls `append` with the examples of files that were scanned before, in chunks. An end-of-sequence token is

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "data/text/text_source.h"
 #include "engine/base/nearest.h"
 #include "trainer/checkpoint/checkpoints.h"
 #include "trainer/checkpoint/restore.h"
@@ -271,6 +272,17 @@ void check_before_texts(const Session& session, const Graph* step, bool trains_v
   }
 }
 
+/// Throws Error for alignments of the training data that the model does not learn.
+void check_alignments(const Session& session) {
+  const std::vector<std::string> read = session.model->optional_features();
+  const std::vector<Feature>& given = session.train_data->features();
+  const bool has_alignments = std::ranges::find(given, kAlignmentFeature, &Feature::name) != given.end();
+  if (!has_alignments || std::ranges::find(read, kAlignmentFeature) != read.end()) return;
+  throw Error(ErrorKind::kConfig, session.config.mark("data.train"),
+              "the model does not learn the `alignments` of the data",
+              "`model.alignment.weight: 0.05` of a `bitransformer`, or a source without them");
+}
+
 TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   TrainPlan plan;
   const Config& config = session.config;
@@ -286,6 +298,7 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   diagnostics.throw_if_errors();
   warn_of_positions(session, diagnostics);
   check_labels(session, step->classes, plan.evaluation_sets);
+  check_alignments(session);
   if (session.model->is_aligned()) session.train_data->check_aligned(config.mark("data.train"));
   if (evaluation) {
     plan.evaluation = compile(session, *evaluation);
