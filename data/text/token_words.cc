@@ -82,8 +82,10 @@ std::vector<int32_t> words_of_written(const Vocabulary& vocabulary, std::span<co
     before = std::move(now);
   }
   // Later tokens may join words, as those of punctuation do, and what shows nothing begins what follows it.
-  for (size_t i = count; i-- > 0 && i + 1 < count;)
-    words[i] = shows[i] ? std::min(words[i], words[i + 1]) : words[i + 1];
+  for (size_t next = count; next-- > 1;) {
+    int32_t& word = words[next - 1];
+    word = shows[next - 1] ? std::min(word, words[next]) : words[next];
+  }
   return words;
 }
 
