@@ -16,14 +16,14 @@ void describe(config::Visitor& visit, AlignmentOptions& options) {
   visit("weight", options.weight,
         "factor of the loss of guided alignment, the cross-entropy between the alignments of the data and "
         "the attention; 0: there is none",
-        config::non_negative);
+        config::non_negative, config::reported_on_resume);
   visit("layer", options.layer,
         "block of the decoder, from 0, whose attention to the encoder tells the alignment (default: the one "
         "before the last)",
-        config::non_negative);
+        config::non_negative, config::reported_on_resume);
   visit("heads", options.heads,
         "so many of the attention's first heads are averaged (default: 1 with a weight, else all)",
-        config::positive);
+        config::positive, config::reported_on_resume);
 }
 
 void describe(config::Visitor& visit, BitransformerOptions& options) {
