@@ -5,10 +5,13 @@ source "$2/tests/end_to_end/common.sh"
 use_python
 
 backward_sentences
-backward_links() { awk '{ line = ""; for (i = 0; i < NF; i++) line = line (i ? " " : "") i "-" (NF - 1 - i); print line }' "$1"; }
+backward_links() {
+  awk '{ line = ""; for (i = 0; i < NF; i++) line = line (i ? " " : "") i "-" (NF - 1 - i); print line }' "$1"
+}
 backward_links train.in > train.links
 {
-  backward_translator 32 8 64 | sed 's/targets: train.out/&, alignments: train.links/; s/decoder: {num_layers: 1/decoder: {num_layers: 2/'
+  backward_translator 32 8 64 |
+    sed 's/targets: train.out/&, alignments: train.links/; s/decoder: {num_layers: 1/decoder: {num_layers: 2/'
   cat << 'YAML'
   alignment: {weight: 1}
 optimizer: {type: adam}
@@ -63,8 +66,17 @@ for line, other in zip(open("whole"), open("split"), strict=True):
 END
 done
 align score "${weights[@]}" "score.checkpoint=[150, 150]" score.ensemble=true
-"$python" -c 'import json; a, b = ([json.loads(l)["alignment_weights"] for l in open(f)] for f in ("whole", "out")); assert a == b' ||
-  fail "equal members tell another alignment"
+"$python" - << 'END' || fail "equal members tell another alignment"
+import json
+whole, together = ([json.loads(line)["alignment_weights"] for line in open(name)] for name in ("whole", "out"))
+assert whole == together
+END
+align infer infer.input=test.in infer.prefix=test.in infer.format=jsonl infer.alignment=weights
+"$python" - << 'END' || fail "a text with a prefix has weights of other tokens"
+import json
+for line in map(json.loads, open("out")):
+    assert len(line["alignment_weights"]) == len(line["pieces"])
+END
 align score "${score[@]}" score.per_token=true score.alignment=tokens
 grep -q '"alignment":\[\[0,' out || fail "no links of tokens: $(head -n 1 out)"
 

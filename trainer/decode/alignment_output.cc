@@ -48,9 +48,12 @@ void AlignmentOutput::add_to(nlohmann::ordered_json& object, const AlignedText& 
   std::vector<std::string> pieces;
   for (const int32_t id : scored.inputs) pieces.push_back(codec_.read().piece(id));
   object["input_pieces"] = std::move(pieces);
+  const size_t inputs = scored.inputs.size();
   std::vector<std::vector<float>> weights;
-  for (auto row = scored.alignment.begin(); row != scored.alignment.end(); row += std::ssize(scored.inputs))
-    weights.emplace_back(row, row + std::ssize(scored.inputs));
+  for (size_t t = scored.first; t < scored.targets.size(); ++t) {
+    const float* const row = scored.alignment.data() + t * inputs;
+    weights.emplace_back(row, row + inputs);
+  }
   object["alignment_weights"] = std::move(weights);
 }
 

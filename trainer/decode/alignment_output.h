@@ -33,7 +33,7 @@ class AlignmentOutput {
   bool is_wanted() const { return form_ != AlignmentForm::kNone; }
   /// Returns " ||| " and the links in Pharaoh format.
   std::string as_text(const AlignedText& text) const;
-  /// Adds `alignment`, a list of links, or `input_pieces` and `alignment_weights`, a list for each token of the targets.
+  /// Adds `alignment`, a list of links, or `input_pieces` and `alignment_weights`, a list for each token that is scored.
   void add_to(nlohmann::ordered_json& object, const AlignedText& text) const;
 
  private:

@@ -117,14 +117,14 @@ class Infer {
         std::vector<int32_t> targets = line.given.prefix;
         targets.insert(targets.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
         if (targets.empty()) targets.push_back(kEosId);
-        texts.push_back({line.given.inputs, std::move(targets)});
+        const size_t first = targets.size() - hypothesis.tokens.size();
+        texts.push_back({line.given.inputs, std::move(targets), first});
       }
     }
     scorer_.score(texts);
-    for (auto next = texts.begin(); Line & line : lines) {
-      const auto end = next + std::ssize(line.written);
-      line.scored.assign(std::move_iterator(next), std::move_iterator(end));
-      next = end;
+    auto next = texts.begin();
+    for (Line& line : lines) {
+      for (size_t rank = 0; rank < line.written.size(); ++rank) line.scored.push_back(std::move(*next++));
     }
   }
 
