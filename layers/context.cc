@@ -114,7 +114,8 @@ bool Context::note_applied(AppliedLayer layer) {
 Sequence& Context::sequence(std::string_view layer) const {
   if (sequence_ != nullptr) return *sequence_;
   throw Error(ErrorKind::kConfig, fmt::format("{} works on rows of tokens only", layer),
-              "it belongs into the `block` of a model of type lm, delimited_lm, aligned or bitransformer");
+              "it belongs into the `block` of the layer `transformer`, or of a model of type lm, "
+              "delimited_lm, aligned or bitransformer");
 }
 
 LayerTensor Context::saved(const config::Name& name) const {

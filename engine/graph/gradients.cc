@@ -135,7 +135,6 @@ Tensors gradients_through(const Block& block, const Tensors& ys, const Tensors& 
     Tensor seed = i < grad_ys.size() ? grad_ys[i] : graph.constant(1, ys[i].dtype(), ys[i].shape());
     contributions[ys[i]].push_back(seed);
   }
-  const TensorSet wanted(xs.begin(), xs.end());
   const auto total = [&](const Tensor& t) -> Tensor {
     const auto found = contributions.find(t);
     if (found == contributions.end()) return {};

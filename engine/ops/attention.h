@@ -201,9 +201,8 @@ class Attention final : public AttentionOperation {
 };
 
 /// Inputs: those of attention, then the result, the log-sum-exp, the gradient of the result and, if it has one, that of
-/// the log-sum-exp. Outputs: the
-/// gradients of q, k, v and, if there is a table, of the bias by bucket [q's dimensions except length and
-/// key, buckets]. The gradients are partial sums where a dimension over which they sum is split.
+/// the log-sum-exp. Outputs: the gradients of q, k, v and, if there is a table, of the bias by bucket [q's dimensions except
+/// length and key, buckets]. The gradients are partial sums where a dimension over which they sum is split.
 class AttentionGradient final : public AttentionOperation {
  public:
   AttentionGradient(Tensors inputs, const AttentionOptions& options, const OperandIndex& index);

@@ -45,7 +45,8 @@ class StageRegions {
 };
 
 /// The bytes of a region for a value: a 1,500th more than its own, since rows of all values would fall into the same sets of
-/// the caches if sizes were powers of two. Two values never get more than one as large as both, so that they fit where it lay.
+/// the caches if sizes were powers of two. Two values of at least 64 bytes never get more than one as large as both, so that
+/// they fit where it lay.
 int64_t staggered(int64_t bytes) {
   constexpr int64_t kQuantum = 256;  // as devices align memory
   // Bytes that are added for each block: an odd number, so that sizes that are powers of two get no power of two more.

@@ -49,8 +49,10 @@ HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, 
     const HostedMesh other = mesh.of(process);
     const HostedCopies theirs = other.copies(all_copies);
     const auto* data = reinterpret_cast<const std::byte*>(parts[process].data());
+    const std::byte* const end = data + parts[process].size();
     for (int64_t copy = 0; copy < theirs.size(); ++copy) {
       if (!other.holds_first(theirs.position(copy), all_copies)) continue;
+      MTF_CHECK(end - data >= bytes, "process {} has sent too little of {}", process, name);
       put(theirs.position(copy), data);
       data += bytes;
     }

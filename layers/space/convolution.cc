@@ -4,6 +4,7 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/reshape.h"
+#include "engine/ops/transpose.h"
 #include "layers/activation.h"
 #include "layers/dense.h"
 #include "layers/initializer.h"
@@ -132,8 +133,10 @@ class ConvolutionLayer final : public Layer {
     const Tensor kernel =
         replace_dimensions(rename(stored, in.name, inner_in.name), {out}, {group, inner_out});
     const Tensor x = replace_dimensions(operand.x, {in}, {group, inner_in});
-    const Tensor y = convolution(x, kernel, windows, {group});
-    return finish(context, replace_dimensions(y, {group, inner_out}, {out}), options_.output, options_);
+    const Tensor made = convolution(x, kernel, windows, {group});
+    const Shape outputs{group, inner_out};
+    const Tensor y = transpose(made, (made.shape() - outputs) + outputs);  // the channels may stand anywhere
+    return finish(context, replace_dimensions(y, outputs, {out}), options_.output, options_);
   }
 
   Options options_;

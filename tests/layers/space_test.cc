@@ -46,6 +46,15 @@ TEST(ConvolutionLayers, DivideChannelsIntoGroups) {
   EXPECT_EQ(y, (Values{1, 12, 23, 3400, 4500, 5600}));
 }
 
+TEST(ConvolutionLayers, DivideChannelsIntoGroupsWhereverTheyStand) {
+  const YamlLayers net("[conv2d: {output: {f: 6}, groups: 2, kernel: 1, bias: false}]",
+                       {{"batch", 1}, {"channels", 4}, {"rows", 1}, {"cols", 2}});
+  EXPECT_EQ(net.y.shape(), (Shape{{"batch", 1}, {"rows", 1}, {"cols", 2}, {"f", 6}}));
+  const Values y = net.evaluate({1, 2, 10, 20, 100, 200, 1000, 2000},
+                                {{"conv2d/kernel", {1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5}}});
+  EXPECT_EQ(y, (Values{1, 12, 23, 3400, 4500, 5600, 2, 24, 46, 6800, 9000, 11200}));
+}
+
 TEST(ConvolutionLayers, ConvolveEachChannelByItself) {
   const YamlLayers net("[depthwise_conv1d: {kernel: 2, padding: valid, activation: relu}]",
                        {{"batch", 1}, {"n", 3}, {"channels", 2}});

@@ -237,6 +237,14 @@ TEST_F(ContinuationTest, TheLockOfAProcessThatIsAboutToEndIsWaitedFor) {
   ends.join();
 }
 
+TEST_F(ContinuationTest, TheOwnerOfTheLockRemovesWhatAKilledOneLeft) {
+  for (const char* name : {"config.yaml", "config.yaml.partial-7", "config.step-4.yaml.partial-9",
+                           "data.json.partial-7", "mine.partial-7"})
+    write_contents(run_ + "/" + name, "text");
+  const ModelDirLock lock(toy());
+  EXPECT_THAT(names_in(run_), ElementsAre("config.yaml", "mine.partial-7"));
+}
+
 TEST_F(ContinuationTest, ADirectoryWithoutLocksIsNamedInAWarning) {
   EXPECT_EQ(ModelDirLock(toy()).warning(), "");
   ::setenv("MTF_FAULT", "directory.lock=EINVAL", 1);

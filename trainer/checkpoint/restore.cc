@@ -308,11 +308,11 @@ bool has_averages(const Manifest& manifest) {
   });
 }
 
-std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
-                                           std::span<const std::string> apart) {
+NotRestored restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
+                              std::span<const std::string> apart) {
   const std::vector<std::string> names = variables.names();
   if (what == Restore::kWeights || what == Restore::kAverages) check_updates(reader, names, apart);
-  std::vector<std::string> kept;
+  NotRestored lacking;
   for (const std::string& name : names) {
     const Variable& variable = variables.variable(name);
     if (!variable.is_saved()) continue;
@@ -324,14 +324,14 @@ std::vector<std::string> restore_variables(CheckpointReader& reader, VariableSto
     if (saved && !(slot && weights_alone)) {
       restore(reader, *saved, variable, variables);
     } else if (!weights_alone && is_average(variable)) {
-      start_average(name, variables);  // names are sorted, so the weight was restored before its running mean
+      lacking.averages.push_back(name);
     } else if (may_lack) {
-      kept.push_back(name);
+      lacking.kept.push_back(name);
     } else {
       throw Error(ErrorKind::kCheckpoint, fmt::format("{} lacks the variable `{}`", reader.path(), name));
     }
   }
-  return kept;
+  return lacking;
 }
 
 bool are_elements_of(const std::vector<int64_t>& stored, const Shape& shape) {

@@ -35,12 +35,18 @@ Restore evaluated_weights(const Config& config);
 /// True if the checkpoint has running means of weights.
 bool has_averages(const Manifest& manifest);
 
-/// Sets the variables that checkpoints contain from one that was saved on any mesh, and returns the names of those that
-/// kept their values. Throws Error (kCheckpoint), which names the variable, when one is missing or has
+/// The names of variables that a checkpoint lacks.
+struct NotRestored {
+  std::vector<std::string> kept;  ///< kept their values
+  std::vector<std::string>
+      averages;  ///< running means, which start_average() sets once each process has restored its slices
+};
+
+/// Sets the variables that checkpoints contain from one that was saved on any mesh. Throws Error (kCheckpoint), which names the variable, when one is missing or has
 /// another shape or an incompatible dtype (float32 and bfloat16 are converted). `apart` has the names of further weights of
 /// the model, which are restored at another time.
-std::vector<std::string> restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
-                                           std::span<const std::string> apart = {});
+NotRestored restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
+                              std::span<const std::string> apart = {});
 
 /// True if a tensor of the sizes `stored` has the elements of a variable of `shape` in the same order. Names
 /// of dimensions may differ, and the dimensions heads and d_kv of an attention layer may be combined into one

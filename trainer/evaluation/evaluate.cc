@@ -342,9 +342,12 @@ void evaluate(Session& session, Diagnostics& diagnostics) {
 
 std::string evaluation_line(const Evaluation& evaluation) {
   std::string line = fmt::format("  {}", evaluation.dataset);
-  for (const auto& [name, value] : evaluation.metrics)
-    line +=
-        fmt::format("  {} {}", name, is_count(name) ? with_thousands(value) : fmt::format("{:.4f}", value));
+  for (const auto& [name, value] : evaluation.metrics) {
+    line += fmt::format("  {} {}", name,
+                        std::isnan(value) ? "NaN"
+                        : is_count(name)  ? with_thousands(value)
+                                          : fmt::format("{:.4f}", value));
+  }
   return line + fmt::format("  ({} examples in {})", with_thousands(static_cast<double>(evaluation.examples)),
                             duration_text(evaluation.seconds));
 }

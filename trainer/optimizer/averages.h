@@ -28,7 +28,8 @@ bool is_average(const Variable& variable);
 /// 1 - d of the step before which `step` steps are done.
 double average_rate(double decay, int64_t step);
 
-/// Sets a running mean to the weight that it is of, or all of them. Every process of the run calls it.
+/// Sets a running mean to the weight that it is of, or all of them. The calls are collective where a weight and its running
+/// mean lie differently.
 void start_average(const std::string& average, VariableStore& variables);
 void start_averages(VariableStore& variables);
 

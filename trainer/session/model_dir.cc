@@ -59,6 +59,16 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
+/// Removes what a killed process has left of files that only the owner of the lock writes.
+void remove_partial_files(const fs::path& directory) {
+  for (const std::string& name : names_in(directory)) {
+    const std::string_view whole = without_partial(name);
+    if (whole == name || (whole != kPreparationFile && !whole.starts_with("config."))) continue;
+    std::error_code ignored;
+    fs::remove(directory / name, ignored);
+  }
+}
+
 /// Reports files that a run would open but that are not regular files: a link may lead anywhere, a pipe never
 /// ends.
 void check_files(const fs::path& directory, const Mark& mark, Diagnostics& diagnostics) {
@@ -188,6 +198,7 @@ ModelDirLock::ModelDirLock(const Config& config) : directory_(config.run.model_d
   if (descriptor_ < 0)
     throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be opened: {}", path, system_message(errno)));
   const int error = lock_soon(descriptor_);
+  if (error == 0) remove_partial_files(path);
   if (error != 0 && error != EWOULDBLOCK) {
     warning_ = fmt::format(
         "{}: its file system has no locks ({}), so that no run notices another one that trains in it", path,

@@ -37,7 +37,7 @@ class Trainer {
  private:
   void go_on();
   bool restored(const std::string& path);
-  void restore(const std::string& checkpoint);
+  std::vector<std::string> restore(const std::string& checkpoint);
   void initialize();
   void load_teacher();
   void check_directory() const;

@@ -38,20 +38,25 @@ void Trainer::go_on() {
 bool Trainer::restored(const std::string& path) {
   const size_t notes = notes_.size();
   std::optional<DamagedCheckpoint> damage;
+  std::vector<std::string> averages;
   try {
-    restore(path);
+    averages = restore(path);
   } catch (const DamagedCheckpoint& error) {
     damage = error;
   }
   const std::string warning = leave_behind(session_, path, damage);
-  if (warning.empty()) return true;
+  if (warning.empty()) {
+    for (const std::string& average : averages) start_average(average, variables_);
+    return true;
+  }
   damage_.push_back(warning);
   notes_.resize(notes);
   return false;
 }
 
-/// Restores the variables and the run's state from `checkpoint`.
-void Trainer::restore(const std::string& checkpoint) {
+/// Restores the variables and the run's state from `checkpoint`. Returns the running means that it lacks: to start them is
+/// collective, and another process may have found damage.
+std::vector<std::string> Trainer::restore(const std::string& checkpoint) {
   CheckpointReader reader(checkpoint);
   const Manifest& manifest = reader.manifest();
   state_ = run_state(manifest, checkpoint);
@@ -60,7 +65,7 @@ void Trainer::restore(const std::string& checkpoint) {
   const std::optional<Continuation>& old = plan_.continuation;
   const bool is_of_old_model =
       old && old->checkpoint && old->architecture_changed && state_.step <= old->checkpoint->step;
-  const std::vector<std::string> kept =
+  NotRestored lacking =
       restore_variables(reader, variables_, is_of_old_model ? Restore::kPresent : Restore::kAll);
   std::string note = fmt::format("continues after step {} of {}", state_.step, config_.run.model_dir.text);
   if (const std::string mesh = session_.layouts.mesh.to_string(); mesh != manifest.mesh)
@@ -68,8 +73,11 @@ void Trainer::restore(const std::string& checkpoint) {
   if (const std::string here = session_.backend->instruction_set(); here != manifest.instruction_set)
     note += fmt::format(", saved with {} (here {}: equal up to rounding)", manifest.instruction_set, here);
   notes_.push_back(note);
-  if (!kept.empty())
-    notes_.push_back(fmt::format("not in the checkpoint, so with initial values: {}", fmt::join(kept, ", ")));
+  if (!lacking.kept.empty()) {
+    notes_.push_back(
+        fmt::format("not in the checkpoint, so with initial values: {}", fmt::join(lacking.kept, ", ")));
+  }
+  return std::move(lacking.averages);
 }
 
 void Trainer::initialize() {
@@ -124,7 +132,7 @@ void Trainer::restore_after_divergence(const std::string& what) {
   checkpoints_->wait();
   const double scale = state_.rate_scale / 2;
   notes_.clear();
-  const double seconds = agreement_.now().seconds;
+  const double seconds = agreement_.now().seconds, evaluation_seconds = state_.evaluation_seconds;
   for (bool done = false; !done;) {
     const std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config_));
     const std::string path = broadcast(session_.processes->communicator(),
@@ -134,6 +142,7 @@ void Trainer::restore_after_divergence(const std::string& what) {
   }
   state_.rate_scale = scale;
   state_.seconds = std::max(state_.seconds, seconds);
+  state_.evaluation_seconds = std::max(state_.evaluation_seconds, evaluation_seconds);
   log_->cut_back(state_);
   start_clocks();
   for (const std::string& warning : std::exchange(damage_, {})) log_->warning(warning);

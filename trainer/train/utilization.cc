@@ -14,12 +14,13 @@ struct Peaks {
   std::string_view device;
   double bfloat16, tf32, float32;
 };
-constexpr std::array<Peaks, 5> kPeaks = {{
+constexpr std::array<Peaks, 6> kPeaks = {{
     {"NVIDIA H100 80GB HBM3", 989.4e12, 494.7e12, 66.9e12},
     {"NVIDIA H100 PCIe", 756e12, 378e12, 51.2e12},
     {"NVIDIA H200", 989.4e12, 494.7e12, 66.9e12},
     {"NVIDIA A100-SXM4", 312e12, 156e12, 19.5e12},
     {"NVIDIA A100-PCIE", 312e12, 156e12, 19.5e12},
+    {"NVIDIA A100 80GB PCIe", 312e12, 156e12, 19.5e12},
 }};
 
 /// True if a device is of a kind: "NVIDIA A100-SXM4-80GB" is a "NVIDIA A100-SXM4", but "NVIDIA H200 NVL" and

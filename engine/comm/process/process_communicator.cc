@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/base/hash.h"
 #include "engine/comm/process/move_job.h"
 #include "engine/comm/process/reduce_job.h"
 
@@ -54,9 +55,11 @@ class GatherJob final : public PendingGather, public CommunicationJob {
   /// Sends memory(own process) to each process, and receives into memory(process) what that process sends.
   template <class Memory>
   void exchange(uint64_t sequence, MessagePhase phase, const Memory& memory) {
+    const auto of_name = static_cast<int64_t>(hash64(name_) >> 2);
     const auto tag = [&](std::span<const std::byte> data) {
-      return message_tag(sequence, message_mark(phase == MessagePhase::kGatherBytes ? 1 : 0, phase,
-                                                static_cast<int64_t>(data.size()), DType::kBool));
+      const int64_t number = 2 * of_name + (phase == MessagePhase::kGatherBytes ? 1 : 0);
+      return message_tag(sequence,
+                         message_mark(number, phase, static_cast<int64_t>(data.size()), DType::kBool));
     };
     std::vector<std::unique_ptr<MessageBuffer>> buffers;
     const int own = transport_.rank();

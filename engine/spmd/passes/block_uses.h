@@ -20,7 +20,7 @@ class BlockUses {
   /// `program` must outlive this object.
   BlockUses(const Program& program, const std::vector<Instruction>& block);
 
-  /// True if a collective or a loop stands between these places.
+  /// True if a collective, its done or a loop stands between these places.
   bool are_separated(size_t first, size_t second) const { return separators_[first] != separators_[second]; }
   /// The place of the instruction that first writes the value; nothing if it is not in this block.
   std::optional<size_t> maker(ValueId id) const;

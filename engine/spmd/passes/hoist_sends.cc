@@ -41,7 +41,7 @@ class LoopSends {
   /// True if the results of instruction `i` are the same in all iterations; `needed` receives what makes them.
   bool is_constant(size_t i, std::unordered_set<size_t>& needed) const {
     if (!depends_on_inputs_alone(body_[i])) return false;
-    needed.insert(i);
+    if (!needed.insert(i).second) return true;  // what is not the same has ended the search
     return std::ranges::all_of(body_[i].inputs, [&](ValueId id) {
       const auto made = maker_.find(program_.root(id));
       return made == maker_.end() || is_constant(made->second, needed);

@@ -149,7 +149,7 @@ class Landing {
     scratch_bytes_ += flights.back().scratch;
   }
 
-  /// Emits a kDone that awaits the flights up to number `last`.
+  /// Emits a Done that awaits the flights up to number `last`.
   void land(Flights& flights, int64_t last, std::vector<Instruction>& result) {
     std::vector<ValueId> results, kept;
     for (; !flights.empty() && flights.front().number <= last; flights.pop_front()) {

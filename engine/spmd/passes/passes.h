@@ -126,8 +126,8 @@ struct FlightOptions {
 };
 
 /// Delays the done of each collective as far as its result and memory allow. From its start to its done a
-/// collective is in flight, and the memory that it reads is kept until it has been sent; Instruction::kept of
-/// the done lists these values. At any instruction, the operands in flight that nothing else reads any more
+/// collective is in flight, and the memory that it reads is kept until it has been sent; Done::kept
+/// lists these values. At any instruction, the operands in flight that nothing else reads any more
 /// may fill the memory that the step leaves free below its peak of temporaries on a position, plus `more`
 /// bytes. The scratch memory of all collectives in flight takes at most `more` bytes, or what the largest of
 /// them needs. An instruction that overwrites an operand comes after the done. Collectives land in the order

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -95,6 +96,9 @@ class VariableUpdates {
         copies.size() != instruction.outputs.size()) {
       return false;
     }
+    std::set<ValueId> copied;
+    for (size_t copy : copies) copied.insert(program_.root(block_[copy].inputs[0]));
+    if (copied.size() != copies.size()) return false;
     const ValueId guard = block_[copies[0]].guard;
     if (guard != kNoValue) {
       const size_t known = ready_[program_.root(guard)];
