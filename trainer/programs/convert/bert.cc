@@ -131,21 +131,6 @@ void settle_head(const HuggingFaceFiles& files, BertConfig& bert) {
   }
 }
 
-/// Keeps the names of classes or tags if each has its own. Throws Error if they are more or fewer.
-void settle_label_names(const std::string& config_file, BertConfig& bert, HuggingFaceImport& import) {
-  std::vector<std::string>& names = bert.label_names;
-  if (bert.head != BertHead::kClassifier && bert.head != BertHead::kTagger) names.clear();
-  if (names.empty()) return;
-  if (std::ssize(names) != bert.labels)
-    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `id2label` has {} names, and `{}` {} rows",
-                                                    config_file, names.size(), kClassifier, bert.labels));
-  const std::set<std::string> different(names.begin(), names.end());
-  if (different.size() == names.size() && !different.contains("")) return;
-  import.notes.push_back(
-      fmt::format("{}: `id2label` has a name twice or an empty one: labels are numbers", config_file));
-  names.clear();
-}
-
 /// Returns the value of `data.vocabulary`; files to copy and notes are added to `import`.
 std::string wordpiece_of(const std::string& from, const ImportTarget& target, int64_t rows,
                          HuggingFaceImport& import) {
@@ -270,7 +255,9 @@ HuggingFaceImport import_bert(const std::string& from, const ImportTarget& targe
   const HuggingFaceFiles files(from);
   settle_head(files, bert);
   HuggingFaceImport import;
-  settle_label_names(config_file, bert, import);
+  const bool has_names = bert.head == BertHead::kClassifier || bert.head == BertHead::kTagger;
+  bert.label_names = settled_label_names(has_names ? bert.label_names : std::vector<std::string>(),
+                                         bert.labels, kClassifier, config_file, import.notes);
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   around.vocabulary = wordpiece_of(from, target, bert.vocab_size, import);
   import.model.config = bert_yaml(bert, around);

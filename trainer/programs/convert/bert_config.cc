@@ -9,25 +9,6 @@ namespace {
 
 constexpr const char* kRegressionProblem = "regression";
 
-/// What Hugging Face calls a label without a name.
-std::string usual_label(size_t number) { return fmt::format("LABEL_{}", number); }
-
-/// Returns the names of `id2label` in the order of their numbers; none where all are the usual ones.
-std::vector<std::string> parse_label_names(const HuggingFaceJson& json) {
-  if (!json.has("id2label")) return {};
-  const nlohmann::json& given = json.at("id2label");
-  std::vector<std::string> names;
-  bool are_usual = true;
-  for (size_t i = 0; i < given.size(); ++i) {
-    const auto name = given.find(fmt::to_string(i));
-    if (name == given.end())
-      json.fail(fmt::format("`id2label` has no name for label {}", i), "a name for each number from 0");
-    names.push_back(name->is_string() ? name->get<std::string>() : name->dump());
-    are_usual = are_usual && names.back() == usual_label(i);
-  }
-  return are_usual ? std::vector<std::string>() : names;
-}
-
 /// Throws Error for heads that no model here has, and that their tensors alone do not tell from others.
 void check_task(const HuggingFaceJson& json) {
   const nlohmann::json architectures =
@@ -126,16 +107,7 @@ std::string bert_json(const BertConfig& bert) {
   };
   if (bert.head == BertHead::kRegression) json["problem_type"] = kRegressionProblem;
   if (bert.classifier_dropout) json["classifier_dropout"] = *bert.classifier_dropout;
-  if (has_classifier(bert.head)) {
-    nlohmann::ordered_json names, numbers;
-    for (size_t i = 0; i < static_cast<size_t>(bert.labels); ++i) {
-      const std::string label = i < bert.label_names.size() ? bert.label_names[i] : usual_label(i);
-      names[fmt::to_string(i)] = label;
-      numbers[label] = i;
-    }
-    json["id2label"] = names;
-    json["label2id"] = numbers;
-  }
+  if (has_classifier(bert.head)) add_label_names(bert.label_names, bert.labels, json);
   return json.dump(2) + "\n";
 }
 

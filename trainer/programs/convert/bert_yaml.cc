@@ -23,7 +23,7 @@ using config::Node;
   throw Error(ErrorKind::kConfig, mark, "the model is no BERT: " + what, hint);
 }
 
-/// The options of the other layers of a BERT that determine what it computes.
+/// The options of `embedding` that determine what a BERT computes.
 struct BertEmbedding {
   Shape output;
   std::optional<int64_t> size;
@@ -35,45 +35,6 @@ void describe(config::Visitor& visit, BertEmbedding& options) {
   visit("size", options.size, "");
   visit("vocab_divisor", options.vocab_divisor, "");
   visit("embedding", options.embedding, "");
-}
-
-struct BertPositions {
-  static constexpr std::string_view shorthand = "type";
-  Positions type = Positions::kLearned;
-  double stddev = 0;
-  std::optional<int64_t> max_length;
-};
-void describe(config::Visitor& visit, BertPositions& options) {
-  visit("type", options.type, "");
-  visit("stddev", options.stddev, "");
-  visit("max_length", options.max_length, "");
-}
-
-struct BertStack : StackOptions, SublayerOptions {
-  bool causal = false;
-};
-void describe(config::Visitor& visit, BertStack& options) {
-  describe(visit, static_cast<StackOptions&>(options));
-  describe_sublayers(visit, options);
-  visit("causal", options.causal, "");
-}
-
-struct BertDense {
-  Shape output;
-  Activation activation = Activation::kLinear;
-  bool bias = true;
-  std::string name;
-  InitializerOptions kernel_initializer, bias_initializer;
-  std::optional<LoraOptions> lora;  ///< merged before
-};
-void describe(config::Visitor& visit, BertDense& options) {
-  visit("output", options.output, "");
-  visit("activation", options.activation, "");
-  visit("bias", options.bias, "");
-  visit("name", options.name, "");
-  visit("kernel_initializer", options.kernel_initializer, "");
-  visit("bias_initializer", options.bias_initializer, "");
-  visit("lora", options.lora, "");
 }
 
 /// The layers of a BERT's model, from which its hyperparameters are read.
@@ -98,10 +59,10 @@ class BertReader {
     require(vocab && !vocab->scale_like_classifier && (has_dense || !vocab->scale_logits), list[0].mark,
             "it has another embedding", "embedding: {type: vocab, scale_logits: false}");
     read_initializer(vocab->initializer);
-    require(layer<BertPositions>(list[2]).type == Positions::kLearned, list[2].mark,
+    require(layer<ConvertedPositions>(list[2]).type == Positions::kLearned, list[2].mark,
             "its positions have no table", "positions: learned");
     add_norm(list[3]);
-    read_stack(layer<BertStack>(list[4]), list[4].mark);
+    read_stack(layer<ConvertedStack>(list[4]), list[4].mark);
     if (has_classifier(bert_.head) && before_classifier != bert_.dropout)
       bert_.classifier_dropout = before_classifier;
     if (!has_dense) read_transform();
@@ -171,7 +132,7 @@ class BertReader {
     return without_dropout(list, model_.find("layer_defaults"), not_bert, rate);
   }
 
-  void read_stack(const BertStack& stack, const Mark& mark) {
+  void read_stack(const ConvertedStack& stack, const Mark& mark) {
     require(!stack.causal, mark, "its tokens do not see those behind them", "causal: false");
     require(stack.block_scope, mark, "`block_scope` is false", "block_scope: true");
     const SublayerLists& lists = stack.sublayers;
@@ -200,16 +161,7 @@ class BertReader {
   }
 
   void read_attention(const HeadOptions& options, const Mark& mark) {
-    require(options.num_memory_heads == 0 || options.num_memory_heads == options.num_heads, mark,
-            "SelfAttention has num_memory_heads", "0");
-    require(!options.shared_kv, mark, "SelfAttention has shared_kv", "false");
-    require(!options.fold_scaling_into_initializer, mark, "SelfAttention has fold_scaling_into_initializer",
-            "false");
-    require(!options.extra_logit, mark, "SelfAttention has an extra_logit", "null");
-    require(!options.soft_cap, mark, "SelfAttention has a soft_cap", "null");
-    require(options.qk_norm == QkNorm::kNone, mark, "SelfAttention has qk_norm", "false");
-    require(options.prefix_length == 0, mark, "SelfAttention has a prefix", "prefix_length: 0");
-    require(!options.scaling_size, mark, "SelfAttention has a scaling_size", "null");
+    require_plain_attention(options, mark, not_bert);
     require(options.bias == AttentionBias::kAll, mark, "SelfAttention has no biases", "bias: true");
     bert_.num_heads = options.num_heads;
     head_size_ = options.key_value_size;
@@ -226,7 +178,7 @@ class BertReader {
     }
     const std::vector<LayerEntry> list = layer_entries(*transform);
     expect_names(list, {"dense", "layer_norm"}, transform->mark(), "`transform` is");
-    const auto dense = layer<BertDense>(list[0]);
+    const auto dense = layer<ConvertedDense>(list[0]);
     require(dense.bias && dense.activation == bert_.activation, list[0].mark,
             "the layers of `transform` have another activation", "that of DenseReluDense, and a bias");
     add_norm(list[1]);

@@ -16,7 +16,9 @@
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/marian.h"
 #include "trainer/programs/convert/merge_lora.h"
+#include "trainer/programs/convert/resnet.h"
 #include "trainer/programs/convert/t5.h"
+#include "trainer/programs/convert/vit.h"
 #include "trainer/programs/convert/weights.h"
 #include "trainer/report/progress.h"
 
@@ -51,7 +53,9 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
        {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "mixtral",
         "olmoe", "qwen2_moe", "qwen3_moe"},
        import_causal_lm,
-       export_causal_lm}};
+       export_causal_lm},
+      {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit},
+      {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
   return formats;
 }
 
@@ -90,9 +94,10 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
   if (!options.format) {
     if (is_file) return WeightFormat::kSafetensors;
     if (from != WeightFormat::kModel) return WeightFormat::kModel;
-    throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
-                "`--to hf-t5`, `--to hf-bert`, `--to hf-marian`, `--to hf-lm`, `--to model`, or a name that "
-                "ends in .safetensors");
+    throw Error(
+        ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
+        "`--to hf-t5`, `--to hf-bert`, `--to hf-marian`, `--to hf-lm`, `--to hf-vit`, `--to hf-resnet`, "
+        "`--to model`, or a name that ends in .safetensors");
   }
   if (is_file != (*options.format == WeightFormat::kSafetensors)) {
     throw Error(ErrorKind::kUsage,

@@ -9,6 +9,8 @@
 //   hf-bert       likewise (bert.h)
 //   hf-marian     likewise (marian.h)
 //   hf-lm         likewise, of decoder-only language models (causal_lm.h)
+//   hf-vit        likewise (vit.h)
+//   hf-resnet     likewise (resnet.h)
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,9 @@ enum class WeightFormat {
   kHuggingFaceT5,
   kHuggingFaceBert,
   kHuggingFaceMarian,
-  kHuggingFaceLm
+  kHuggingFaceLm,
+  kHuggingFaceVit,
+  kHuggingFaceResNet
 };
 inline config::EnumNames enum_names(WeightFormat) {
   return {{"model", WeightFormat::kModel},
@@ -34,7 +38,9 @@ inline config::EnumNames enum_names(WeightFormat) {
           {"hf-t5", WeightFormat::kHuggingFaceT5},
           {"hf-bert", WeightFormat::kHuggingFaceBert},
           {"hf-marian", WeightFormat::kHuggingFaceMarian},
-          {"hf-lm", WeightFormat::kHuggingFaceLm}};
+          {"hf-lm", WeightFormat::kHuggingFaceLm},
+          {"hf-vit", WeightFormat::kHuggingFaceVit},
+          {"hf-resnet", WeightFormat::kHuggingFaceResNet}};
 }
 
 struct ConvertOptions {

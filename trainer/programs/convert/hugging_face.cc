@@ -53,6 +53,9 @@ constexpr std::array<NamedActivation, 7> kNamedActivations = {{{"gelu", Activati
                                                                {"swish", Activation::kSwish},
                                                                {"tanh", Activation::kTanh}}};
 
+/// What Hugging Face calls a label without a name.
+std::string usual_label(size_t number) { return fmt::format("LABEL_{}", number); }
+
 /// Transposes [rows, columns] to [columns, rows].
 void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
   constexpr int64_t block = 32;  // both sides of a block stay in the L1 cache
@@ -176,6 +179,46 @@ Activation parse_activation(const HuggingFaceJson& json, const char* key, const 
 std::string_view activation_name(Activation activation) {
   const auto found = std::ranges::find(kNamedActivations, activation, &NamedActivation::activation);
   return found == kNamedActivations.end() ? std::string_view() : found->name;
+}
+
+std::vector<std::string> parse_label_names(const HuggingFaceJson& json) {
+  if (!json.has("id2label")) return {};
+  const nlohmann::json& given = json.at("id2label");
+  std::vector<std::string> names;
+  bool are_usual = true;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto name = given.find(fmt::to_string(i));
+    if (name == given.end())
+      json.fail(fmt::format("`id2label` has no name for label {}", i), "a name for each number from 0");
+    names.push_back(name->is_string() ? name->get<std::string>() : name->dump());
+    are_usual = are_usual && names.back() == usual_label(i);
+  }
+  return are_usual ? std::vector<std::string>() : names;
+}
+
+std::vector<std::string> settled_label_names(std::vector<std::string> names, int64_t count,
+                                             const std::string& rows_of, const std::string& config_file,
+                                             std::vector<std::string>& notes) {
+  if (names.empty()) return names;
+  if (std::ssize(names) != count)
+    throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `id2label` has {} names, and `{}` {} rows",
+                                                    config_file, names.size(), rows_of, count));
+  const std::set<std::string> different(names.begin(), names.end());
+  if (different.size() == names.size() && !different.contains("")) return names;
+  notes.push_back(
+      fmt::format("{}: `id2label` has a name twice or an empty one: labels are numbers", config_file));
+  return {};
+}
+
+void add_label_names(const std::vector<std::string>& names, int64_t count, nlohmann::ordered_json& json) {
+  nlohmann::ordered_json by_number, numbers;
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const std::string label = i < names.size() ? names[i] : usual_label(i);
+    by_number[fmt::to_string(i)] = label;
+    numbers[label] = i;
+  }
+  json["id2label"] = by_number;
+  json["label2id"] = numbers;
 }
 
 HuggingFaceFiles::HuggingFaceFiles(const std::string& directory) : directory_(directory) {
@@ -330,11 +373,17 @@ WrittenTensor written_tensor(const ModelWeight& weight, const HuggingFaceTensor&
   return tensor;
 }
 
-void write_tensors(const std::vector<WrittenTensor>& tensors, const std::string& directory) {
+void write_tensors(const std::vector<WrittenTensor>& tensors, const std::string& directory,
+                   const std::vector<std::string>& counters) {
+  constexpr int64_t zero = 0;
   std::vector<StoredTensor> stored;
   for (const WrittenTensor& tensor : tensors) {
     stored.push_back(
         {.name = tensor.name, .shape = tensor.shape, .data = std::as_bytes(std::span(tensor.value))});
+  }
+  for (const std::string& counter : counters) {
+    stored.push_back(
+        {.name = counter, .dtype = DType::kInt64, .shape = {}, .data = std::as_bytes(std::span(&zero, 1))});
   }
   write_safetensors(directory + "/model.safetensors", stored, {{"format", "pt"}});
 }

@@ -25,8 +25,7 @@ namespace mtf {
 /// What can be converted, for messages: the values of `model_type`.
 inline constexpr std::string_view kConvertedModelTypes =
     "bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, mixtral, "
-    "olmoe, "
-    "qwen2_moe or qwen3_moe";
+    "olmoe, qwen2_moe, qwen3_moe, vit or resnet";
 
 /// What a model's directory says of its tokeniser.
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
@@ -102,6 +101,16 @@ Activation parse_activation(const HuggingFaceJson& json, const char* key, const 
 /// Returns the name of an activation in config.json; empty if it has none.
 std::string_view activation_name(Activation activation);
 
+/// Returns the names of `id2label` in the order of their numbers; none where all are the usual ones, LABEL_0, LABEL_1, ...
+std::vector<std::string> parse_label_names(const HuggingFaceJson& json);
+/// Returns `names` if each of `count` labels has its own; none, with a note, where a name occurs twice or is empty. `rows_of` is
+/// the tensor with a row for each label. Throws Error (kCheckpoint) if they are more or fewer.
+std::vector<std::string> settled_label_names(std::vector<std::string> names, int64_t count,
+                                             const std::string& rows_of, const std::string& config_file,
+                                             std::vector<std::string>& notes);
+/// Adds id2label and label2id to config.json; labels without a name have the usual one.
+void add_label_names(const std::vector<std::string>& names, int64_t count, nlohmann::ordered_json& json);
+
 /// The tensors of a directory, in one or several files.
 class HuggingFaceFiles {
  public:
@@ -158,8 +167,9 @@ struct WrittenTensor {
 
 /// Returns the tensor of a weight.
 WrittenTensor written_tensor(const ModelWeight& weight, const HuggingFaceTensor& theirs);
-/// Writes directory/model.safetensors.
-void write_tensors(const std::vector<WrittenTensor>& tensors, const std::string& directory);
+/// Writes directory/model.safetensors; the `counters` are int64 numbers that are 0.
+void write_tensors(const std::vector<WrittenTensor>& tensors, const std::string& directory,
+                   const std::vector<std::string>& counters = {});
 
 /// Writes directory/model.safetensors with the tensors that `name_of` says. Throws Error (kCheckpoint) for a variable that it
 /// does not know; `from` names the model in messages and `kind` its kind.

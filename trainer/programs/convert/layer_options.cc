@@ -11,6 +11,27 @@ ModelChoice parse_model_options(const config::Node& model) {
   return options;
 }
 
+config::Node merged_options(const LayerEntry& layer, const config::Node* defaults) {
+  const config::Node* base = defaults ? defaults->find(layer.name) : nullptr;
+  const config::Node own = layer.options.is_null() ? config::Node::map({}, layer.mark) : layer.options;
+  return base ? config::merge(*base, own) : own;
+}
+
+void require_plain_attention(const HeadOptions& options, const Mark& mark, const RefuseLayer& refuse) {
+  const auto require = [&](bool holds, const char* what, const char* right) {
+    if (!holds) refuse(mark, what, right);
+  };
+  require(options.num_memory_heads == 0 || options.num_memory_heads == options.num_heads,
+          "SelfAttention has num_memory_heads", "0");
+  require(!options.shared_kv, "SelfAttention has shared_kv", "false");
+  require(!options.fold_scaling_into_initializer, "SelfAttention has fold_scaling_into_initializer", "false");
+  require(!options.extra_logit, "SelfAttention has an extra_logit", "null");
+  require(!options.soft_cap, "SelfAttention has a soft_cap", "null");
+  require(options.qk_norm == QkNorm::kNone, "SelfAttention has qk_norm", "false");
+  require(options.prefix_length == 0, "SelfAttention has a prefix", "prefix_length: 0");
+  require(!options.scaling_size, "SelfAttention has a scaling_size", "null");
+}
+
 std::vector<LayerEntry> layer_entries(const config::Node& list) {
   Diagnostics diagnostics;
   std::vector<LayerEntry> entries;

@@ -13,7 +13,9 @@
 #include "layers/attention.h"
 #include "layers/initializer.h"
 #include "layers/layer_entry.h"
+#include "layers/layer_stack.h"
 #include "layers/lora.h"
+#include "layers/positions.h"
 #include "models/model.h"
 
 namespace mtf {
@@ -24,14 +26,14 @@ ModelChoice parse_model_options(const config::Node& model);
 /// Throws an Error that says why a layer does not belong to the model.
 using RefuseLayer = std::function<void(const Mark& mark, const std::string& what, const std::string& hint)>;
 
+/// The options of a layer as a tree, with the model's defaults for it.
+config::Node merged_options(const LayerEntry& layer, const config::Node* defaults);
+
 /// The options of a layer, with the model's defaults for it. Options that `Options` lacks are refused.
 template <class Options>
 Options parse_layer(const LayerEntry& layer, const config::Node* defaults, const RefuseLayer& refuse) {
-  const config::Node* base = defaults ? defaults->find(layer.name) : nullptr;
-  const config::Node own = layer.options.is_null() ? config::Node::map({}, layer.mark) : layer.options;
   Diagnostics diagnostics;
-  const auto options =
-      config::parse<Options>(base ? config::merge(*base, own) : own, diagnostics, layer.name);
+  const auto options = config::parse<Options>(merged_options(layer, defaults), diagnostics, layer.name);
   if (diagnostics.has_errors()) {
     const Problem& first = diagnostics.errors().front();
     refuse(first.mark, first.message, first.hint);
@@ -63,6 +65,51 @@ inline void describe(config::Visitor& visit, ConvertedFeedForward& options) {
 struct ConvertedAttention : HeadOptions {};
 inline void describe(config::Visitor& visit, ConvertedAttention& options) {
   describe(visit, static_cast<HeadOptions&>(options));
+}
+
+/// Refuses attention that differs from softmax(q k / sqrt(key_value_size)) v with as many heads of keys and values.
+void require_plain_attention(const HeadOptions& options, const Mark& mark, const RefuseLayer& refuse);
+
+/// The options of `dense`.
+struct ConvertedDense {
+  Shape output;
+  Activation activation = Activation::kLinear;
+  bool bias = true;
+  std::string name;
+  InitializerOptions kernel_initializer, bias_initializer;
+  std::optional<LoraOptions> lora;  ///< merged before
+};
+inline void describe(config::Visitor& visit, ConvertedDense& options) {
+  visit("output", options.output, "");
+  visit("activation", options.activation, "");
+  visit("bias", options.bias, "");
+  visit("name", options.name, "");
+  visit("kernel_initializer", options.kernel_initializer, "");
+  visit("bias_initializer", options.bias_initializer, "");
+  visit("lora", options.lora, "");
+}
+
+/// The options of `positions`.
+struct ConvertedPositions {
+  static constexpr std::string_view shorthand = "type";
+  Positions type = Positions::kLearned;
+  double stddev = 0;
+  std::optional<int64_t> max_length;
+};
+inline void describe(config::Visitor& visit, ConvertedPositions& options) {
+  visit("type", options.type, "");
+  visit("stddev", options.stddev, "");
+  visit("max_length", options.max_length, "");
+}
+
+/// The options of `transformer`.
+struct ConvertedStack : StackOptions, SublayerOptions {
+  bool causal = false;
+};
+inline void describe(config::Visitor& visit, ConvertedStack& options) {
+  describe(visit, static_cast<StackOptions&>(options));
+  describe_sublayers(visit, options);
+  visit("causal", options.causal, "");
 }
 
 /// The options of rms_norm and layer_norm.
