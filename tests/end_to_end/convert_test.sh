@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests mtf-convert: T5, Marian, BERT and language models in Hugging Face format are imported, evaluated and exported again;
+# Tests mtf-convert: T5, Marian, BERT, language models and image networks in Hugging Face format are imported, evaluated and exported again;
 # checkpoints are converted to a file and back, also in the middle of a training; errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
@@ -49,6 +49,24 @@ done
 $check same "$golden/model.safetensors" hf_marian/model.safetensors || fail "Marian: exported, the tensors are others"
 $check same "$golden/model.safetensors" hf_marian_again/model.safetensors || fail "Marian: through a file, the tensors are others"
 ! $check same hf_marian/model.safetensors hf_marian_trained/model.safetensors > same.log || fail "Marian: training changes nothing"
+
+# A random ViT and a random ResNet compute the same as in transformers, with the running statistics of their batch norms. Exported
+# again they are unchanged, also by way of a file.
+for kind in vit resnet; do
+  golden=$source_dir/tests/golden/hf_$kind
+  expect_exit 0 "$mtf_convert" "$golden" images_$kind
+  for on in "x:1 {}" "x:2;y:2 batch:x;classes:y"; do
+    expect_exit 0 "$mtf_train" images_$kind/config.yaml run.mode=trace "trace.input=$golden/reference.safetensors" trace.steps=0 \
+      trace.output=out.safetensors train.trainable='[^logits/]' mesh="${on%% *}" layout="${on#* }"
+    $check near "$golden/reference.safetensors" out.safetensors output/logits 2e-5 || fail "$kind: other logits with ${on#* }"
+  done
+  expect_exit 0 "$mtf_convert" images_$kind $kind.safetensors
+  for from in images_$kind $kind.safetensors; do
+    expect_exit 0 "$mtf_convert" $from hf_${from%.*} --to hf-$kind
+    $check same "$golden/model.safetensors" hf_${from%.*}/model.safetensors || fail "$kind: exported, the tensors are others"
+    $check config "$golden/config.json" hf_${from%.*}/config.json || fail "$kind: exported, config.json says something else"
+  done
+done
 
 # A random BERT computes the same as in transformers: vectors of its last layer, logits of tokens and of pairs. Exported again it is
 # unchanged, also with another head.

@@ -54,7 +54,7 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
         "olmoe", "qwen2_moe", "qwen3_moe"},
        import_causal_lm,
        export_causal_lm},
-      {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit},
+      {WeightFormat::kHuggingFaceVit, {"vit", "deit"}, import_vit, export_vit},
       {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
   return formats;
 }

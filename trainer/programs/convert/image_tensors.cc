@@ -46,6 +46,15 @@ HostTensor imported_value(const Variable& variable, const ImageTensor& tensor, c
   return value;
 }
 
+/// Throws Error if there is no such weight.
+const ModelWeight& weight_of(const ModelWeights& model, const std::string& variable,
+                             const std::string& from) {
+  const auto weight = std::ranges::find(model.weights, variable, &ModelWeight::name);
+  if (weight != model.weights.end()) return *weight;
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("{}: variable `{}` of its config.yaml is not there", from, variable));
+}
+
 WrittenTensor exported_value(const ModelWeight& weight, const ImageTensor& tensor, const std::string& from) {
   const Shape& shape = weight.value.shape;
   if (shape.size() != product_of(tensor.shape))
@@ -113,12 +122,12 @@ void export_tensors(const ModelWeights& model, const std::vector<ImageTensor>& t
   write_tensors(written, directory, counters);
 }
 
-const ModelWeight& weight_of(const ModelWeights& model, const std::string& variable,
-                             const std::string& from) {
-  const auto weight = std::ranges::find(model.weights, variable, &ModelWeight::name);
-  if (weight != model.weights.end()) return *weight;
+int64_t size_in(const ModelWeights& model, const std::string& variable, int axis, const std::string& from) {
+  const Shape& shape = weight_of(model, variable, from).value.shape;
+  if (axis < shape.rank()) return shape[axis].size;
   throw Error(ErrorKind::kCheckpoint,
-              fmt::format("{}: variable `{}` of its config.yaml is not there", from, variable));
+              fmt::format("{}: variable `{}` is {}, which is another one than that of its config.yaml", from,
+                          variable, shape.to_string()));
 }
 
 bool has_weight(const ModelWeights& model, const std::string& variable) {

@@ -48,8 +48,8 @@ void export_tensors(const ModelWeights& model, const std::vector<ImageTensor>& t
                     const std::string& from, std::string_view kind, const std::string& directory,
                     const std::vector<std::string>& counters = {});
 
-/// Returns the weight of this name. Throws Error (kCheckpoint) if there is none; `from` names the model.
-const ModelWeight& weight_of(const ModelWeights& model, const std::string& variable, const std::string& from);
+/// Returns the size of dimension `axis` of a weight. Throws Error (kCheckpoint) if there is none; `from` names the model.
+int64_t size_in(const ModelWeights& model, const std::string& variable, int axis, const std::string& from);
 bool has_weight(const ModelWeights& model, const std::string& variable);
 
 }  // namespace mtf

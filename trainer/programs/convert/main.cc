@@ -20,12 +20,12 @@ namespace {
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
-usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-lm] [option...]
+usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-lm|hf-vit|hf-resnet] [option...]
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, a
-Marian (OPUS-MT), or a GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma (1 to 3), Phi-3, Mixtral, OLMoE, Qwen2-MoE or
-Qwen3-MoE.
+Marian (OPUS-MT), a GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma (1 to 3), Phi-3, Mixtral, OLMoE, Qwen2-MoE or
+Qwen3-MoE, a ViT or a ResNet.
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
@@ -46,6 +46,8 @@ Qwen3-MoE.
                     (rotary positions, rms_norm, gated units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, Gemma
                     with scaled embeddings, with experts Mixtral, OLMoE, Qwen2-MoE and Qwen3-MoE; with
                     LocalSelfAttention where these have sliding windows
+      hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)
+      hf-resnet     likewise, for classifiers of images that are a ResNet (conv2d without biases, batch_norm)
   --step N          the checkpoint of step N of a run; default: the newest
   --raw             weights as they were trained; else, with train.ema_decay, their running means
   --all             the state of the training too, so that it can go on; model and safetensors only

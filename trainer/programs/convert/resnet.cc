@@ -114,11 +114,9 @@ std::vector<std::string> export_resnet(const ModelWeights& model, const std::str
   const Config config = ConfigText(model.config, from).load();
   const ResNetLayers layers = resnet_of(config.model);
   ResNetConfig resnet = layers.resnet;
-  const Shape& stem = weight_of(model, layers.stem.convolution + "/kernel", from).value.shape;
-  resnet.channels = stem[2].size;
+  resnet.channels = size_in(model, layers.stem.convolution + "/kernel", 2, from);
   resnet.without_head = !has_weight(model, layers.classifier + "/kernel");
-  if (!resnet.without_head)
-    resnet.labels = weight_of(model, layers.classifier + "/bias", from).value.shape.size();
+  if (!resnet.without_head) resnet.labels = size_in(model, layers.classifier + "/bias", 0, from);
   resnet.label_names = prepared_classes(model.preparation);
   const std::vector<ImageTensor> tensors =
       resnet_tensors(resnet, layers, resnet.without_head ? "" : kResNetPrefix);

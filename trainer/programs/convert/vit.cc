@@ -92,30 +92,28 @@ void settle_vit_head(const HuggingFaceFiles& files, const std::string& prefix, c
     notes.push_back(fmt::format("{}: the pooler, which no classifier reads, is left out", config_file));
 }
 
-/// The size of the images: what the data say, or that of a square.
+/// The size of the images: what the data say, or where they do not that of a square.
 ImageSize image_of(const VitConfig& vit, int64_t patches, const std::optional<ImageProcessor>& processor,
                    const std::string& from) {
+  const auto side =
+      static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(std::max<int64_t>(patches, 0)))));
   VitConfig sized = vit;
-  if (processor) sized.image = processor->size;
-  if (processor && sized.patches() == patches) return sized.image;
-  const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
-  if (side * side != patches)
-    throw Error(ErrorKind::kCheckpoint,
-                fmt::format("{}: its {} patches are no square, and `data` does not say the size of an image",
-                            from, patches),
-                "`data.train` of type images, with the `size` of the images");
-  return {side * vit.patch.rows, side * vit.patch.cols};
+  sized.image = processor ? processor->size : ImageSize{side * vit.patch.rows, side * vit.patch.cols};
+  if (sized.patches() == patches) return sized.image;
+  throw Error(ErrorKind::kCheckpoint,
+              fmt::format("{}: it has positions of {} patches, which are not those of an image of {} x {}",
+                          from, patches, sized.image.rows, sized.image.cols),
+              "`data.train` of type images, with the `size` of the images");
 }
 
 /// Sets what the weights say.
 void add_vit_sizes(const ModelWeights& model, const VitScopes& scopes,
                    const std::optional<ImageProcessor>& processor, const std::string& from, VitConfig& vit) {
-  const Shape& patch = weight_of(model, scopes.patches + "/kernel", from).value.shape;
-  vit.channels = patch[0].size / (vit.patch.rows * vit.patch.cols);
-  const Shape& positions = weight_of(model, scopes.positions + "/positional_embedding", from).value.shape;
-  vit.image = image_of(vit, positions[0].size - 1, processor, from);
+  vit.channels = size_in(model, scopes.patches + "/kernel", 0, from) / (vit.patch.rows * vit.patch.cols);
+  const int64_t positions = size_in(model, scopes.positions + "/positional_embedding", 0, from);
+  vit.image = image_of(vit, positions - 1, processor, from);
   vit.without_head = !has_weight(model, scopes.classifier + "/kernel");
-  if (!vit.without_head) vit.labels = weight_of(model, scopes.classifier + "/bias", from).value.shape.size();
+  if (!vit.without_head) vit.labels = size_in(model, scopes.classifier + "/bias", 0, from);
 }
 
 }  // namespace

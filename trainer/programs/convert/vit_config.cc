@@ -23,7 +23,8 @@ void check_vit_task(const HuggingFaceJson& json) {
 VitConfig parse_vit_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   if (const std::string type = json.text("model_type", "vit"); type != "vit")
-    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type), "vit");
+    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
+              type == "deit" ? "a DeiT without a distillation token, whose `model_type` is vit" : "vit");
   json.require("qkv_bias", true, "queries, keys and values have biases");
   check_vit_task(json);
   VitConfig vit;

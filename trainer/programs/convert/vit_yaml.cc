@@ -99,9 +99,12 @@ class VitReader {
   }
 
   void expect(const std::vector<ScopedLayer>& list, const std::vector<std::string>& wanted) const {
-    std::vector<LayerEntry> entries;
-    for (const ScopedLayer& layer : list) entries.push_back(layer.entry);
-    expect_layers(entries, wanted, model_.mark_of("layers"), "its layers are", not_vit);
+    for (size_t i = 0; i < std::min(list.size(), wanted.size()); ++i)
+      require(list[i].entry.name == wanted[i], list[i].entry.mark,
+              fmt::format("here it has {}", list[i].entry.name), wanted[i]);
+    require(list.size() == wanted.size(), model_.mark_of("layers"),
+            fmt::format("it has {} layers beside dropout", list.size()),
+            fmt::format("[{}]", fmt::join(wanted, ", ")));
   }
 
   void read_patches(const ScopedLayer& layer) {

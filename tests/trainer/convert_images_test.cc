@@ -1,0 +1,274 @@
+// Tests the conversion of image networks in Hugging Face format: what is read is written again, models that cannot be built are
+// refused by the name of what differs, and the layers of a run are recognised however it groups them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/class_names.h"
+#include "tests/trainer/hugging_face_directory.h"
+#include "trainer/programs/convert/resnet.h"
+#include "trainer/programs/convert/resnet_config.h"
+#include "trainer/programs/convert/vit.h"
+#include "trainer/programs/convert/vit_config.h"
+
+namespace mtf {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::message;
+
+const ImageProcessor kProcessor{{31, 31}, ResizeRule::kCrop, {27, 27}, {0.5, 0.4, 0.3}, {0.25, 0.2, 0.3}};
+
+VitConfig small_vit() {
+  VitConfig vit;
+  vit.hidden = 12;
+  vit.num_layers = 2;
+  vit.num_heads = 3;
+  vit.intermediate = 20;
+  vit.channels = 1;
+  vit.image = {6, 9};
+  vit.patch = {2, 3};
+  vit.dropout = 0.25;
+  vit.attention_dropout = 0.5;
+  vit.epsilon = 1e-7;
+  vit.initializer_range = 0.5;
+  vit.activation = Activation::kRelu;
+  vit.labels = 4;
+  return vit;
+}
+
+ResNetConfig small_resnet() {
+  ResNetConfig resnet;
+  resnet.stem = 5;
+  resnet.stages = {{8, 2, true}, {13, 1, true}};
+  resnet.halves_in_first = true;
+  resnet.activation = Activation::kGeluErf;
+  resnet.labels = 3;
+  return resnet;
+}
+
+std::string yaml(const VitConfig& vit) {
+  const ImageProcessor processor{vit.image, ResizeRule::kStretch, vit.image, {}, {}};
+  return vit_yaml(vit, processor, {.vocabulary = {}, .target = {"/models/a b"}, .source = "vit"});
+}
+std::string yaml(const ResNetConfig& resnet) {
+  return resnet_yaml(resnet, kProcessor, {.vocabulary = {}, .target = {"/models/a b"}, .source = "resnet"});
+}
+
+config::Node model_in(const std::string& text) { return ConfigText(text, "run").load().model; }
+
+TEST(VitConfig, IsTheSameInBothForms) {
+  VitConfig vit = small_vit();
+  EXPECT_EQ(parse_vit_config(vit_json(vit), "config.json"), vit);
+  vit.has_pooler = true;
+  const VitConfig read = vit_of(model_in(yaml(vit))).vit;
+  EXPECT_EQ(
+      std::tie(read.hidden, read.num_layers, read.num_heads, read.intermediate, read.patch, read.has_pooler),
+      std::tie(vit.hidden, vit.num_layers, vit.num_heads, vit.intermediate, vit.patch, vit.has_pooler));
+  EXPECT_EQ(
+      std::tie(read.dropout, read.attention_dropout, read.epsilon, read.initializer_range, read.activation),
+      std::tie(vit.dropout, vit.attention_dropout, vit.epsilon, vit.initializer_range, vit.activation));
+}
+
+TEST(ResNetConfig, IsTheSameInBothForms) {
+  ResNetConfig basic = small_resnet();
+  basic.is_bottleneck = basic.halves_in_first = false;
+  basic.stages = {{5, 3, false}, {7, 2, true}};
+  ResNetConfig plain = small_resnet();
+  plain.stages[0].halves = plain.halves_in_first = false;
+  for (const ResNetConfig& resnet : {small_resnet(), basic, plain}) {
+    EXPECT_EQ(parse_resnet_config(resnet_json(resnet), "config.json"), resnet);
+    ResNetConfig read = resnet_of(model_in(yaml(resnet))).resnet;
+    read.labels = resnet.labels;  // which weights say
+    EXPECT_EQ(read, resnet);
+  }
+}
+
+TEST(ImageConfigs, RefuseWhatNoLayerComputes) {
+  const auto vit = [](const std::string& entries) {
+    return message(
+        [&] { parse_vit_config(fmt::format(R"({{"model_type": "vit", {}}})", entries), "config.json"); });
+  };
+  EXPECT_THAT(message([] { parse_vit_config(R"({"model_type": "deit"})", "config.json"); }),
+              HasSubstr("`model_type` is deit, which cannot be converted"));
+  EXPECT_THAT(vit(R"("qkv_bias": false)"), HasSubstr("`qkv_bias` is false, and only true can be converted"));
+  EXPECT_THAT(vit(R"("hidden_act": "quick_gelu")"), HasSubstr("`hidden_act` is quick_gelu"));
+  EXPECT_THAT(vit(R"("image_size": 225)"),
+              HasSubstr("an image of 225 x 225 cannot be cut into patches of 16 x 16"));
+  EXPECT_THAT(vit(R"("patch_size": [1, 2, 3])"), HasSubstr("`patch_size` is [1,2,3], no size"));
+  EXPECT_THAT(vit(R"("num_channels": 4)"), HasSubstr("`num_channels` is 4"));
+  EXPECT_THAT(vit(R"("pooler_output_size": 5)"), HasSubstr("`pooler_output_size` is 5"));
+  EXPECT_THAT(vit(R"("num_attention_heads": 5)"), HasSubstr("cannot be divided among 5 heads"));
+  EXPECT_THAT(vit(R"("problem_type": "regression")"), HasSubstr("`problem_type` is \"regression\""));
+  EXPECT_THAT(vit(R"("architectures": ["ViTForMaskedImageModeling"])"),
+              HasSubstr("a ViTForMaskedImageModeling"));
+  const auto resnet = [](const std::string& entries) {
+    return message([&] {
+      parse_resnet_config(fmt::format(R"({{"model_type": "resnet", {}}})", entries), "config.json");
+    });
+  };
+  EXPECT_THAT(resnet(R"("layer_type": "wide")"), HasSubstr("`layer_type` is wide"));
+  EXPECT_THAT(resnet(R"("depths": [1, 2])"), HasSubstr("`hidden_sizes` has 4 numbers and `depths` 2"));
+  EXPECT_THAT(resnet(R"("depths": [1, 2, 0, 1])"), HasSubstr("`depths` is [1,2,0,1], no list of sizes"));
+  EXPECT_THAT(resnet(R"("hidden_sizes": [2], "depths": [1])"), HasSubstr("a bottleneck a quarter of it"));
+}
+
+/// `text` with `was` replaced.
+std::string changed(std::string text, const std::string& was, const std::string& is) {
+  const size_t at = text.find(was);
+  EXPECT_NE(at, std::string::npos) << was;
+  return at == std::string::npos ? text : text.replace(at, was.size(), is);
+}
+
+TEST(ImageModels, OtherLayersAreNamed) {
+  const auto vit = [](const std::string& was, const std::string& is) {
+    return message([&] { vit_of(model_in(changed(yaml(small_vit()), was, is))); });
+  };
+  EXPECT_THAT(vit("bias: true, fold", "fold"), HasSubstr("SelfAttention has no biases"));
+  EXPECT_THAT(vit("- class_token", "- layer_norm"), HasSubstr("here it has layer_norm"));
+  EXPECT_THAT(vit("type: learned", "type: sinusoid"),
+              HasSubstr("its positions have no vector for each patch"));
+  EXPECT_THAT(vit("final: [layer_norm]", "final: []"), HasSubstr("`sublayers.final` is []"));
+  EXPECT_THAT(vit("take: {along: length}", "take: {along: length, index: 1}"),
+              HasSubstr("not those of the class token"));
+  const auto resnet = [](const std::string& was, const std::string& is) {
+    return message([&] { resnet_of(model_in(changed(yaml(small_resnet()), was, is))); });
+  };
+  EXPECT_THAT(resnet("epsilon: 1e-5", "epsilon: 1e-3"), HasSubstr("a batch_norm has another `epsilon`"));
+  EXPECT_THAT(resnet("bias: false", "bias: true"), HasSubstr("a convolution has a bias"));
+  EXPECT_THAT(resnet("stride: 2, padding: 3", "stride: 2, padding: same"),
+              HasSubstr("a convolution has another padding"));
+  EXPECT_THAT(resnet("padding: 1}\n    - block", "padding: 0}\n    - block"),
+              HasSubstr("its max_pool differs"));
+  EXPECT_THAT(resnet("      - activation: relu", "      - activation: gelu"),
+              HasSubstr("another activation is within a block"));
+  EXPECT_THAT(resnet("reduced: 2", "reduced: 3"), HasSubstr("the convolutions of a block differ"));
+}
+
+TEST(ImageModels, ShippedResNetsAreRecognised) {
+  for (const auto& [name, blocks] : {std::pair{"resnet18", 2}, {"resnet50", 3}}) {
+    const Config config = load_model_config(fmt::format(MTF_SOURCE_DIR "/configs/models/{}.yaml", name));
+    const ResNetLayers layers = resnet_of(config.model);
+    EXPECT_EQ(layers.stem.convolution, "stem");
+    EXPECT_EQ(layers.resnet.stages.size(), 4U);
+    EXPECT_EQ(layers.resnet.stages[1].depth, name == std::string("resnet18") ? 2 : 4);
+    EXPECT_EQ(std::ssize(layers.stages[3][1].branch), blocks);
+  }
+}
+
+class ImageImports : public testing::HuggingFaceDirectory {
+ protected:
+  static std::string golden(const std::string& kind) { return MTF_SOURCE_DIR "/tests/golden/hf_" + kind; }
+  /// Makes the directory a copy of a recorded model.
+  void copy(const std::string& kind) const {
+    using std::filesystem::copy_options;
+    std::filesystem::copy(golden(kind), hf(), copy_options::recursive | copy_options::overwrite_existing);
+  }
+  void change_processor(const nlohmann::json& changes) const {
+    const std::string file = hf() + "/preprocessor_config.json";
+    nlohmann::json written = nlohmann::json::parse(read_text_file(file));
+    written.merge_patch(changes);
+    write_text_file(file, written.dump());
+  }
+  std::string data_of() const {
+    std::vector<std::string> notes;
+    return image_data_yaml(*read_image_processor(hf(), 3, notes), 3);
+  }
+};
+
+TEST_F(ImageImports, ClassesKeepTheirNames) {
+  for (const char* kind : {"vit", "resnet"}) {
+    copy(kind);
+    const auto import = [&] {
+      return kind[0] == 'v' ? import_vit(hf(), target()) : import_resnet(hf(), target());
+    };
+    const ModelWeights model = import().model;
+    EXPECT_THAT(prepared_classes(model.preparation), Contains("a hen"));
+    if (kind[0] == 'v') {
+      EXPECT_THAT(export_vit(model, "run", hf()), IsEmpty());
+    } else {
+      EXPECT_THAT(export_resnet(model, "run", hf()), IsEmpty());
+    }
+    EXPECT_EQ(json()["id2label"]["2"], "a hen");
+    change({{"id2label",
+             {{"0", "x"}, {"1", "y"}, {"2", nullptr}, {"3", nullptr}, {"4", nullptr}, {"5", nullptr}}}});
+    EXPECT_THAT(message([&] { import(); }), AllOf(HasSubstr("`id2label` has 2 names"), HasSubstr("6 rows")));
+    change({{"id2label", nullptr}, {"num_channels", 1}});
+    EXPECT_THAT(message([&] { import(); }), ::testing::Not("no error"));
+  }
+}
+
+TEST_F(ImageImports, AnEncoderAloneStaysOne) {
+  VitConfig vit = small_vit();
+  vit.has_pooler = true;
+  ModelWeights model = model_of(yaml(vit));
+  EXPECT_THAT(message([&] { export_vit(model, "run", hf()); }),
+              HasSubstr("has no pooler before its classifier"));
+  std::erase_if(model.weights, [](const ModelWeight& weight) { return weight.name.starts_with("logits/"); });
+  export_vit(model, "run", hf());
+  EXPECT_EQ(json()["architectures"], nlohmann::json::array({"ViTModel"}));
+  const HuggingFaceImport import = import_vit(hf(), target());
+  EXPECT_EQ(import.model.weights.size(), model.weights.size());
+  EXPECT_THAT(import.notes, Contains(HasSubstr("trains anew: logits/kernel, logits/bias")));
+  EXPECT_THAT(import.model.config, HasSubstr("exclude: [^logits/]"));
+}
+
+TEST_F(ImageImports, WeightsMustBeThoseOfTheModel) {
+  copy("vit");
+  change({{"num_hidden_layers", 1}});
+  EXPECT_THAT(message([&] { import_vit(hf(), target()); }),
+              HasSubstr("16 tensors that a ViT of its config.json lacks"));
+  change({{"num_hidden_layers", 3}});
+  EXPECT_THAT(message([&] { import_vit(hf(), target()); }), HasSubstr("has no tensor `vit.encoder.layer.2."));
+  change({{"num_hidden_layers", 2}, {"intermediate_size", 21}});
+  EXPECT_THAT(message([&] { import_vit(hf(), target()); }), HasSubstr("config.json says float32 [21, 12]"));
+  change({{"image_size", {4, 9}}});
+  EXPECT_THAT(message([&] { import_vit(hf(), target()); }),
+              HasSubstr("images become 6 x 9, and `image_size` of config.json is 4 x 9"));
+}
+
+TEST_F(ImageImports, ImagesArePreparedAsThereOrRefused) {
+  copy("resnet");
+  EXPECT_EQ(data_of(), image_data_yaml(kProcessor, 3));
+  EXPECT_THAT(data_of(), AllOf(HasSubstr("size: 31, resize: crop"), HasSubstr("- center_crop: 27"),
+                               HasSubstr("normalize: {mean: [0.5, 0.4, 0.3], deviation: [0.25, 0.2, 0.3]}")));
+  change_processor({{"rescale_factor", 1 / 127.5}, {"image_mean", 1}, {"image_std", 2}});
+  EXPECT_THAT(data_of(), HasSubstr("normalize: {mean: [0.5], deviation: [1]}"));
+  change_processor({{"do_normalize", false}, {"do_rescale", true}, {"rescale_factor", nullptr}});
+  EXPECT_THAT(data_of(), ::testing::Not(HasSubstr("normalize")));
+  change_processor({{"image_processor_type", "ConvNextImageProcessor"},
+                    {"do_center_crop", nullptr},
+                    {"crop_pct", 0.875},
+                    {"size", {{"shortest_edge", 224}}}});
+  EXPECT_THAT(data_of(), AllOf(HasSubstr("size: 256, resize: crop"), HasSubstr("- center_crop: 224")));
+  change_processor({{"size", {{"shortest_edge", 384}}}});
+  EXPECT_THAT(data_of(),
+              AllOf(HasSubstr("size: 384, resize: stretch"), ::testing::Not(HasSubstr("center_crop"))));
+  const auto refused = [&](const nlohmann::json& changes) {
+    copy("resnet");
+    change_processor(changes);
+    return message([&] { data_of(); });
+  };
+  EXPECT_THAT(refused({{"image_processor_type", "CLIPImageProcessor"}}),
+              HasSubstr("`image_processor_type` is CLIPImageProcessor"));
+  EXPECT_THAT(refused({{"do_center_crop", false}}), HasSubstr("images have many sizes"));
+  EXPECT_THAT(refused({{"do_resize", false}}), HasSubstr("`do_resize` is false"));
+  EXPECT_THAT(refused({{"crop_size", 32}}), HasSubstr("`crop_size` is larger than `size`"));
+  EXPECT_THAT(refused({{"image_std", {1, 0, 1}}}), HasSubstr("`image_std` has 0"));
+  EXPECT_THAT(refused({{"image_mean", {1, 2}}}),
+              HasSubstr("`image_mean` has 2 numbers, and images have 3 channels"));
+  std::vector<std::string> notes;
+  copy("resnet");
+  change_processor({{"resample", 3}});
+  read_image_processor(hf(), 3, notes);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("`resample` is 3; images are scaled bilinearly here")));
+}
+
+}  // namespace
+}  // namespace mtf
