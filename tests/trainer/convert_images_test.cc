@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "data/class_names.h"
+#include "engine/safetensors/safetensors.h"
 #include "tests/trainer/hugging_face_directory.h"
 #include "trainer/programs/convert/resnet.h"
 #include "trainer/programs/convert/resnet_config.h"
@@ -201,6 +204,43 @@ TEST_F(ImageImports, ClassesKeepTheirNames) {
     EXPECT_THAT(message([&] { import(); }), AllOf(HasSubstr("`id2label` has 2 names"), HasSubstr("6 rows")));
     change({{"id2label", nullptr}, {"num_channels", 1}});
     EXPECT_THAT(message([&] { import(); }), ::testing::Not("no error"));
+  }
+}
+
+/// The name that torchvision has for a tensor of the recorded ResNet.
+std::string torchvision_name(const std::string& name) {
+  static const std::vector<std::pair<std::regex, const char*>> rules = {
+      {std::regex(R"(.*embedder\.convolution\.)"), "conv1."},
+      {std::regex(R"(.*embedder\.normalization\.)"), "bn1."},
+      {std::regex(R"(.*stages\.0\.layers\.(\d)\.)"), "layer1.$1."},
+      {std::regex(R"(.*stages\.1\.layers\.(\d)\.)"), "layer2.$1."},
+      {std::regex(R"(layer\.0\.c\w+)"), "conv1"},
+      {std::regex(R"(layer\.1\.c\w+)"), "conv2"},
+      {std::regex(R"(layer\.2\.c\w+)"), "conv3"},
+      {std::regex(R"(layer\.0\.n\w+)"), "bn1"},
+      {std::regex(R"(layer\.1\.n\w+)"), "bn2"},
+      {std::regex(R"(layer\.2\.n\w+)"), "bn3"},
+      {std::regex(R"(shortcut\.c\w+)"), "downsample.0"},
+      {std::regex(R"(shortcut\.n\w+)"), "downsample.1"},
+      {std::regex(R"(classifier\.1)"), "fc"}};
+  std::string made = name;
+  for (const auto& [from, to] : rules) made = std::regex_replace(made, from, to);
+  return made;
+}
+
+TEST_F(ImageImports, NamesMayBeThoseOfTorchvision) {
+  copy("resnet");
+  const HuggingFaceImport expected = import_resnet(hf(), target());
+  const SafetensorsFile file(golden("resnet") + "/model.safetensors");
+  std::vector<StoredTensor> tensors = file.tensors();
+  for (StoredTensor& tensor : tensors) tensor.name = torchvision_name(tensor.name);
+  write_safetensors(hf() + "/model.safetensors", tensors, {});
+  const HuggingFaceImport import = import_resnet(hf(), target());
+  ASSERT_EQ(import.model.weights.size(), expected.model.weights.size());
+  for (size_t i = 0; i < import.model.weights.size(); ++i) {
+    EXPECT_EQ(import.model.weights[i].name, expected.model.weights[i].name);
+    EXPECT_TRUE(
+        std::ranges::equal(import.model.weights[i].value.bytes, expected.model.weights[i].value.bytes));
   }
 }
 
