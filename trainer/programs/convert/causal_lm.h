@@ -9,29 +9,12 @@
 // documents that stand behind it.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "trainer/programs/convert/causal_lm_config.h"
-#include "trainer/programs/convert/expert_tensors.h"
 #include "trainer/programs/convert/hugging_face.h"
 
 namespace mtf {
-
-/// The tensor of a Hugging Face file that holds a variable of a language model.
-struct CausalLmTensor : HuggingFaceTensor {
-  /// A GPT-2 has queries, keys and values in one tensor, one behind another: the variable is that third of its columns.
-  std::optional<int64_t> third = {};
-  bool has_row_of_each_id = false;
-  bool is_less_one = false;                   ///< the file has the variable less 1
-  std::optional<ExpertTensors> experts = {};  ///< those of the kernels of experts, in place of `name`
-};
-
-/// Maps "transformer/block_007/layer_000/SelfAttention/q" to "model.layers.7.self_attn.q_proj.weight", transposed. Returns
-/// nullopt for variables that such a model does not have.
-std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, const CausalLmConfig& lm);
 
 /// Imports the model in directory `from`. Throws Error (kCheckpoint), which names file and tensor.
 HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& target);

@@ -3,147 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "engine/base/check.h"
+#include "trainer/programs/convert/causal_lm_models.h"
 
 namespace mtf {
 namespace {
-
-/// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed that
-/// `use_sliding_window` is true; upper ones begin at `max_window_layers`, lower ones end there.
-enum class Windows { kNone, kAll, kAllIfGiven, kAllIfUsed, kUpper, kLowerAlternate, kAlternate, kFiveOfSix };
-
-/// True if `use_sliding_window` says whether there are windows.
-bool has_switch(Windows windows) {
-  return windows == Windows::kAllIfUsed || windows == Windows::kUpper || windows == Windows::kLowerAlternate;
-}
-
-/// True if all layers have windows, or none.
-bool are_alike(Windows windows) {
-  return windows == Windows::kAll || windows == Windows::kAllIfGiven || windows == Windows::kAllIfUsed;
-}
-
-/// What config.json says and omits, for each model. A size of 0 must be given.
-struct CausalLmModel {
-  std::string_view type = "";  ///< `model_type`
-  CausalLmFamily family = CausalLmFamily::kLlama;
-  std::string_view architecture = "";
-  // What transformers takes for keys that a file omits.
-  int64_t memory_heads = 0;  ///< 0: as many as heads
-  int64_t head_size = 0;     ///< 0: hidden_size / heads
-  int64_t max_positions = 0;
-  Windows windows = Windows::kNone;
-  bool tied = false;
-  double rotary_base = 10000;
-  double epsilon = 1e-6;
-  std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
-  bool is_fused = false;
-  int64_t experts_per_token = 0;  ///< 0: there are no experts
-  double balance_coef = 0.001;
-};
-constexpr std::array<CausalLmModel, 13> kModels = {{
-    {.type = "gpt2",
-     .family = CausalLmFamily::kGpt2,
-     .architecture = "GPT2LMHeadModel",
-     .max_positions = 1024,
-     .tied = true},
-    {.type = "llama",
-     .family = CausalLmFamily::kLlama,
-     .architecture = "LlamaForCausalLM",
-     .max_positions = 2048},
-    {.type = "mistral",
-     .family = CausalLmFamily::kMistral,
-     .architecture = "MistralForCausalLM",
-     .memory_heads = 8,
-     .max_positions = 131072,
-     .windows = Windows::kAll},
-    {.type = "qwen2",
-     .family = CausalLmFamily::kQwen2,
-     .architecture = "Qwen2ForCausalLM",
-     .memory_heads = 32,
-     .max_positions = 32768,
-     .windows = Windows::kUpper},
-    {.type = "qwen3",
-     .family = CausalLmFamily::kQwen3,
-     .architecture = "Qwen3ForCausalLM",
-     .memory_heads = 32,
-     .head_size = 128,
-     .max_positions = 32768,
-     .windows = Windows::kUpper},
-    {.type = "gemma",
-     .family = CausalLmFamily::kGemma,
-     .architecture = "GemmaForCausalLM",
-     .memory_heads = 16,
-     .head_size = 256,
-     .max_positions = 8192,
-     .tied = true},
-    {.type = "gemma2",
-     .family = CausalLmFamily::kGemma2,
-     .architecture = "Gemma2ForCausalLM",
-     .memory_heads = 4,
-     .head_size = 256,
-     .max_positions = 8192,
-     .windows = Windows::kAlternate,
-     .tied = true,
-     .attention_soft_cap = 50,
-     .logit_soft_cap = 30},
-    {.type = "gemma3_text",
-     .family = CausalLmFamily::kGemma3,
-     .architecture = "Gemma3ForCausalLM",
-     .memory_heads = 4,
-     .head_size = 256,
-     .max_positions = 131072,
-     .windows = Windows::kFiveOfSix,
-     .tied = true,
-     .rotary_base = 1e6},
-    {.type = "phi3",
-     .family = CausalLmFamily::kMistral,
-     .max_positions = 4096,
-     .windows = Windows::kAllIfGiven,
-     .epsilon = 1e-5,
-     .is_fused = true},
-    {.type = "mixtral",
-     .family = CausalLmFamily::kMixtral,
-     .architecture = "MixtralForCausalLM",
-     .memory_heads = 8,
-     .max_positions = 131072,
-     .windows = Windows::kAllIfGiven,
-     .rotary_base = 1e6,
-     .epsilon = 1e-5,
-     .experts_per_token = 2},
-    {.type = "olmoe",
-     .family = CausalLmFamily::kOlmoe,
-     .architecture = "OlmoeForCausalLM",
-     .max_positions = 4096,
-     .epsilon = 1e-5,
-     .experts_per_token = 8,
-     .balance_coef = 0.01},
-    {.type = "qwen2_moe",
-     .family = CausalLmFamily::kQwen2Moe,
-     .architecture = "Qwen2MoeForCausalLM",
-     .memory_heads = 16,
-     .max_positions = 32768,
-     .windows = Windows::kLowerAlternate,
-     .experts_per_token = 4},
-    {.type = "qwen3_moe",
-     .family = CausalLmFamily::kQwen3Moe,
-     .architecture = "Qwen3MoeForCausalLM",
-     .memory_heads = 4,
-     .max_positions = 32768,
-     .windows = Windows::kAllIfUsed,
-     .experts_per_token = 8},
-}};
-
-const CausalLmModel& model_of(CausalLmFamily family) {
-  return *std::ranges::find(kModels, family, &CausalLmModel::family);
-}
-
-/// True if `attention_bias` says whether all projections of attention have biases.
-bool may_have_all_biases(CausalLmFamily family) {
-  return family != CausalLmFamily::kMistral && family != CausalLmFamily::kQwen2 &&
-         family != CausalLmFamily::kMixtral && family != CausalLmFamily::kQwen2Moe;
-}
 
 /// Returns the id of a key: a number, or a list of which the first one counts.
 std::optional<int32_t> parse_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
@@ -409,119 +274,6 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   if (lm.is_gemma()) parse_gemma(json, model, lm);
 }
 
-nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
-  if (const auto* linear = scaling.get_if<LinearRotaryScaling>())
-    return {{"rope_type", "linear"}, {"factor", linear->factor}};
-  const auto* llama3 = scaling.get_if<Llama3RotaryScaling>();
-  return {{"rope_type", "llama3"},
-          {"factor", llama3->factor},
-          {"low_freq_factor", llama3->low_frequency},
-          {"high_freq_factor", llama3->high_frequency},
-          {"original_max_position_embeddings", llama3->original_length}};
-}
-
-/// Writes rotary positions for all versions of transformers.
-void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  nlohmann::ordered_json parameters = {{"rope_type", "default"}};
-  json["rope_theta"] = lm.rotary_base;
-  json["rope_scaling"] = nullptr;
-  if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
-  parameters["rope_theta"] = lm.rotary_base;
-  json["rope_parameters"] = parameters;
-  if (!lm.local_rotary_base) return;
-  json["rope_local_base_freq"] = *lm.local_rotary_base;
-  json["rope_parameters"] = {
-      {"full_attention", parameters},
-      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", *lm.local_rotary_base}}}};
-}
-
-void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  json.update({{"n_embd", lm.hidden},
-               {"n_layer", lm.num_layers},
-               {"n_head", lm.num_heads},
-               {"n_inner", lm.intermediate},
-               {"n_positions", lm.max_positions},
-               {"activation_function", activation_name(lm.activation)},
-               {"layer_norm_epsilon", lm.epsilon},
-               {"resid_pdrop", lm.dropout},
-               {"embd_pdrop", lm.embedding_dropout},
-               {"attn_pdrop", lm.attention_dropout},
-               {"scale_attn_weights", true},
-               {"scale_attn_by_inverse_layer_idx", false}});
-  if (lm.intermediate == 4 * lm.hidden) json["n_inner"] = nullptr;
-}
-
-/// `layer_types` is for newer versions of transformers, `max_window_layers` for older ones.
-void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  const Windows windows = model_of(lm.family).windows;
-  if (has_switch(windows)) {
-    json["use_sliding_window"] = lm.window.has_value();
-  } else if (are_alike(windows)) {
-    json["sliding_window"] = nullptr;  // 4096 where it is absent, in some versions
-  }
-  if (lm.window) json["sliding_window"] = *lm.window;
-  if (lm.window && windows == Windows::kAllIfUsed) json["max_window_layers"] = 0;
-  const bool has_types = lm.has_outer_norms() || (lm.window && !are_alike(windows));
-  if (!has_types) return;
-  std::vector<std::string_view> types;
-  for (int64_t layer = 0; layer < lm.num_layers; ++layer)
-    types.push_back(lm.local[static_cast<size_t>(layer % lm.pattern())] ? "sliding_attention"
-                                                                        : "full_attention");
-  json["layer_types"] = types;
-  if (windows == Windows::kUpper)
-    json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
-}
-
-void write_gemma(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  // The name that its files have for what others call gelu_new.
-  if (lm.activation == Activation::kGelu) json["hidden_act"] = "gelu_pytorch_tanh";
-  if (!lm.has_outer_norms()) return;
-  json["hidden_activation"] = json["hidden_act"];
-  json["query_pre_attn_scalar"] = lm.scaling_size.value_or(lm.head_size);
-  const auto cap = [](std::optional<double> value) {
-    return value ? nlohmann::ordered_json(*value) : nullptr;
-  };
-  json["final_logit_softcapping"] = cap(lm.logit_soft_cap);
-  json["attn_logit_softcapping"] = cap(lm.attention_soft_cap);
-}
-
-/// Each key stands where any version of transformers reads it.
-void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  const CausalLmExperts& experts = *lm.experts;
-  json["num_experts_per_tok"] = experts.per_token;
-  json["router_aux_loss_coef"] = experts.balance_coef;
-  json["num_local_experts"] = experts.count;
-  if (lm.family == CausalLmFamily::kMixtral) return;
-  json["num_experts"] = experts.count;
-  json["norm_topk_prob"] = experts.normalized;
-  if (lm.family == CausalLmFamily::kOlmoe) return;
-  json["moe_intermediate_size"] = lm.intermediate;
-  json["intermediate_size"] = lm.intermediate * experts.per_token;  // no block has such a layer
-  json["decoder_sparse_step"] = 1;
-  json["mlp_only_layers"] = nlohmann::json::array();
-  if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
-}
-
-void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  json.update({{"hidden_size", lm.hidden},
-               {"num_hidden_layers", lm.num_layers},
-               {"num_attention_heads", lm.num_heads},
-               {"num_key_value_heads", lm.num_memory_heads},
-               {"head_dim", lm.head_size},
-               {"intermediate_size", lm.intermediate},
-               {"hidden_act", activation_name(lm.activation)},
-               {"max_position_embeddings", lm.max_positions},
-               {"rms_norm_eps", lm.epsilon},
-               {"attention_dropout", lm.attention_dropout}});
-  if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
-  if (may_have_all_biases(lm.family)) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
-  if (lm.family == CausalLmFamily::kQwen2Moe) json["qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;
-  write_windows(lm, json);
-  if (lm.is_gemma()) write_gemma(lm, json);
-  if (lm.experts) write_experts(lm, json);
-  write_rotary(lm, json);
-}
-
 }  // namespace
 
 QkNorm CausalLmConfig::qk_norm() const {
@@ -533,8 +285,9 @@ QkNorm CausalLmConfig::qk_norm() const {
 CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   const std::string type = json.text("model_type", "none");
-  const auto model = std::ranges::find(kModels, type, &CausalLmModel::type);
-  if (model == kModels.end())
+  const std::span<const CausalLmModel> models = causal_lm_models();
+  const auto model = std::ranges::find(models, type, &CausalLmModel::type);
+  if (model == models.end())
     json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
               std::string(kConvertedModelTypes));
   json.require("is_encoder_decoder", false, "a language model has no encoder");
@@ -553,24 +306,6 @@ CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string
   }
   parse_windows(json, *model, lm);
   return lm;
-}
-
-std::string causal_lm_json(const CausalLmConfig& lm) {
-  const CausalLmModel& model = model_of(lm.family);
-  nlohmann::ordered_json json = {
-      {"architectures", {model.architecture}}, {"model_type", model.type}, {"vocab_size", lm.vocab_size}};
-  if (lm.is_gpt2()) {
-    write_gpt2(lm, json);
-  } else {
-    write_rotary_model(lm, json);
-  }
-  json.update({{"initializer_range", lm.initializer_range},
-               {"tie_word_embeddings", lm.tied},
-               {"bos_token_id", lm.begin.value_or(*lm.end)},
-               {"eos_token_id", *lm.end},
-               {"use_cache", true},
-               {"torch_dtype", "float32"}});
-  return json.dump(2) + "\n";
 }
 
 }  // namespace mtf

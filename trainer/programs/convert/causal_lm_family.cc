@@ -1,0 +1,216 @@
+// Says which class of transformers computes what the layers of a configuration do.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "trainer/programs/convert/causal_lm_layers.h"
+
+namespace mtf {
+namespace {
+
+void require(bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+  if (!holds) not_causal_lm(mark, what, right);
+}
+
+/// Finds the family of a model from its layers.
+class CausalLmFamilyFinder {
+ public:
+  explicit CausalLmFamilyFinder(CausalLmLayers& layers) : layers_(layers) {}
+
+  void find() {
+    if (layers_.has_layer_norm || !layers_.has_scaled_embedding) check_no_gemma();
+    if (layers_.has_layer_norm) {
+      check_gpt2();
+    } else {
+      check_rotary_model();
+    }
+  }
+
+ private:
+  /// Refuses what only a Gemma has.
+  void check_no_gemma() const {
+    require(!layers_.has_scaled_embedding, layers_.of_model,
+            "its embeddings are scaled as only those of a Gemma, which has rms_norm",
+            "scale_like_classifier: false");
+    require(!layers_.has_outer_norms, layers_.of_sublayers,
+            "norms stand behind its layers, and its embeddings are not scaled as those of a Gemma",
+            "embedding: {type: vocab, scale_like_classifier: true}");
+    require(!lm_.logit_soft_cap, layers_.of_model,
+            "its logits have a soft cap, and no norms stand behind its layers", "no `logit_soft_cap`");
+    require(!lm_.attention_soft_cap, layers_.of_attention,
+            "SelfAttention has a soft_cap, and no norms stand behind its layers", "null");
+    require(!lm_.scaling_size, layers_.of_attention,
+            "SelfAttention has a scaling_size, and no norms stand behind its layers", "null");
+  }
+
+  void check_gemma() {
+    const auto gemma = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "its embeddings are scaled as those of a Gemma, and it has " + what, right);
+    };
+    gemma(layers_.attention.bias != AttentionBias::kInputs, layers_.of_attention, "`bias: qkv`",
+          "bias: false, or true");
+    gemma(!lm_.experts, layers_.of_feed_forward, "experts", kFeedForward);
+    gemma(!layers_.feed_forward.bias, layers_.of_feed_forward, "biases of DenseReluDense", "bias: false");
+    const bool has_qk_norm = layers_.attention.qk_norm != QkNorm::kNone;
+    gemma(layers_.attention.qk_norm != QkNorm::kAllHeads, layers_.of_attention, "qk_norm of all heads",
+          "qk_norm: true");
+    if (!layers_.has_outer_norms) {
+      lm_.family = CausalLmFamily::kGemma;
+      const std::string right =
+          "sublayers.per_layer: [rms_norm, call_layer, rms_norm, residual], or none of it";
+      gemma(!lm_.window, layers_.of_attention, "local attention without norms behind the layers", right);
+      gemma(!has_qk_norm, layers_.of_attention, "qk_norm without norms behind the layers", right);
+      gemma(!lm_.logit_soft_cap && !lm_.attention_soft_cap, layers_.of_model,
+            "soft caps without norms behind the layers", right);
+      gemma(!lm_.scaling_size, layers_.of_attention, "a scaling_size without norms behind the layers", right);
+      gemma(lm_.activation != Activation::kGeluErf, layers_.of_feed_forward,
+            "the activation gelu_erf, which a Gemma 1 cannot say", "gelu");
+      return;
+    }
+    lm_.family = has_qk_norm ? CausalLmFamily::kGemma3 : CausalLmFamily::kGemma2;
+    gemma(!lm_.has_odd_heads(), layers_.of_attention,
+          fmt::format("{} heads, which do not divide {}", lm_.num_heads, lm_.hidden),
+          "`num_heads` that divide `d_model`");
+    gemma(!has_qk_norm || !lm_.attention_soft_cap, layers_.of_attention,
+          "a soft_cap of SelfAttention beside qk_norm", "null");
+  }
+
+  /// Sets the rotary positions of local attention, which may be others in a Gemma 3.
+  void settle_local_rotary() {
+    if (lm_.family != CausalLmFamily::kGemma3) {
+      require(!layers_.has_mixed_windows() ||
+                  config::dump(*layers_.local_rotary) == config::dump(*layers_.full_rotary),
+              layers_.of_attention,
+              "LocalSelfAttention has other rotary positions than SelfAttention, as only a Gemma 3 has",
+              "the same");
+      return;
+    }
+    require(!layers_.local_rotary || !layers_.local_rotary->rotary_scaling, layers_.of_attention,
+            "LocalSelfAttention scales its rotary positions, which a Gemma 3 does not",
+            "rotary_scaling: null");
+    lm_.local_rotary_base =
+        layers_.local_rotary ? layers_.local_rotary->rotary_base : RotaryOptions().rotary_base;
+    if (layers_.full_rotary) return;
+    lm_.rotary_base = RotaryOptions().rotary_base;
+    lm_.rotary_scaling.reset();
+  }
+
+  void check_gpt2() {
+    const auto gpt2 = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "it has layer_norm as a GPT-2 has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kGpt2;
+    gpt2(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
+    gpt2(layers_.has_learned_positions, layers_.of_model, "no learned positions", "positions: learned");
+    gpt2(!layers_.attention.rotary, layers_.of_attention, "rotary positions", "rotary: false, or rms_norm");
+    gpt2(layers_.attention.qk_norm == QkNorm::kNone, layers_.of_attention, "qk_norm",
+         "qk_norm: false, or rms_norm");
+    gpt2(layers_.attention.bias == AttentionBias::kAll, layers_.of_attention, "no biases in SelfAttention",
+         "bias: true");
+    gpt2(lm_.num_memory_heads == lm_.num_heads, layers_.of_attention, "grouped heads", "num_memory_heads: 0");
+    gpt2(lm_.num_heads * lm_.head_size == lm_.hidden, layers_.of_attention,
+         fmt::format("{} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size, lm_.hidden),
+         "`num_heads` times `key_value_size` equal to `d_model`");
+    gpt2(!lm_.experts, layers_.of_feed_forward, "experts", "DenseReluDense, or rms_norm");
+    gpt2(layers_.feed_forward.bias, layers_.of_feed_forward, "no biases in DenseReluDense", "bias: true");
+    gpt2(layers_.feed_forward.activation.size() == 1, layers_.of_feed_forward, "gated units",
+         "one `activation`, such as gelu");
+  }
+
+  static void llama(bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+    require(holds, mark, "it has rms_norm as a Llama has, and " + what, right);
+  }
+
+  void check_rotary_model() {
+    llama(!layers_.has_learned_positions, layers_.of_model, "learned positions",
+          "positions: none, or layer_norm");
+    llama(layers_.attention.rotary, layers_.of_attention, "no rotary positions", "rotary: true");
+    llama(layers_.feed_forward.activation.size() == 2 &&
+              layers_.feed_forward.activation[1] == Activation::kLinear,
+          layers_.of_feed_forward, "no gated units", "activation: [swish, linear]");
+    llama(layers_.attention.qk_norm == QkNorm::kNone || lm_.epsilon == layers_.attention.qk_norm_epsilon,
+          layers_.of_attention,
+          fmt::format("qk_norm, whose epsilon is {}, beside an epsilon of {}",
+                      layers_.attention.qk_norm_epsilon, lm_.epsilon),
+          "the same one");
+    if (layers_.has_scaled_embedding) {
+      check_gemma();
+    } else if (lm_.experts) {
+      check_model_with_experts();
+    } else {
+      check_llama();
+    }
+    settle_local_rotary();
+  }
+
+  void check_llama() {
+    const bool is_qwen2 = layers_.attention.bias == AttentionBias::kInputs;
+    if (layers_.attention.qk_norm != QkNorm::kNone) {
+      lm_.family = CausalLmFamily::kQwen3;
+      llama(!is_qwen2, layers_.of_attention, "qk_norm with `bias: qkv`", "bias: false, or true");
+      llama(layers_.attention.qk_norm == QkNorm::kEachHead, layers_.of_attention,
+            "qk_norm of all heads without experts", "qk_norm: true");
+    } else if (is_qwen2) {
+      lm_.family = CausalLmFamily::kQwen2;
+    } else if (lm_.window) {
+      lm_.family = CausalLmFamily::kMistral;
+      llama(!layers_.has_mixed_windows(), layers_.of_attention,
+            "local attention in some of its layers, as only a Qwen has",
+            "LocalSelfAttention in all, or in none");
+      llama(layers_.attention.bias == AttentionBias::kNone, layers_.of_attention,
+            "biases beside local attention", "bias: false");
+    } else if (lm_.has_odd_heads() && layers_.attention.bias == AttentionBias::kNone &&
+               !layers_.feed_forward.bias) {
+      lm_.family = CausalLmFamily::kMistral;
+    }
+    llama(lm_.family == CausalLmFamily::kLlama || !layers_.feed_forward.bias, layers_.of_feed_forward,
+          "biases of DenseReluDense beside qk_norm, `bias: qkv` or local attention", "bias: false");
+  }
+
+  void check_model_with_experts() {
+    const auto has = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "it has experts, and " + what, right);
+    };
+    const bool has_shared = lm_.experts->shared_hidden.has_value();
+    if (layers_.attention.qk_norm != QkNorm::kNone) {
+      has(!has_shared, layers_.of_feed_forward, "shared ones beside qk_norm",
+          "shared_experts: 0, or qk_norm: false");
+      has(layers_.attention.bias != AttentionBias::kInputs, layers_.of_attention, "qk_norm with `bias: qkv`",
+          "bias: false, or true");
+    }
+    if (!has_shared)
+      has(!layers_.has_mixed_windows(), layers_.of_attention,
+          "local attention in some of its layers without shared ones",
+          "LocalSelfAttention in all, or in none");
+    if (layers_.attention.qk_norm == QkNorm::kEachHead) {
+      lm_.family = CausalLmFamily::kQwen3Moe;
+    } else if (layers_.attention.qk_norm == QkNorm::kAllHeads) {
+      lm_.family = CausalLmFamily::kOlmoe;
+      has(lm_.num_heads * lm_.head_size == lm_.hidden, layers_.of_attention,
+          fmt::format("qk_norm of all {} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size,
+                      lm_.hidden),
+          "`num_heads` times `key_value_size` equal to `d_model`");
+      has(!lm_.window, layers_.of_attention, "local attention beside qk_norm of all heads", "SelfAttention");
+    } else if (has_shared) {
+      lm_.family = CausalLmFamily::kQwen2Moe;
+      has(lm_.attention_bias != AttentionBias::kAll, layers_.of_attention, "biases of all projections",
+          "bias: qkv, or false");
+    } else {
+      lm_.family = CausalLmFamily::kMixtral;
+      const std::string alone = "without shared ones and without qk_norm";
+      has(lm_.attention_bias == AttentionBias::kNone, layers_.of_attention,
+          "biases in SelfAttention " + alone, "bias: false");
+      has(lm_.experts->normalized, layers_.of_feed_forward, "weights that do not add up to 1 " + alone,
+          "normalize: true");
+    }
+  }
+
+  CausalLmLayers& layers_;
+  CausalLmConfig& lm_ = layers_.lm;
+};
+
+}  // namespace
+
+void settle_family(CausalLmLayers& layers) { CausalLmFamilyFinder(layers).find(); }
+
+}  // namespace mtf

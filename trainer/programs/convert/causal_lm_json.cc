@@ -1,0 +1,146 @@
+// Writes config.json of a language model, for all versions of transformers.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/programs/convert/causal_lm_config.h"
+#include "trainer/programs/convert/causal_lm_models.h"
+
+namespace mtf {
+namespace {
+
+nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
+  if (const auto* linear = scaling.get_if<LinearRotaryScaling>())
+    return {{"rope_type", "linear"}, {"factor", linear->factor}};
+  const auto* llama3 = scaling.get_if<Llama3RotaryScaling>();
+  return {{"rope_type", "llama3"},
+          {"factor", llama3->factor},
+          {"low_freq_factor", llama3->low_frequency},
+          {"high_freq_factor", llama3->high_frequency},
+          {"original_max_position_embeddings", llama3->original_length}};
+}
+
+/// Writes rotary positions for all versions of transformers.
+void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  nlohmann::ordered_json parameters = {{"rope_type", "default"}};
+  json["rope_theta"] = lm.rotary_base;
+  json["rope_scaling"] = nullptr;
+  if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
+  parameters["rope_theta"] = lm.rotary_base;
+  json["rope_parameters"] = parameters;
+  if (!lm.local_rotary_base) return;
+  json["rope_local_base_freq"] = *lm.local_rotary_base;
+  json["rope_parameters"] = {
+      {"full_attention", parameters},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", *lm.local_rotary_base}}}};
+}
+
+void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  json.update({{"n_embd", lm.hidden},
+               {"n_layer", lm.num_layers},
+               {"n_head", lm.num_heads},
+               {"n_inner", lm.intermediate},
+               {"n_positions", lm.max_positions},
+               {"activation_function", activation_name(lm.activation)},
+               {"layer_norm_epsilon", lm.epsilon},
+               {"resid_pdrop", lm.dropout},
+               {"embd_pdrop", lm.embedding_dropout},
+               {"attn_pdrop", lm.attention_dropout},
+               {"scale_attn_weights", true},
+               {"scale_attn_by_inverse_layer_idx", false}});
+  if (lm.intermediate == 4 * lm.hidden) json["n_inner"] = nullptr;
+}
+
+/// `layer_types` is for newer versions of transformers, `max_window_layers` for older ones.
+void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  const Windows windows = model_of(lm.family).windows;
+  if (has_switch(windows)) {
+    json["use_sliding_window"] = lm.window.has_value();
+  } else if (are_alike(windows)) {
+    json["sliding_window"] = nullptr;  // 4096 where it is absent, in some versions
+  }
+  if (lm.window) json["sliding_window"] = *lm.window;
+  if (lm.window && windows == Windows::kAllIfUsed) json["max_window_layers"] = 0;
+  const bool has_types = lm.has_outer_norms() || (lm.window && !are_alike(windows));
+  if (!has_types) return;
+  std::vector<std::string_view> types;
+  for (int64_t layer = 0; layer < lm.num_layers; ++layer)
+    types.push_back(lm.local[static_cast<size_t>(layer % lm.pattern())] ? "sliding_attention"
+                                                                        : "full_attention");
+  json["layer_types"] = types;
+  if (windows == Windows::kUpper)
+    json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
+}
+
+void write_gemma(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  // The name that its files have for what others call gelu_new.
+  if (lm.activation == Activation::kGelu) json["hidden_act"] = "gelu_pytorch_tanh";
+  if (!lm.has_outer_norms()) return;
+  json["hidden_activation"] = json["hidden_act"];
+  json["query_pre_attn_scalar"] = lm.scaling_size.value_or(lm.head_size);
+  const auto cap = [](std::optional<double> value) {
+    return value ? nlohmann::ordered_json(*value) : nullptr;
+  };
+  json["final_logit_softcapping"] = cap(lm.logit_soft_cap);
+  json["attn_logit_softcapping"] = cap(lm.attention_soft_cap);
+}
+
+/// Each key stands where any version of transformers reads it.
+void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  const CausalLmExperts& experts = *lm.experts;
+  json["num_experts_per_tok"] = experts.per_token;
+  json["router_aux_loss_coef"] = experts.balance_coef;
+  json["num_local_experts"] = experts.count;
+  if (lm.family == CausalLmFamily::kMixtral) return;
+  json["num_experts"] = experts.count;
+  json["norm_topk_prob"] = experts.normalized;
+  if (lm.family == CausalLmFamily::kOlmoe) return;
+  json["moe_intermediate_size"] = lm.intermediate;
+  json["intermediate_size"] = lm.intermediate * experts.per_token;  // no block has such a layer
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = nlohmann::json::array();
+  if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
+}
+
+void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  json.update({{"hidden_size", lm.hidden},
+               {"num_hidden_layers", lm.num_layers},
+               {"num_attention_heads", lm.num_heads},
+               {"num_key_value_heads", lm.num_memory_heads},
+               {"head_dim", lm.head_size},
+               {"intermediate_size", lm.intermediate},
+               {"hidden_act", activation_name(lm.activation)},
+               {"max_position_embeddings", lm.max_positions},
+               {"rms_norm_eps", lm.epsilon},
+               {"attention_dropout", lm.attention_dropout}});
+  if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
+  if (may_have_all_biases(lm.family)) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
+  if (lm.family == CausalLmFamily::kQwen2Moe) json["qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;
+  write_windows(lm, json);
+  if (lm.is_gemma()) write_gemma(lm, json);
+  if (lm.experts) write_experts(lm, json);
+  write_rotary(lm, json);
+}
+
+}  // namespace
+
+std::string causal_lm_json(const CausalLmConfig& lm) {
+  const CausalLmModel& model = model_of(lm.family);
+  nlohmann::ordered_json json = {
+      {"architectures", {model.architecture}}, {"model_type", model.type}, {"vocab_size", lm.vocab_size}};
+  if (lm.is_gpt2()) {
+    write_gpt2(lm, json);
+  } else {
+    write_rotary_model(lm, json);
+  }
+  json.update({{"initializer_range", lm.initializer_range},
+               {"tie_word_embeddings", lm.tied},
+               {"bos_token_id", lm.begin.value_or(*lm.end)},
+               {"eos_token_id", *lm.end},
+               {"use_cache", true},
+               {"torch_dtype", "float32"}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace mtf

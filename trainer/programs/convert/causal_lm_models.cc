@@ -1,0 +1,123 @@
+#include "trainer/programs/convert/causal_lm_models.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mtf {
+namespace {
+
+constexpr std::array<CausalLmModel, 13> kModels = {{
+    {.type = "gpt2",
+     .family = CausalLmFamily::kGpt2,
+     .architecture = "GPT2LMHeadModel",
+     .max_positions = 1024,
+     .tied = true},
+    {.type = "llama",
+     .family = CausalLmFamily::kLlama,
+     .architecture = "LlamaForCausalLM",
+     .max_positions = 2048},
+    {.type = "mistral",
+     .family = CausalLmFamily::kMistral,
+     .architecture = "MistralForCausalLM",
+     .memory_heads = 8,
+     .max_positions = 131072,
+     .windows = Windows::kAll},
+    {.type = "qwen2",
+     .family = CausalLmFamily::kQwen2,
+     .architecture = "Qwen2ForCausalLM",
+     .memory_heads = 32,
+     .max_positions = 32768,
+     .windows = Windows::kUpper},
+    {.type = "qwen3",
+     .family = CausalLmFamily::kQwen3,
+     .architecture = "Qwen3ForCausalLM",
+     .memory_heads = 32,
+     .head_size = 128,
+     .max_positions = 32768,
+     .windows = Windows::kUpper},
+    {.type = "gemma",
+     .family = CausalLmFamily::kGemma,
+     .architecture = "GemmaForCausalLM",
+     .memory_heads = 16,
+     .head_size = 256,
+     .max_positions = 8192,
+     .tied = true},
+    {.type = "gemma2",
+     .family = CausalLmFamily::kGemma2,
+     .architecture = "Gemma2ForCausalLM",
+     .memory_heads = 4,
+     .head_size = 256,
+     .max_positions = 8192,
+     .windows = Windows::kAlternate,
+     .tied = true,
+     .attention_soft_cap = 50,
+     .logit_soft_cap = 30},
+    {.type = "gemma3_text",
+     .family = CausalLmFamily::kGemma3,
+     .architecture = "Gemma3ForCausalLM",
+     .memory_heads = 4,
+     .head_size = 256,
+     .max_positions = 131072,
+     .windows = Windows::kFiveOfSix,
+     .tied = true,
+     .rotary_base = 1e6},
+    {.type = "phi3",
+     .family = CausalLmFamily::kMistral,
+     .max_positions = 4096,
+     .windows = Windows::kAllIfGiven,
+     .epsilon = 1e-5,
+     .is_fused = true},
+    {.type = "mixtral",
+     .family = CausalLmFamily::kMixtral,
+     .architecture = "MixtralForCausalLM",
+     .memory_heads = 8,
+     .max_positions = 131072,
+     .windows = Windows::kAllIfGiven,
+     .rotary_base = 1e6,
+     .epsilon = 1e-5,
+     .experts_per_token = 2},
+    {.type = "olmoe",
+     .family = CausalLmFamily::kOlmoe,
+     .architecture = "OlmoeForCausalLM",
+     .max_positions = 4096,
+     .epsilon = 1e-5,
+     .experts_per_token = 8,
+     .balance_coef = 0.01},
+    {.type = "qwen2_moe",
+     .family = CausalLmFamily::kQwen2Moe,
+     .architecture = "Qwen2MoeForCausalLM",
+     .memory_heads = 16,
+     .max_positions = 32768,
+     .windows = Windows::kLowerAlternate,
+     .experts_per_token = 4},
+    {.type = "qwen3_moe",
+     .family = CausalLmFamily::kQwen3Moe,
+     .architecture = "Qwen3MoeForCausalLM",
+     .memory_heads = 4,
+     .max_positions = 32768,
+     .windows = Windows::kAllIfUsed,
+     .experts_per_token = 8},
+}};
+
+}  // namespace
+
+bool has_switch(Windows windows) {
+  return windows == Windows::kAllIfUsed || windows == Windows::kUpper || windows == Windows::kLowerAlternate;
+}
+
+bool are_alike(Windows windows) {
+  return windows == Windows::kAll || windows == Windows::kAllIfGiven || windows == Windows::kAllIfUsed;
+}
+
+std::span<const CausalLmModel> causal_lm_models() { return kModels; }
+
+const CausalLmModel& model_of(CausalLmFamily family) {
+  return *std::ranges::find(kModels, family, &CausalLmModel::family);
+}
+
+bool may_have_all_biases(CausalLmFamily family) {
+  return family != CausalLmFamily::kMistral && family != CausalLmFamily::kQwen2 &&
+         family != CausalLmFamily::kMixtral && family != CausalLmFamily::kQwen2Moe;
+}
+
+}  // namespace mtf

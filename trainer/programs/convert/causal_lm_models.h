@@ -1,0 +1,48 @@
+// What config.json says and omits for each language model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "trainer/programs/convert/causal_lm_config.h"
+
+namespace mtf {
+
+/// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed that
+/// `use_sliding_window` is true; upper ones begin at `max_window_layers`, lower ones end there.
+enum class Windows { kNone, kAll, kAllIfGiven, kAllIfUsed, kUpper, kLowerAlternate, kAlternate, kFiveOfSix };
+
+/// True if `use_sliding_window` says whether there are windows.
+bool has_switch(Windows windows);
+/// True if all layers have windows, or none.
+bool are_alike(Windows windows);
+
+/// What config.json says and omits, for each model. A size of 0 must be given.
+struct CausalLmModel {
+  std::string_view type = "";  ///< `model_type`
+  CausalLmFamily family = CausalLmFamily::kLlama;
+  std::string_view architecture = "";
+  // What transformers takes for keys that a file omits.
+  int64_t memory_heads = 0;  ///< 0: as many as heads
+  int64_t head_size = 0;     ///< 0: hidden_size / heads
+  int64_t max_positions = 0;
+  Windows windows = Windows::kNone;
+  bool tied = false;
+  double rotary_base = 10000;
+  double epsilon = 1e-6;
+  std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
+  bool is_fused = false;
+  int64_t experts_per_token = 0;  ///< 0: there are no experts
+  double balance_coef = 0.001;
+};
+
+/// All models; several may be of one family.
+std::span<const CausalLmModel> causal_lm_models();
+/// The model as which a family is exported.
+const CausalLmModel& model_of(CausalLmFamily family);
+/// True if `attention_bias` says whether all projections of attention have biases.
+bool may_have_all_biases(CausalLmFamily family);
+
+}  // namespace mtf
