@@ -16,8 +16,10 @@ namespace mtf {
 /// Slower angles, for rows that are longer than those a model was trained on first. A way is one struct with its registration.
 struct RotaryScaling {
   virtual ~RotaryScaling() = default;
-  /// frequency: float32 [d_kv], radians a position, one for each pair of entries.
-  virtual Tensor scaled(const Tensor& frequency) const = 0;
+  /// frequency: float32 [d_kv], radians a position, one for each pair of entries: base^(-i / pairs).
+  virtual Tensor scaled(const Tensor& frequency, double base) const = 0;
+  /// The factor of what is turned, of queries and of keys.
+  virtual double magnitude() const { return 1; }
 };
 using RotaryScalingChoice = config::Choice<RotaryScaling>;
 
@@ -26,7 +28,7 @@ struct LinearRotaryScaling final : RotaryScaling {
   static constexpr std::string_view type_name = "linear";
   double factor = 0;
 
-  Tensor scaled(const Tensor& frequency) const override;
+  Tensor scaled(const Tensor& frequency, double base) const override;
 };
 void describe(config::Visitor& visit, LinearRotaryScaling& options);
 
@@ -39,19 +41,38 @@ struct Llama3RotaryScaling final : RotaryScaling {
   double high_frequency = 4;
   int64_t original_length = 8192;
 
-  Tensor scaled(const Tensor& frequency) const override;
+  Tensor scaled(const Tensor& frequency, double base) const override;
 };
 void describe(config::Visitor& visit, Llama3RotaryScaling& options);
+
+/// Pairs that turn up to `beta_slow` times in `original_length` positions have angles that are smaller by `factor`, those that
+/// turn `beta_fast` times or more keep theirs, and those between are means of both, by their number. Peng et al., YaRN, 2023,
+/// section 3.2 and 3.4; details as in transformers.
+struct YarnRotaryScaling final : RotaryScaling {
+  static constexpr std::string_view type_name = "yarn";
+  double factor = 0;
+  int64_t original_length = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  std::optional<double> attention_factor = {};
+  bool truncate = true;
+
+  Tensor scaled(const Tensor& frequency, double base) const override;
+  double magnitude() const override;
+};
+void describe(config::Visitor& visit, YarnRotaryScaling& options);
 
 struct RotaryOptions {
   bool rotary = false;
   double rotary_base = 10000;
+  std::optional<int64_t> rotary_size = {};
   std::optional<RotaryScalingChoice> rotary_scaling = {};
 };
 void describe_rotary(config::Visitor& visit, RotaryOptions& options);
 
-/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half), or the scaled angle. x: [.., d_kv], position:
-/// int32, some of the other dimensions.
+/// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half), or the scaled angle, where half is that of
+/// d_kv, or of `rotary_size`, behind which entries stay as they are. x: [.., d_kv], position: int32, some of the other
+/// dimensions.
 Tensor rotate(const Tensor& x, const Tensor& position, const RotaryOptions& options);
 
 }  // namespace mtf

@@ -25,8 +25,12 @@ template <class Options>
 void describe_rotary_heads(config::Visitor& visit, Options& options) {
   describe_rotary(visit, options);
   visit.check([&options](const config::Report& report) {
-    if (options.rotary && options.key_value_size % 2 != 0)
+    if (!options.rotary) return;
+    if (!options.rotary_size && options.key_value_size % 2 != 0)
       report.error("key_value_size", "rotary positions need an even size", "an even number");
+    if (options.rotary_size.value_or(0) > options.key_value_size)
+      report.error("rotary_size", fmt::format("a head has only {} entries", options.key_value_size),
+                   "at most `key_value_size`");
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "engine/ops/indexing.h"
 #include "tests/support/evaluate_tensors.h"
@@ -15,9 +16,9 @@ namespace {
 constexpr int64_t kHalf = 8;
 constexpr double kBase = 500;
 
-/// Expects that position p turns pair i by p * frequency(i).
+/// Expects that position p turns pair i by p * frequency(base^(-i / half)), and makes it longer by `magnitude`.
 template <class Frequency>
-void expect_angles(const RotaryOptions& options, const Frequency& frequency) {
+void expect_angles(const RotaryOptions& options, const Frequency& frequency, double magnitude = 1) {
   Graph graph;
   constexpr int64_t positions = 40;
   const Dimension length{"length", positions}, entries{"d_kv", 2 * kHalf};
@@ -30,8 +31,8 @@ void expect_angles(const RotaryOptions& options, const Frequency& frequency) {
       const double angle =
           static_cast<double>(p) * frequency(std::pow(kBase, -static_cast<double>(i) / kHalf));
       const auto at = static_cast<size_t>(p * 2 * kHalf + i);
-      EXPECT_NEAR(y[at], std::cos(angle), 1e-5) << p << ", " << i;
-      EXPECT_NEAR(y[at + kHalf], std::sin(angle), 1e-5) << p << ", " << i;
+      EXPECT_NEAR(y[at], magnitude * std::cos(angle), 1e-5) << p << ", " << i;
+      EXPECT_NEAR(y[at + kHalf], magnitude * std::sin(angle), 1e-5) << p << ", " << i;
     }
   }
 }
@@ -63,6 +64,53 @@ TEST(Rotary, TheScalingOfLlama3LeavesFastAnglesAsTheyAre) {
   });
   EXPECT_GT(fast, 0);
   EXPECT_GT(slow, 0);
+}
+
+TEST(Rotary, YarnSlowsDownPairsByTheirNumber) {
+  YarnRotaryScaling scaling;
+  scaling.factor = 4;
+  scaling.original_length = 64;
+  scaling.beta_fast = 4;
+  scaling.beta_slow = 0.5;
+  for (const bool truncate : {true, false}) {
+    scaling.truncate = truncate;
+    const auto pair_of = [](double turns) {
+      return kHalf * std::log(64 / (2 * std::numbers::pi * turns)) / std::log(kBase);
+    };
+    const double first = truncate ? std::floor(pair_of(4)) : pair_of(4),
+                 last = truncate ? std::ceil(pair_of(0.5)) : pair_of(0.5);
+    EXPECT_GT(first, 0);
+    EXPECT_LT(last, kHalf - 1);
+    for (const std::optional<double> factor : {std::optional<double>(), std::optional(0.75)}) {
+      scaling.attention_factor = factor;
+      expect_angles(
+          {.rotary = true, .rotary_base = kBase, .rotary_scaling = scaling},
+          [&](double frequency) {
+            const double pair = -std::log(frequency) / std::log(kBase) * kHalf;
+            const double slow = std::clamp((pair - first) / (last - first), 0.0, 1.0);
+            return (1 - slow) * frequency + slow * frequency / 4;
+          },
+          factor.value_or(0.1 * std::log(4) + 1));
+    }
+  }
+}
+
+TEST(Rotary, EntriesBehindThoseThatAreTurnedStay) {
+  Graph graph;
+  const Dimension length{"length", 5}, turned{"d_kv", 6}, all{"d_kv", 11};
+  const RotaryOptions part{.rotary = true, .rotary_base = kBase, .rotary_size = 6};
+  const Tensor x = graph.input("x", Shape{length, all});
+  const Tensor first = graph.input("first", Shape{length, turned});
+  const Tensor position = range(graph, length);
+  Values values(5 * 11), firsts(5 * 6);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = 0.1F * static_cast<float>(i) - 2;
+    if (i % 11 < 6) firsts[i / 11 * 6 + i % 11] = values[i];
+  }
+  const auto y = evaluate(graph, {rotate(x, position, part), rotate(first, position, {.rotary_base = kBase})},
+                          {{"x", values}, {"first", firsts}});
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(y[0][i], i % 11 < 6 ? y[1][i / 11 * 6 + i % 11] : values[i]) << i;
 }
 
 }  // namespace

@@ -111,8 +111,8 @@ TEST(CausalLmConfig, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
               std::make_tuple(32, 2, 5));
     EXPECT_EQ(options->original_length, 16);
   }
-  EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "yarn", "factor": 4})"); }),
-              HasSubstr("config.json: rope_scaling: `rope_type` is yarn, which cannot be converted"));
+  EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})"); }),
+              HasSubstr("config.json: rope_scaling: `rope_type` is longrope, which cannot be converted"));
   EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "linear"})"); }),
               HasSubstr("rope_scaling: there is no `factor`"));
   EXPECT_THAT(message([&] { scaling(R"("rope_theta": -1)"); }), HasSubstr("`rope_theta` is -1, no number"));
@@ -238,8 +238,8 @@ TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
   const auto json = [](const std::string& type, const std::string& entries) {
     return message([&] { parsed_lm(fmt::format(R"("model_type": "{}", {})", type, entries)); });
   };
-  EXPECT_EQ(json("phi", R"("eos_token_id": 1)"),
-            "config.json: `model_type` is phi, which cannot be converted");
+  EXPECT_EQ(json("falcon_h1", R"("eos_token_id": 1)"),
+            "config.json: `model_type` is falcon_h1, which cannot be converted");
   EXPECT_THAT(json("llama", R"("hidden_act": "mish")"), HasSubstr("`hidden_act` is mish"));
   EXPECT_THAT(json("llama", R"("head_dim": 5)"), HasSubstr("heads of 5 entries have no rotary positions"));
   EXPECT_THAT(json("llama", R"("bos_token_id": 9)"), HasSubstr("`bos_token_id` is 9, no id of a token"));

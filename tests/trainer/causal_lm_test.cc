@@ -37,7 +37,7 @@ TEST(CausalLmNames, EveryVariableOfAModelHasAPlace) {
     for (const Variable& variable : variables) {
       const std::optional<CausalLmTensor> tensor = causal_lm_tensor(variable.name, small_lm(family));
       ASSERT_TRUE(tensor) << variable.name;
-      places.emplace(tensor->name, tensor->third.value_or(-1),
+      places.emplace(tensor->name, tensor->part ? tensor->part->begin : -1,
                      tensor->experts ? tensor->experts->of_each : "");
     }
     EXPECT_EQ(places.size(), variables.size());

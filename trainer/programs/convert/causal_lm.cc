@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 #include <span>
 
@@ -23,6 +22,9 @@ namespace {
 
 constexpr std::string_view kCausalLm = "language model";
 
+/// The softmax weights in a file; newer ones of a GPT-NeoX may have the name that others have.
+constexpr const char *kLmHead = "lm_head.weight", *kNeoxHead = "embed_out.weight";
+
 /// The file of a model without a head lacks the first part of the names. Files with one tensor for all experts give the layer of a
 /// Mixtral the name that others have.
 const StoredTensor* find_tensor(const HuggingFaceFiles& files, const std::string& name) {
@@ -33,7 +35,7 @@ const StoredTensor* find_tensor(const HuggingFaceFiles& files, const std::string
     if (!tensor && known != kLmHead) tensor = files.find(known.substr(known.find('.') + 1));
     if (tensor) return tensor;
   }
-  return nullptr;
+  return name == kNeoxHead ? files.find(kLmHead) : nullptr;
 }
 
 const StoredTensor& tensor_of(const HuggingFaceFiles& files, const std::string& name) {
@@ -43,53 +45,20 @@ const StoredTensor& tensor_of(const HuggingFaceFiles& files, const std::string& 
 
 /// Buffers of masks and angles, which old files have.
 bool is_buffer(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with(".rotary_emb.inv_freq");
+  const auto is_of = [&](const std::string& attention) {
+    return name.ends_with(attention + ".bias") || name.ends_with(attention + ".masked_bias");
+  };
+  return is_of(".attn") || is_of(".attention") || name.ends_with(".rotary_emb.inv_freq");
 }
 
 /// Softmax weights that are the embedding are not stored, or twice.
 void settle_lm_head(const HuggingFaceFiles& files, CausalLmConfig& lm) {
-  const StoredTensor* softmax = files.find(std::string(kLmHead));
+  const auto name_of = [&](const char* variable) {
+    return causal_lm_tensor(std::string(kLmScope) + variable, lm)->name;
+  };
+  const StoredTensor* softmax = find_tensor(files, name_of("logits/kernel"));
   if (!softmax || !lm.tied) return;
-  const std::string embedding = causal_lm_tensor(std::string(kLmScope) + "embedding", lm)->name;
-  lm.tied = std::ranges::equal(softmax->data, tensor_of(files, embedding).data);
-}
-
-/// Returns a third of the columns.
-RearrangedTensor third_of(const StoredTensor& stored, int64_t third) {
-  RearrangedTensor made{std::vector<std::byte>(stored.data.size() / 3), stored};
-  const int64_t columns = stored.shape.back() / 3;
-  const size_t width = static_cast<size_t>(columns) * size_of(stored.dtype);
-  for (size_t row = 0; row < made.bytes.size() / width; ++row) {
-    const size_t begin = (3 * row + static_cast<size_t>(third)) * width;
-    std::ranges::copy(stored.data.subspan(begin, width), &made.bytes[row * width]);
-  }
-  made.tensor.shape.back() = columns;
-  made.tensor.data = made.bytes;
-  return made;
-}
-
-/// Rows of a tensor that holds several, one behind another.
-struct TensorRows {
-  std::string name;
-  int64_t begin = 0, count = 0, all = 0;
-};
-
-/// Returns where a file with fused tensors has the one that others call `name`; nullopt: under this name.
-std::optional<TensorRows> fused_rows(const std::string& name, const CausalLmConfig& lm) {
-  const int64_t q = lm.num_heads * lm.head_size, kv = lm.num_memory_heads * lm.head_size,
-                wi = lm.intermediate;
-  const std::map<std::string, TensorRows> parts = {
-      {"self_attn.q_proj.weight", {"self_attn.qkv_proj.weight", 0, q, q + 2 * kv}},
-      {"self_attn.k_proj.weight", {"self_attn.qkv_proj.weight", q, kv, q + 2 * kv}},
-      {"self_attn.v_proj.weight", {"self_attn.qkv_proj.weight", q + kv, kv, q + 2 * kv}},
-      {"mlp.gate_proj.weight", {"mlp.gate_up_proj.weight", 0, wi, 2 * wi}},
-      {"mlp.up_proj.weight", {"mlp.gate_up_proj.weight", wi, wi, 2 * wi}}};
-  for (const auto& [own, rows] : parts) {
-    if (!lm.is_fused || !name.ends_with(own)) continue;
-    return TensorRows{name.substr(0, name.size() - own.size()) + rows.name, rows.begin, rows.count, rows.all};
-  }
-  return std::nullopt;
+  lm.tied = std::ranges::equal(softmax->data, tensor_of(files, name_of("embedding")).data);
 }
 
 /// Adds a number to all values.
@@ -97,32 +66,31 @@ void add(float number, std::span<float> values) {
   for (float& value : values) value += number;
 }
 
+/// The dimension of a tensor that a projection makes.
+size_t output_axis(const CausalLmTensor& tensor, const std::vector<int64_t>& shape) {
+  return tensor.transposed ? 0 : shape.size() - 1;
+}
+
 /// Returns the value of a variable from its tensor.
 HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, const StoredTensor& stored,
                     const CausalLmConfig& lm, const std::vector<int32_t>& file_ids, const std::string& from) {
+  std::vector<int64_t> shape = variable.shape.sizes();
+  if (theirs.transposed) std::ranges::reverse(shape);
   if (theirs.has_row_of_each_id) {
-    check_stored(stored, {lm.vocab_size, lm.hidden}, from);
-    const bool is_softmax = theirs.transposed;
-    const auto rows = rows_by_id(stored, file_ids, is_softmax ? std::nullopt : lm.end);
+    shape[0] = lm.vocab_size;
+    check_stored(stored, shape, from);
+    const bool is_embedding = shape.size() == 2 && !theirs.transposed;
+    const auto rows = rows_by_id(stored, file_ids, is_embedding ? lm.end : std::nullopt);
     return value_of(variable, rows.tensor, theirs.transposed, from);
   }
-  if (!theirs.third) {
+  if (!theirs.part) {
     HostTensor value = value_of(variable, stored, theirs.transposed, from);
     if (theirs.is_less_one) add(1, {value.data<float>(), static_cast<size_t>(value.shape.size())});
     return value;
   }
-  std::vector<int64_t> shape = variable.shape.sizes();
-  shape.back() *= 3;
-  check_stored(stored, shape, from);
-  return value_of(variable, third_of(stored, *theirs.third).tensor, false, from);
-}
-
-/// Puts a tensor into a third of the columns of `whole`, which has the same rows.
-void put_third(const WrittenTensor& part, int64_t third, WrittenTensor& whole) {
-  const auto width = static_cast<size_t>(part.shape.back());
-  for (size_t row = 0; row < part.value.size() / width; ++row)
-    std::copy_n(&part.value[row * width], width,
-                &whole.value[(3 * row + static_cast<size_t>(third)) * width]);
+  const size_t axis = output_axis(theirs, shape);
+  check_stored(stored, shape_of_whole(shape, axis, *theirs.part), from);
+  return value_of(variable, part_of(stored, axis, *theirs.part).tensor, theirs.transposed, from);
 }
 
 /// Writes all weights. There is one copy of them beside `model`.
@@ -139,16 +107,20 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
     WrittenTensor tensor = written_tensor(weight, *theirs);
     if (theirs->has_row_of_each_id) order_rows(tensor, file_ids, lm.vocab_size);
     if (theirs->is_less_one) add(-1, tensor.value);
-    if (!theirs->third) {
+    if (!theirs->part) {
       tensors.push_back(std::move(tensor));
       continue;
     }
+    const size_t axis = output_axis(*theirs, tensor.shape);
     auto whole = std::ranges::find(tensors, theirs->name, &WrittenTensor::name);
     if (whole == tensors.end()) {
-      whole = tensors.insert(whole, {tensor.name, tensor.shape, std::vector<float>(3 * tensor.value.size())});
-      whole->shape.back() *= 3;
+      const size_t size = tensor.value.size() /
+                          static_cast<size_t>(theirs->part->count * theirs->part->groups) *
+                          static_cast<size_t>(theirs->part->all * theirs->part->groups);
+      whole = tensors.insert(
+          whole, {tensor.name, shape_of_whole(tensor.shape, axis, *theirs->part), std::vector<float>(size)});
     }
-    put_third(tensor, *theirs->third, *whole);
+    put_part(tensor, axis, *theirs->part, *whole);
   }
   write_tensors(tensors, directory);
 }
@@ -188,17 +160,12 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
       import.model.weights.push_back({variable.name, std::move(experts.value)});
       continue;
     }
-    const std::optional<TensorRows> rows = fused_rows(theirs->name, lm);
-    StoredTensor stored = tensor_of(files, rows ? rows->name : theirs->name);
+    const StoredTensor& stored = tensor_of(files, theirs->name);
     used.insert(stored.name);
-    if (rows) {
-      check_stored(stored, {rows->all, lm.hidden}, from);
-      stored = rows_of(stored, rows->begin, rows->count);
-    }
     import.model.weights.push_back({variable.name, imported(variable, *theirs, stored, lm, file_ids, from)});
   }
   const auto ignored = [&](const std::string& name) {
-    return is_buffer(name) || (lm.tied && name == kLmHead);
+    return is_buffer(name) || (lm.tied && (name == kLmHead || name == kNeoxHead));
   };
   files.check_unused(used, ignored, kCausalLm);
   return import;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/check.h"
 #include "trainer/programs/convert/causal_lm_models.h"
@@ -26,49 +27,114 @@ int64_t required_size(const HuggingFaceJson& json, const char* key) {
   return json.size(key, 0);
 }
 
-/// Returns how rotary positions are scaled. `rope` is what config.json says of them, under one key or another.
-std::optional<RotaryScalingChoice> parse_scaling(const HuggingFaceJson& rope, const HuggingFaceJson& json) {
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
-  const auto required = [&](const char* key) {
+/// What config.json says of rotary positions, under one key or another. Some keys stand in it or beside it.
+struct RopeJson {
+  HuggingFaceJson rope;
+  const HuggingFaceJson& beside;
+
+  double required(const char* key) const {
     if (!rope.has(key)) rope.fail(fmt::format("there is no `{}`", key), "a number");
     return rope.positive(key, 0);
-  };
-  if (type == "default") return std::nullopt;
-  if (type == "linear") {
-    LinearRotaryScaling linear;
-    linear.factor = required("factor");
-    return linear;
   }
-  if (type != "llama3")
-    rope.fail(fmt::format("`rope_type` is {}, which cannot be converted", type),
-              "one of default, linear, llama3");
+  /// transformers takes what stands beside the other keys first.
+  int64_t original_length() const {
+    const char* const length = "original_max_position_embeddings";
+    const int64_t size = beside.size(length, rope.size(length, beside.size("max_position_embeddings", 0)));
+    if (size == 0) rope.fail(fmt::format("there is no `{}`", length), "a number");
+    return size;
+  }
+};
+
+Llama3RotaryScaling parse_llama3(const RopeJson& json) {
   Llama3RotaryScaling llama3;
-  llama3.factor = required("factor");
-  llama3.low_frequency = required("low_freq_factor");
-  llama3.high_frequency = required("high_freq_factor");
+  llama3.factor = json.required("factor");
+  llama3.low_frequency = json.required("low_freq_factor");
+  llama3.high_frequency = json.required("high_freq_factor");
   if (llama3.high_frequency <= llama3.low_frequency)
-    rope.fail("`high_freq_factor` must be more than `low_freq_factor`", "4 and 1, as Llama 3.1 has them");
-  const char* const length = "original_max_position_embeddings";
-  llama3.original_length = rope.size(length, json.size(length, json.size("max_position_embeddings", 0)));
-  if (llama3.original_length == 0) rope.fail(fmt::format("there is no `{}`", length), "a number");
+    json.rope.fail("`high_freq_factor` must be more than `low_freq_factor`",
+                   "4 and 1, as Llama 3.1 has them");
+  llama3.original_length = json.original_length();
   return llama3;
 }
 
+/// A factor that is null is that of the lengths.
+YarnRotaryScaling parse_yarn(const RopeJson& json, const CausalLmConfig& lm) {
+  const HuggingFaceJson& rope = json.rope;
+  YarnRotaryScaling yarn;
+  yarn.original_length = json.original_length();
+  yarn.factor = rope.has_null("factor")
+                    ? static_cast<double>(lm.max_positions) / static_cast<double>(yarn.original_length)
+                    : json.required("factor");
+  yarn.beta_fast = rope.positive("beta_fast", yarn.beta_fast);
+  yarn.beta_slow = rope.positive("beta_slow", yarn.beta_slow);
+  if (yarn.beta_fast < yarn.beta_slow)
+    rope.fail("`beta_fast` must be `beta_slow` at least", "32 and 1, as in the paper");
+  yarn.truncate = rope.flag("truncate", true);
+  if (lm.rotary_base <= 1) rope.fail("yarn needs a `rope_theta` of more than 1", "10000");
+  const auto magnitude = [&](double scale) {
+    return yarn.factor <= 1 ? 1 : 0.1 * scale * std::log(yarn.factor) + 1;
+  };
+  if (rope.has("attention_factor")) {
+    yarn.attention_factor = rope.positive("attention_factor", 1);
+  } else if (rope.has("mscale") && rope.has("mscale_all_dim")) {
+    yarn.attention_factor =
+        magnitude(rope.positive("mscale", 1)) / magnitude(rope.positive("mscale_all_dim", 1));
+  }
+  return yarn;
+}
+
+/// Returns how rotary positions are scaled.
+std::optional<RotaryScalingChoice> parse_scaling(const RopeJson& json, const CausalLmConfig& lm) {
+  const std::string type = json.rope.text("rope_type", json.rope.text("type", "default"));
+  if (type == "default") return std::nullopt;
+  if (type == "llama3") return parse_llama3(json);
+  if (type == "yarn") return parse_yarn(json, lm);
+  if (type != "linear")
+    json.rope.fail(fmt::format("`rope_type` is {}, which cannot be converted", type),
+                   "one of default, linear, llama3, yarn");
+  LinearRotaryScaling linear;
+  linear.factor = json.required("factor");
+  return linear;
+}
+
+/// Sets how many entries of a head are turned.
+void parse_rotary_size(const RopeJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  const char *const share_key = "partial_rotary_factor", *const whole = "all entries of a head are turned";
+  const bool is_neox = lm.family == CausalLmFamily::kGptNeoX;
+  if (model.rotary_share == 0) {
+    json.beside.require(share_key, 1.0, whole);
+    json.rope.require(share_key, 1.0, whole);
+  }
+  const double beside = json.beside.positive(is_neox ? "rotary_pct" : share_key,
+                                             model.rotary_share > 0 ? model.rotary_share : 1);
+  const double share = json.rope.positive(share_key, beside);
+  const auto turned = static_cast<int64_t>(static_cast<double>(lm.head_size) * share);
+  if (share > 1 || turned == 0 || turned % 2 != 0)
+    json.rope.fail(fmt::format("{} of the {} entries of a head have rotary positions", turned, lm.head_size),
+                   fmt::format("a `{}` that makes an even number of them", share_key));
+  if (turned < lm.head_size) lm.rotary_size = turned;
+}
+
 /// Since version 5 transformers writes rope_parameters with all that is said of rotary positions, those of a Gemma 3 for each
-/// type of layers.
+/// type of layers. Where rope_scaling is given, too, it stands in the place of them.
 void parse_rotary(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
-  HuggingFaceJson rope = json.object(json.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  const char *const scaling = "rope_scaling", *const parameters = "rope_parameters";
+  const bool has_scaling = json.has(scaling) && !json.at(scaling).empty();
+  HuggingFaceJson rope = json.object(has_scaling ? scaling : parameters);
+  std::optional<double> base;
   if (lm.family == CausalLmFamily::kGemma3) {
-    const HuggingFaceJson local = rope.object("sliding_attention");
-    if (rope.has("full_attention") || rope.has("sliding_attention")) rope = rope.object("full_attention");
+    const HuggingFaceJson each = json.object(parameters);
+    const HuggingFaceJson local = each.object("sliding_attention"), full = each.object("full_attention");
     local.require("rope_type", "default", "rotary positions of local attention are not scaled");
     lm.local_rotary_base = local.positive("rope_theta", json.positive("rope_local_base_freq", 10000));
+    if (full.has("rope_theta")) base = full.positive("rope_theta", 0);
+    if (!has_scaling && (each.has("full_attention") || each.has("sliding_attention"))) rope = full;
   }
-  lm.rotary_base = rope.positive("rope_theta", json.positive("rope_theta", model.rotary_base));
-  lm.rotary_scaling = parse_scaling(rope, json);
-  const char* const whole = "all entries of a head are turned";
-  json.require("partial_rotary_factor", 1.0, whole);
-  rope.require("partial_rotary_factor", 1.0, whole);
+  const char* const base_key = lm.family == CausalLmFamily::kGptNeoX ? "rotary_emb_base" : "rope_theta";
+  lm.rotary_base = rope.positive("rope_theta", base.value_or(json.positive(base_key, model.rotary_base)));
+  const RopeJson both{rope, json};
+  parse_rotary_size(both, model, lm);
+  lm.rotary_scaling = parse_scaling(both, lm);
 }
 
 /// Returns what `layer_types` says of each layer: whether its attention is local.
@@ -114,6 +180,7 @@ bool is_local(const HuggingFaceJson& json, Windows windows, int64_t layer) {
     case Windows::kNone:
       return false;
     case Windows::kAll:
+    case Windows::kAllUnlessListed:
     case Windows::kAllIfGiven:
     case Windows::kAllIfUsed:
       return true;
@@ -147,6 +214,7 @@ void parse_windows(const HuggingFaceJson& json, const CausalLmModel& model, Caus
     lm.local.assign(lm.local.size(), false);
   reduce_to_pattern(lm.local);
   if (lm.local == std::vector<bool>{false}) lm.window.reset();
+  if (lm.family == CausalLmFamily::kMinistral && lm.pattern() == 1) lm.family = CausalLmFamily::kMistral;
   const bool is_llama = !lm.window && !lm.has_odd_heads();
   if (lm.family == CausalLmFamily::kMistral && is_llama) lm.family = CausalLmFamily::kLlama;
 }
@@ -224,28 +292,60 @@ CausalLmExperts parse_experts(const HuggingFaceJson& json, const CausalLmModel& 
 
 AttentionBias parse_attention_bias(const HuggingFaceJson& json, CausalLmFamily family) {
   const bool is_qwen2_moe = family == CausalLmFamily::kQwen2Moe;
+  if (family == CausalLmFamily::kPhi) return AttentionBias::kAll;
+  if (family == CausalLmFamily::kStableLm && json.flag("use_qkv_bias", false)) return AttentionBias::kInputs;
   if (family == CausalLmFamily::kQwen2 || (is_qwen2_moe && json.flag("qkv_bias", true)))
     return AttentionBias::kInputs;
-  return may_have_all_biases(family) && json.flag("attention_bias", false) ? AttentionBias::kAll
-                                                                           : AttentionBias::kNone;
+  const bool is_neox = family == CausalLmFamily::kGptNeoX;
+  return may_have_all_biases(family) && json.flag("attention_bias", is_neox) ? AttentionBias::kAll
+                                                                             : AttentionBias::kNone;
 }
 
 void parse_heads(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
   lm.num_heads = required_size(json, "num_attention_heads");
-  lm.num_memory_heads =
-      json.size("num_key_value_heads", model.memory_heads > 0 ? model.memory_heads : lm.num_heads);
+  lm.num_memory_heads = lm.num_heads;
+  if (lm.family != CausalLmFamily::kGptNeoX)
+    lm.num_memory_heads =
+        json.size("num_key_value_heads", model.memory_heads > 0 ? model.memory_heads : lm.num_heads);
   const int64_t head_size = model.head_size > 0 ? model.head_size : lm.hidden / lm.num_heads;
-  if (!json.has("head_dim") && model.head_size == 0 && lm.hidden % lm.num_heads != 0)
+  const bool has_own_size = json.has("head_dim") && !lm.has_layer_norm();
+  if (!has_own_size && model.head_size == 0 && lm.hidden % lm.num_heads != 0)
     json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", lm.hidden, lm.num_heads),
-              "`head_dim`");
-  if (lm.family == CausalLmFamily::kOlmoe)
-    json.require("head_dim", head_size, "norms of queries have `hidden_size` entries");
+              lm.has_layer_norm() ? "" : "`head_dim`");
+  if (lm.family == CausalLmFamily::kOlmoe || lm.has_layer_norm())
+    json.require("head_dim", head_size, "queries have `hidden_size` entries");
   lm.head_size = json.size("head_dim", head_size);
-  if (lm.head_size % 2 != 0)
+  if (model.rotary_share == 0 && lm.head_size % 2 != 0)
     json.fail(fmt::format("heads of {} entries have no rotary positions", lm.head_size), "an even number");
   if (lm.num_heads % lm.num_memory_heads != 0)
     json.fail(
         fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
+}
+
+/// What stands in config.json of a GPT-NeoX, a Phi or a StableLM alone.
+void parse_parallel_model(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  using enum CausalLmFamily;
+  json.require("qk_layernorm", false, "queries and keys have no layer_norm");
+  if (lm.family == kPhi) {
+    lm.logit_bias = true;
+    lm.dropout = json.number("resid_pdrop", 0);
+    lm.embedding_dropout = json.number("embd_pdrop", 0);
+    return;
+  }
+  const bool is_neox = lm.family == kGptNeoX;
+  if (is_neox) {
+    lm.dropout = lm.embedding_dropout = json.number("hidden_dropout", 0);
+  } else {
+    json.require("hidden_dropout", 0.0, "there is dropout only in attention");
+  }
+  const BlockForm parallel = is_neox ? BlockForm::kParallelNorms : BlockForm::kParallel;
+  lm.form = json.flag("use_parallel_residual", is_neox) ? parallel : BlockForm::kNormsBefore;
+}
+
+std::string default_activation(const CausalLmConfig& lm) {
+  if (lm.is_gemma()) return "gelu_pytorch_tanh";
+  if (lm.has_gates()) return "silu";
+  return lm.family == CausalLmFamily::kPhi ? "gelu_new" : "gelu";
 }
 
 void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
@@ -257,14 +357,16 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   parse_heads(json, model, lm);
   lm.max_positions = json.size("max_position_embeddings", model.max_positions);
   lm.activation = parse_activation(json, lm.has_outer_norms() ? "hidden_activation" : "hidden_act",
-                                   lm.is_gemma() ? "gelu_pytorch_tanh" : "silu");
+                                   default_activation(lm));
   // The first files of Gemma 1 say gelu and mean this approximation.
   if (lm.family == CausalLmFamily::kGemma && lm.activation == Activation::kGeluErf)
     lm.activation = Activation::kGelu;
-  lm.epsilon = json.number("rms_norm_eps", model.epsilon);
+  lm.epsilon = json.number(lm.has_layer_norm() ? "layer_norm_eps" : "rms_norm_eps", model.epsilon);
   lm.attention_dropout = json.number("attention_dropout", 0);
   lm.attention_bias = parse_attention_bias(json, lm.family);
-  lm.feed_forward_bias = lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false);
+  lm.feed_forward_bias =
+      !lm.has_gates() || (lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false));
+  if (lm.has_layer_norm()) parse_parallel_model(json, lm);
   if (lm.family == CausalLmFamily::kOlmoe)
     json.require("clip_qkv", nullptr, "queries, keys and values have no bounds");
   lm.is_fused = model.is_fused;
@@ -278,7 +380,7 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
 
 QkNorm CausalLmConfig::qk_norm() const {
   using enum CausalLmFamily;
-  if (family == kOlmoe) return QkNorm::kAllHeads;
+  if (family == kOlmoe || family == kOlmo2) return QkNorm::kAllHeads;
   return family == kQwen3 || family == kGemma3 || family == kQwen3Moe ? QkNorm::kEachHead : QkNorm::kNone;
 }
 
@@ -293,6 +395,7 @@ CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string
   json.require("is_encoder_decoder", false, "a language model has no encoder");
   CausalLmConfig lm;
   lm.family = model->family;
+  lm.form = model->form;
   lm.vocab_size = required_size(json, "vocab_size");
   if (lm.vocab_size < 2) json.fail("`vocab_size` is 1", "at least 2");
   lm.begin = parse_id(json, "bos_token_id", lm.vocab_size);

@@ -1,6 +1,7 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
-// configuration of this program: GPT-2 (Radford et al., 2019), Llama (Touvron et al., 2023), Mistral, Qwen2, Qwen3, Gemma 1 to
-// 3, and with experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
+// configuration of this program: GPT-2 (Radford et al., 2019), GPT-NeoX (Black et al., 2022), Phi (Li et al., 2023), StableLM,
+// Llama (Touvron et al., 2023), Mistral, Ministral, Qwen2, Qwen3, OLMo-2, Gemma 1 to 3, and with experts Mixtral (Jiang et al.,
+// 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -22,15 +23,23 @@ namespace mtf {
 
 /// The layers of attention: one that sees all positions before it, and one with a window.
 inline constexpr std::string_view kFullAttention = "SelfAttention", kLocalAttention = "LocalSelfAttention";
+/// The layer whose layers see one input, and the lists of layers of which it is made (`model.blocks`).
+inline constexpr std::string_view kParallel = "parallel", kAttentionBlock = "attention",
+                                  kFeedForwardBlock = "feed_forward";
 
-/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, and a Phi-3 is a
-/// Mistral whose file has some tensors together.
+/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, a Ministral with a
+/// window in all layers is a Mistral, and a Phi-3 is a Mistral whose file has some tensors together.
 enum class CausalLmFamily {
   kGpt2,
+  kGptNeoX,
+  kPhi,
+  kStableLm,
   kLlama,
   kMistral,
+  kMinistral,
   kQwen2,
   kQwen3,
+  kOlmo2,
   kGemma,
   kGemma2,
   kGemma3,
@@ -38,6 +47,15 @@ enum class CausalLmFamily {
   kOlmoe,
   kQwen2Moe,
   kQwen3Moe
+};
+
+/// Where the norms of a block stand, and whether its layers see one input.
+enum class BlockForm {
+  kNormsBefore,   ///< x + layer(norm(x)), for one layer after the other
+  kNormsAround,   ///< x + norm(layer(norm(x)))
+  kNormsBehind,   ///< x + norm(layer(x))
+  kParallel,      ///< x + attention(norm(x)) + feed_forward(norm(x)), with one norm
+  kParallelNorms  ///< the same with a norm for each
 };
 
 /// The experts of a model that has them in each block.
@@ -51,10 +69,10 @@ struct CausalLmExperts {
   bool has_noise = false;   ///< `router_jitter_noise` is more than 0, which an import leaves out
 };
 
-/// The hyperparameters. A GPT-2 has learned positions, layer_norm and biases; the others have rotary positions, rms_norm and
-/// gated units. A Gemma multiplies embeddings by the root of their size, and its files have the scales of norms less 1.
+/// The hyperparameters. A GPT-2 has learned positions, the others have rotary ones. A Gemma multiplies embeddings by the root of their size, and its files have the scales of norms less 1.
 struct CausalLmConfig {
   CausalLmFamily family = CausalLmFamily::kLlama;
+  BlockForm form = BlockForm::kNormsBefore;
   int64_t vocab_size = 0;  ///< rows of the embedding in the file
   std::optional<int32_t>
       begin;  ///< the file's id of the token that begins a text; nothing: `end` does, or none
@@ -74,7 +92,9 @@ struct CausalLmConfig {
   AttentionBias attention_bias = AttentionBias::kNone;
   bool feed_forward_bias = false;
   std::optional<CausalLmExperts> experts;  ///< nothing: feed-forward layers
+  bool logit_bias = false;
   double rotary_base = 10000;
+  std::optional<int64_t> rotary_size;  ///< entries of a head that are turned, if not all
   std::optional<RotaryScalingChoice> rotary_scaling;
   std::optional<double>
       local_rotary_base;  ///< the base of local attention in a Gemma 3, which has no scaling
@@ -83,18 +103,25 @@ struct CausalLmConfig {
   std::optional<double> attention_soft_cap, logit_soft_cap;
   double epsilon = 1e-6;
   double initializer_range = 0.02;
-  double dropout = 0;            ///< after each layer of a GPT-2
-  double embedding_dropout = 0;  ///< before the first layer of a GPT-2
+  double dropout = 0;            ///< after each layer, where has_dropout()
+  double embedding_dropout = 0;  ///< before the first layer, where has_dropout()
   double attention_dropout = 0;
   bool tied = false;             ///< logits are computed with the embedding
-  bool is_fused = false;         ///< the file has q, k and v in one tensor, and both inputs of gated units
+  bool is_fused = false;         ///< the file of a Mistral has the tensors of a Phi-3
   bool predicts_padding = true;  ///< id 0 has a logit
 
   bool is_gpt2() const { return family == CausalLmFamily::kGpt2; }
   bool is_gemma() const { return family == CausalLmFamily::kGemma || has_outer_norms(); }
   /// True if norms stand behind the layers, too.
-  bool has_outer_norms() const {
-    return family == CausalLmFamily::kGemma2 || family == CausalLmFamily::kGemma3;
+  bool has_outer_norms() const { return form == BlockForm::kNormsAround; }
+  bool is_parallel() const { return form == BlockForm::kParallel || form == BlockForm::kParallelNorms; }
+  /// False: rms_norm.
+  bool has_layer_norm() const { return has_dropout() || family == CausalLmFamily::kStableLm; }
+  /// True if units are multiplied by others.
+  bool has_gates() const { return !has_dropout(); }
+  /// True if there is dropout elsewhere than in attention.
+  bool has_dropout() const {
+    return is_gpt2() || family == CausalLmFamily::kGptNeoX || family == CausalLmFamily::kPhi;
   }
   /// The norms of queries and keys, which have `epsilon`, too.
   QkNorm qk_norm() const;

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "trainer/programs/convert/causal_lm_layers.h"
+#include "trainer/programs/convert/causal_lm_models.h"
 
 namespace mtf {
 namespace {
@@ -19,11 +21,22 @@ class CausalLmFamilyFinder {
 
   void find() {
     if (layers_.has_layer_norm || !layers_.has_scaled_embedding) check_no_gemma();
-    if (layers_.has_layer_norm) {
-      check_gpt2();
-    } else {
+    if (!layers_.has_layer_norm) {
       check_rotary_model();
+    } else if (layers_.attention.rotary && !layers_.has_learned_positions) {
+      check_rotary_model_with_layer_norm();
+    } else {
+      check_gpt2();
     }
+    const CausalLmModel& model = model_of(lm_.family);
+    const auto has = [&](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, fmt::format("it has the other layers of a {}, and {}", model.architecture, what),
+              right);
+    };
+    has(!lm_.logit_bias || lm_.family == CausalLmFamily::kPhi, layers_.of_model, "logits with a bias",
+        "logit_bias: false");
+    has(!lm_.rotary_size || model.rotary_share > 0, layers_.of_attention,
+        "rotary positions of a part of a head", "rotary_size: null");
   }
 
  private:
@@ -32,7 +45,7 @@ class CausalLmFamilyFinder {
     require(!layers_.has_scaled_embedding, layers_.of_model,
             "its embeddings are scaled as only those of a Gemma, which has rms_norm",
             "scale_like_classifier: false");
-    require(!layers_.has_outer_norms, layers_.of_sublayers,
+    require(!lm_.has_outer_norms(), layers_.of_sublayers,
             "norms stand behind its layers, and its embeddings are not scaled as those of a Gemma",
             "embedding: {type: vocab, scale_like_classifier: true}");
     require(!lm_.logit_soft_cap, layers_.of_model,
@@ -54,7 +67,7 @@ class CausalLmFamilyFinder {
     const bool has_qk_norm = layers_.attention.qk_norm != QkNorm::kNone;
     gemma(layers_.attention.qk_norm != QkNorm::kAllHeads, layers_.of_attention, "qk_norm of all heads",
           "qk_norm: true");
-    if (!layers_.has_outer_norms) {
+    if (!lm_.has_outer_norms()) {
       lm_.family = CausalLmFamily::kGemma;
       const std::string right =
           "sublayers.per_layer: [rms_norm, call_layer, rms_norm, residual], or none of it";
@@ -88,6 +101,8 @@ class CausalLmFamilyFinder {
     require(!layers_.local_rotary || !layers_.local_rotary->rotary_scaling, layers_.of_attention,
             "LocalSelfAttention scales its rotary positions, which a Gemma 3 does not",
             "rotary_scaling: null");
+    require(!layers_.local_rotary || !layers_.local_rotary->rotary_size, layers_.of_attention,
+            "LocalSelfAttention turns a part of a head, which a Gemma 3 does not", "rotary_size: null");
     lm_.local_rotary_base =
         layers_.local_rotary ? layers_.local_rotary->rotary_base : RotaryOptions().rotary_base;
     if (layers_.full_rotary) return;
@@ -100,6 +115,8 @@ class CausalLmFamilyFinder {
       require(holds, mark, "it has layer_norm as a GPT-2 has, and " + what, right);
     };
     lm_.family = CausalLmFamily::kGpt2;
+    gpt2(lm_.form == BlockForm::kNormsBefore, layers_.of_model, "parallel layers, or norms behind them",
+         "[layer_norm, call_layer, residual]");
     gpt2(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
     gpt2(layers_.has_learned_positions, layers_.of_model, "no learned positions", "positions: learned");
     gpt2(!layers_.attention.rotary, layers_.of_attention, "rotary positions", "rotary: false, or rms_norm");
@@ -117,6 +134,74 @@ class CausalLmFamilyFinder {
          "one `activation`, such as gelu");
   }
 
+  static void layer_norm(bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+    require(holds, mark, "it has layer_norm and rotary positions, and " + what, right);
+  }
+
+  void check_rotary_model_with_layer_norm() {
+    layer_norm(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
+    layer_norm(layers_.attention.qk_norm == QkNorm::kNone, layers_.of_attention, "qk_norm", "qk_norm: false");
+    layer_norm(!lm_.experts, layers_.of_feed_forward, "experts", kFeedForward);
+    layer_norm(lm_.form != BlockForm::kNormsBehind, layers_.of_sublayers, "norms behind its layers",
+               "[layer_norm, call_layer, residual]");
+    layer_norm(
+        lm_.num_heads * lm_.head_size == lm_.hidden, layers_.of_attention,
+        fmt::format("{} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size, lm_.hidden),
+        "`num_heads` times `key_value_size` equal to `d_model`");
+    const std::vector<Activation>& activation = layers_.feed_forward.activation;
+    const bool has_gates = activation.size() == 2 && activation[1] == Activation::kLinear;
+    layer_norm(has_gates || activation.size() == 1, layers_.of_feed_forward,
+               "the activation " + activation_text(activation), "gelu_erf, or [swish, linear]");
+    if (has_gates) {
+      check_stablelm();
+    } else if (lm_.form == BlockForm::kParallel) {
+      check_phi();
+    } else {
+      check_neox();
+    }
+  }
+
+  void check_stablelm() {
+    const auto stablelm = [](bool holds, const Mark& mark, const std::string& what,
+                             const std::string& right) {
+      layer_norm(holds, mark, "gated units as a StableLM has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kStableLm;
+    stablelm(lm_.form != BlockForm::kParallelNorms, layers_.of_model,
+             "a norm for each of its parallel layers", "one norm, in `sublayers.per_layer`");
+    stablelm(lm_.attention_bias != AttentionBias::kAll, layers_.of_attention, "a bias of the output",
+             "bias: qkv, or false");
+    stablelm(!lm_.feed_forward_bias, layers_.of_feed_forward, "biases of DenseReluDense", "bias: false");
+    stablelm(lm_.dropout == 0 && lm_.embedding_dropout == 0, layers_.of_model, "dropout outside attention",
+             "no dropout in `sublayers` and `blocks`");
+  }
+
+  void check_phi() {
+    const auto phi = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      layer_norm(holds, mark, "one norm for parallel layers as a Phi has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kPhi;
+    phi(lm_.attention_bias == AttentionBias::kAll, layers_.of_attention, "no biases of all projections",
+        "bias: true");
+    phi(lm_.feed_forward_bias, layers_.of_feed_forward, "no biases in DenseReluDense", "bias: true");
+    phi(lm_.logit_bias, layers_.of_model, "logits without a bias", "logit_bias: true");
+  }
+
+  void check_neox() {
+    const auto neox = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      layer_norm(holds, mark, "units without gates as a GPT-NeoX has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kGptNeoX;
+    neox(lm_.num_memory_heads == lm_.num_heads, layers_.of_attention, "grouped heads", "num_memory_heads: 0");
+    neox(lm_.attention_bias != AttentionBias::kInputs, layers_.of_attention, "`bias: qkv`",
+         "bias: true, or false");
+    neox(lm_.feed_forward_bias, layers_.of_feed_forward, "no biases in DenseReluDense", "bias: true");
+    neox(lm_.dropout == lm_.embedding_dropout, layers_.of_model,
+         fmt::format("a dropout of {} before its layers and of {} behind them", lm_.embedding_dropout,
+                     lm_.dropout),
+         "the same rate");
+  }
+
   static void llama(bool holds, const Mark& mark, const std::string& what, const std::string& right) {
     require(holds, mark, "it has rms_norm as a Llama has, and " + what, right);
   }
@@ -124,6 +209,7 @@ class CausalLmFamilyFinder {
   void check_rotary_model() {
     llama(!layers_.has_learned_positions, layers_.of_model, "learned positions",
           "positions: none, or layer_norm");
+    llama(!lm_.is_parallel(), layers_.of_model, "parallel layers", "[SelfAttention, DenseReluDense]");
     llama(layers_.attention.rotary, layers_.of_attention, "no rotary positions", "rotary: true");
     llama(layers_.feed_forward.activation.size() == 2 &&
               layers_.feed_forward.activation[1] == Activation::kLinear,
@@ -133,7 +219,9 @@ class CausalLmFamilyFinder {
           fmt::format("qk_norm, whose epsilon is {}, beside an epsilon of {}",
                       layers_.attention.qk_norm_epsilon, lm_.epsilon),
           "the same one");
-    if (layers_.has_scaled_embedding) {
+    if (lm_.form == BlockForm::kNormsBehind) {
+      check_olmo2();
+    } else if (layers_.has_scaled_embedding) {
       check_gemma();
     } else if (lm_.experts) {
       check_model_with_experts();
@@ -141,6 +229,22 @@ class CausalLmFamilyFinder {
       check_llama();
     }
     settle_local_rotary();
+  }
+
+  void check_olmo2() {
+    const auto olmo2 = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "norms stand only behind its layers, as in an OLMo-2, and it has " + what, right);
+    };
+    lm_.family = CausalLmFamily::kOlmo2;
+    olmo2(!layers_.has_scaled_embedding, layers_.of_model, "scaled embeddings",
+          "scale_like_classifier: false");
+    olmo2(layers_.attention.qk_norm == QkNorm::kAllHeads, layers_.of_attention, "no qk_norm of all heads",
+          "qk_norm: all_heads");
+    olmo2(lm_.attention_bias != AttentionBias::kInputs, layers_.of_attention, "`bias: qkv`",
+          "bias: false, or true");
+    olmo2(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
+    olmo2(!lm_.experts, layers_.of_feed_forward, "experts", kFeedForward);
+    olmo2(!layers_.feed_forward.bias, layers_.of_feed_forward, "biases of DenseReluDense", "bias: false");
   }
 
   void check_llama() {
@@ -153,10 +257,7 @@ class CausalLmFamilyFinder {
     } else if (is_qwen2) {
       lm_.family = CausalLmFamily::kQwen2;
     } else if (lm_.window) {
-      lm_.family = CausalLmFamily::kMistral;
-      llama(!layers_.has_mixed_windows(), layers_.of_attention,
-            "local attention in some of its layers, as only a Qwen has",
-            "LocalSelfAttention in all, or in none");
+      lm_.family = layers_.has_mixed_windows() ? CausalLmFamily::kMinistral : CausalLmFamily::kMistral;
       llama(layers_.attention.bias == AttentionBias::kNone, layers_.of_attention,
             "biases beside local attention", "bias: false");
     } else if (lm_.has_odd_heads() && layers_.attention.bias == AttentionBias::kNone &&

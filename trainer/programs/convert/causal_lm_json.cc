@@ -1,9 +1,11 @@
 // Writes config.json of a language model, for all versions of transformers.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "trainer/programs/convert/causal_lm_config.h"
 #include "trainer/programs/convert/causal_lm_models.h"
 
@@ -13,12 +15,30 @@ namespace {
 nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
   if (const auto* linear = scaling.get_if<LinearRotaryScaling>())
     return {{"rope_type", "linear"}, {"factor", linear->factor}};
-  const auto* llama3 = scaling.get_if<Llama3RotaryScaling>();
-  return {{"rope_type", "llama3"},
-          {"factor", llama3->factor},
-          {"low_freq_factor", llama3->low_frequency},
-          {"high_freq_factor", llama3->high_frequency},
-          {"original_max_position_embeddings", llama3->original_length}};
+  if (const auto* llama3 = scaling.get_if<Llama3RotaryScaling>())
+    return {{"rope_type", "llama3"},
+            {"factor", llama3->factor},
+            {"low_freq_factor", llama3->low_frequency},
+            {"high_freq_factor", llama3->high_frequency},
+            {"original_max_position_embeddings", llama3->original_length}};
+  const auto* yarn = scaling.get_if<YarnRotaryScaling>();
+  MTF_CHECK(yarn, "a scaling of rotary positions");
+  nlohmann::ordered_json json = {{"rope_type", "yarn"},
+                                 {"factor", yarn->factor},
+                                 {"original_max_position_embeddings", yarn->original_length},
+                                 {"beta_fast", yarn->beta_fast},
+                                 {"beta_slow", yarn->beta_slow}};
+  if (yarn->attention_factor) json["attention_factor"] = *yarn->attention_factor;
+  if (!yarn->truncate) json["truncate"] = false;
+  return json;
+}
+
+/// Returns the least share of the entries of a head that makes `turned` of them where it is multiplied and rounded down.
+double rotary_share(int64_t turned, int64_t head_size) {
+  const auto entries = static_cast<double>(head_size);
+  double share = static_cast<double>(turned) / entries;
+  while (static_cast<int64_t>(entries * share) < turned) share = std::nextafter(share, 1);
+  return share;
 }
 
 /// Writes rotary positions for all versions of transformers.
@@ -28,6 +48,14 @@ void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json["rope_scaling"] = nullptr;
   if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
   parameters["rope_theta"] = lm.rotary_base;
+  if (model_of(lm.family).rotary_share > 0) {
+    const double share = rotary_share(lm.rotary_size.value_or(lm.head_size), lm.head_size);
+    parameters["partial_rotary_factor"] = json["partial_rotary_factor"] = share;
+    if (lm.family == CausalLmFamily::kGptNeoX) {
+      json["rotary_pct"] = share;
+      json["rotary_emb_base"] = lm.rotary_base;
+    }
+  }
   json["rope_parameters"] = parameters;
   if (!lm.local_rotary_base) return;
   json["rope_local_base_freq"] = *lm.local_rotary_base;
@@ -103,17 +131,34 @@ void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
 }
 
+/// What stands in config.json of a GPT-NeoX, a Phi or a StableLM alone.
+void write_parallel_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  if (lm.family == CausalLmFamily::kPhi) {
+    json.update({{"resid_pdrop", lm.dropout}, {"embd_pdrop", lm.embedding_dropout}, {"qk_layernorm", false}});
+    return;
+  }
+  json["use_parallel_residual"] = lm.is_parallel();
+  json["hidden_dropout"] = lm.dropout;
+  if (lm.family == CausalLmFamily::kGptNeoX) return;
+  json["use_qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;
+  json["qk_layernorm"] = false;
+}
+
 void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json.update({{"hidden_size", lm.hidden},
                {"num_hidden_layers", lm.num_layers},
                {"num_attention_heads", lm.num_heads},
                {"num_key_value_heads", lm.num_memory_heads},
-               {"head_dim", lm.head_size},
                {"intermediate_size", lm.intermediate},
                {"hidden_act", activation_name(lm.activation)},
                {"max_position_embeddings", lm.max_positions},
-               {"rms_norm_eps", lm.epsilon},
+               {lm.has_layer_norm() ? "layer_norm_eps" : "rms_norm_eps", lm.epsilon},
                {"attention_dropout", lm.attention_dropout}});
+  if (lm.has_layer_norm()) {
+    write_parallel_model(lm, json);
+  } else {
+    json["head_dim"] = lm.head_size;
+  }
   if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
   if (may_have_all_biases(lm.family)) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
   if (lm.family == CausalLmFamily::kQwen2Moe) json["qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;

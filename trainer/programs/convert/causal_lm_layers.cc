@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/config/load.h"
@@ -27,6 +29,27 @@ void describe(config::Visitor& visit, LocalCausalLmAttention& options) {
   visit("radius", options.radius, "");
 }
 
+struct ConvertedParallel {
+  static constexpr std::string_view shorthand = "layers";
+  Node layers;
+  std::string scale = "sqrt";
+};
+void describe(config::Visitor& visit, ConvertedParallel& options) {
+  visit("layers", options.layers, "");
+  visit("scale", options.scale, "");
+}
+
+/// A list of layers in `model.blocks`.
+struct ConvertedBlock {
+  std::string use, name;
+};
+void describe(config::Visitor& visit, ConvertedBlock& options) {
+  visit("use", options.use, "");
+  visit("name", options.name, "");
+}
+
+bool is_norm(const LayerEntry& entry) { return entry.name == "layer_norm" || entry.name == "rms_norm"; }
+
 /// The language model of a configuration, from which its hyperparameters are read.
 class CausalLmReader {
  public:
@@ -38,6 +61,7 @@ class CausalLmReader {
     lm_.max_positions = model_.max_length;
     lm_.tied = model_.shared_embedding_and_softmax;
     lm_.predicts_padding = model_.predict_padding;
+    lm_.logit_bias = model_.logit_bias;
     lm_.logit_soft_cap = model_.logit_soft_cap;
     read_embedding();
     read_sublayers();
@@ -83,7 +107,6 @@ class CausalLmReader {
     require(model_.name == LanguageModelOptions().name, mark_, "its variables have another scope",
             "no `name`");
     require(model_.around.block_scope, mark_, "`block_scope` is false", "block_scope: true");
-    require(!model_.logit_bias, mark_, "its logits have a bias", "logit_bias: false");
     require(!are_sinusoids(model_.positions), mark_, "its positions are sinusoids",
             "positions: learned, or none with `rotary: true` of SelfAttention");
   }
@@ -102,9 +125,9 @@ class CausalLmReader {
     return without_dropout(list, &model_.layer_defaults, not_causal_lm, rate);
   }
 
-  void add_norm(const LayerEntry& entry, bool is_first) {
+  void add_norm(const LayerEntry& entry) {
     const double epsilon = layer<ConvertedNorm>(entry).epsilon;
-    require(is_first || (entry.name == norm_ && epsilon == lm_.epsilon), entry.mark,
+    require(norm_.empty() || (entry.name == norm_ && epsilon == lm_.epsilon), entry.mark,
             "its norms are of several kinds", "one norm with one `epsilon` in `layer_defaults`");
     norm_ = entry.name;
     lm_.epsilon = epsilon;
@@ -126,22 +149,40 @@ class CausalLmReader {
     const std::vector<LayerEntry> around =
         left_of(list(given.per_layer, {"rms_norm", "call_layer", "residual"}), rate);
     if (!given.per_layer.is_null()) lm_.dropout = rate;
-    const std::string norm = around.empty() ? "" : around[0].name;
-    const bool known = norm == "layer_norm" || norm == "rms_norm";
-    std::vector<std::string> wanted = {known ? norm : "rms_norm", "call_layer", "residual"};
-    read_.has_outer_norms = around.size() == 4 && known && around[2].name == norm;
-    if (read_.has_outer_norms) wanted.insert(wanted.begin() + 2, norm);
-    expect_names(around, wanted, given.per_layer.mark(), "`sublayers.per_layer` is");
-    add_norm(around[0], true);
-    if (read_.has_outer_norms) add_norm(around[2], false);
     const std::vector<LayerEntry> last = left_of(list(given.final, {"rms_norm"}), rate);
-    expect_names(last, {norm}, given.final.mark(), "`sublayers.final` is");
-    add_norm(last[0], false);
+    read_form(around, last, given.per_layer.mark());
+    for (const LayerEntry& entry : around)
+      if (is_norm(entry)) add_norm(entry);
+    expect_names(last, {norm_.empty() ? last[0].name : norm_}, given.final.mark(), "`sublayers.final` is");
+    add_norm(last[0]);
+  }
+
+  /// Sets the form of a block whose layers are applied one after the other.
+  void read_form(const std::vector<LayerEntry>& around, const std::vector<LayerEntry>& last,
+                 const Mark& mark) {
+    std::string norm = "rms_norm";
+    for (const auto* list : {&last, &around})
+      if (const auto found = std::ranges::find_if(*list, is_norm); found != list->end()) norm = found->name;
+    using enum BlockForm;
+    const std::vector<std::pair<BlockForm, std::vector<std::string>>> forms = {
+        {kNormsBefore, {norm, "call_layer", "residual"}},
+        {kNormsAround, {norm, "call_layer", norm, "residual"}},
+        {kNormsBehind, {"call_layer", norm, "residual"}},
+        {kParallelNorms, {"call_layer", "residual"}}};
+    std::vector<std::string> names;
+    for (const LayerEntry& entry : around) names.push_back(entry.name);
+    const auto form = std::ranges::find(forms, names, &decltype(forms)::value_type::second);
+    if (form == forms.end()) expect_names(around, forms[0].second, mark, "`sublayers.per_layer` is");
+    lm_.form = form->first;
   }
 
   /// Returns the layers of the block: attention and feed-forward by turns, or attention and experts.
-  std::vector<LayerEntry> block_layers() const {
+  std::vector<LayerEntry> block_layers() {
     std::vector<LayerEntry> block = layer_entries(model_.block);
+    if (block.size() == 1 && block[0].name == kParallel) return parallel_layers(block[0]);
+    require(lm_.form != BlockForm::kParallelNorms, model_.around.sublayers.per_layer.mark(),
+            "no norms stand around its layers, which are not parallel",
+            "sublayers.per_layer: [rms_norm, call_layer, residual]");
     std::vector<std::string> wanted;
     for (size_t i = 0; i < std::max<size_t>(block.size(), 1); i += 2) {
       const bool is_local = i < block.size() && block[i].name == kLocalAttention;
@@ -150,6 +191,49 @@ class CausalLmReader {
     }
     expect_names(block, wanted, model_.block.mark(), "its block is");
     return block;
+  }
+
+  /// Returns the layers of a block whose layers see one input: attention and feed-forward.
+  std::vector<LayerEntry> parallel_layers(const LayerEntry& parallel) {
+    const auto options = layer<ConvertedParallel>(parallel);
+    const Mark& around = model_.around.sublayers.per_layer.mark();
+    require(options.scale == "none", parallel.mark, "the sum of its parallel layers is divided",
+            "scale: none");
+    require(lm_.form == BlockForm::kNormsBefore || lm_.form == BlockForm::kParallelNorms, around,
+            "norms stand behind its parallel layers", "[layer_norm, call_layer, residual]");
+    require(lm_.dropout == 0, around, "the sum of its parallel layers has dropout",
+            "`dropout` in both lists of `blocks`");
+    if (lm_.form == BlockForm::kNormsBefore) lm_.form = BlockForm::kParallel;
+    const std::vector<LayerEntry> parts = layer_entries(options.layers);
+    expect_names(parts, {"block", "block"}, parallel.mark, "parallel has");
+    double rate = 0;
+    const LayerEntry attention = parallel_layer(parts[0], kAttentionBlock, kFullAttention, lm_.dropout),
+                     feed_forward = parallel_layer(parts[1], kFeedForwardBlock, kFeedForward, rate);
+    require(rate == lm_.dropout, parallel.mark, "its parallel layers have several rates of dropout",
+            "the same one in both lists of `blocks`");
+    return {attention, feed_forward};
+  }
+
+  /// Returns the layer of a list in `model.blocks`. `rate` becomes that of its dropout.
+  LayerEntry parallel_layer(const LayerEntry& block, std::string_view name, std::string_view kind,
+                            double& rate) {
+    const auto options = layer<ConvertedBlock>(block);
+    require(options.name == name, block.mark,
+            fmt::format("a block of its parallel layers has the name `{}`", options.name),
+            fmt::format("name: {}", name));
+    const Node* list = model_.blocks.find(options.use);
+    require(list != nullptr, block.mark, fmt::format("there is no block `{}`", options.use),
+            "a list in `model.blocks`");
+    Diagnostics diagnostics;
+    const Node layers = config::substitute(*list, Node::map({}), diagnostics);
+    diagnostics.throw_if_errors();
+    const std::vector<LayerEntry> left = left_of(layers, rate);
+    std::vector<std::string> wanted = {std::string(kind)};
+    const bool has_norm = lm_.form == BlockForm::kParallelNorms;
+    if (has_norm) wanted.insert(wanted.begin(), norm_);
+    expect_names(left, wanted, list->mark(), fmt::format("the block `{}` is", options.use));
+    if (has_norm) add_norm(left[0]);
+    return left.back();
   }
 
   /// Refuses a layer with other options than those of the first one. Low-rank updates are merged before.
@@ -215,6 +299,7 @@ class CausalLmReader {
     lm_.attention_bias = options.bias;
     lm_.attention_dropout = options.dropout;
     lm_.rotary_base = options.rotary_base;
+    if (options.rotary_size != options.key_value_size) lm_.rotary_size = options.rotary_size;
     lm_.rotary_scaling = options.rotary_scaling;
     lm_.attention_soft_cap = options.soft_cap;
     if (options.scaling_size != options.key_value_size) lm_.scaling_size = options.scaling_size;
@@ -271,8 +356,10 @@ class CausalLmReader {
 }  // namespace
 
 void not_causal_lm(const Mark& mark, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kConfig, mark,
-              "the model is no GPT-2, Llama, Mistral, Qwen, Gemma, Mixtral or OLMoE: " + what, hint);
+  throw Error(
+      ErrorKind::kConfig, mark,
+      "the model is no GPT-2, GPT-NeoX, Phi, StableLM, Llama, Mistral, Qwen, Gemma, Mixtral or OLMo: " + what,
+      hint);
 }
 
 double balance_ratio(const CausalLmConfig& lm) {

@@ -51,7 +51,6 @@ struct CausalLmLayers {
   bool has_layer_norm = false;        ///< false: rms_norm
   bool has_learned_positions = false;
   bool has_scaled_embedding = false;
-  bool has_outer_norms = false;  ///< norms stand behind the layers, too
   std::optional<ConvertedRotary> full_rotary, local_rotary;
 
   /// True if the attention of some layers is local, and of others not.

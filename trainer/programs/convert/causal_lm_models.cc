@@ -6,12 +6,33 @@
 namespace mtf {
 namespace {
 
-constexpr std::array<CausalLmModel, 13> kModels = {{
+constexpr std::array<CausalLmModel, 18> kModels = {{
     {.type = "gpt2",
      .family = CausalLmFamily::kGpt2,
      .architecture = "GPT2LMHeadModel",
      .max_positions = 1024,
      .tied = true},
+    {.type = "gpt_neox",
+     .family = CausalLmFamily::kGptNeoX,
+     .architecture = "GPTNeoXForCausalLM",
+     .form = BlockForm::kParallelNorms,
+     .max_positions = 2048,
+     .rotary_share = 0.25,
+     .epsilon = 1e-5},
+    {.type = "phi",
+     .family = CausalLmFamily::kPhi,
+     .architecture = "PhiForCausalLM",
+     .form = BlockForm::kParallel,
+     .max_positions = 2048,
+     .rotary_share = 0.5,
+     .epsilon = 1e-5},
+    {.type = "stablelm",
+     .family = CausalLmFamily::kStableLm,
+     .architecture = "StableLmForCausalLM",
+     .memory_heads = 32,
+     .max_positions = 4096,
+     .rotary_share = 0.25,
+     .epsilon = 1e-5},
     {.type = "llama",
      .family = CausalLmFamily::kLlama,
      .architecture = "LlamaForCausalLM",
@@ -22,6 +43,12 @@ constexpr std::array<CausalLmModel, 13> kModels = {{
      .memory_heads = 8,
      .max_positions = 131072,
      .windows = Windows::kAll},
+    {.type = "ministral",
+     .family = CausalLmFamily::kMinistral,
+     .architecture = "MinistralForCausalLM",
+     .memory_heads = 8,
+     .max_positions = 131072,
+     .windows = Windows::kAllUnlessListed},
     {.type = "qwen2",
      .family = CausalLmFamily::kQwen2,
      .architecture = "Qwen2ForCausalLM",
@@ -35,6 +62,12 @@ constexpr std::array<CausalLmModel, 13> kModels = {{
      .head_size = 128,
      .max_positions = 32768,
      .windows = Windows::kUpper},
+    {.type = "olmo2",
+     .family = CausalLmFamily::kOlmo2,
+     .architecture = "Olmo2ForCausalLM",
+     .form = BlockForm::kNormsBehind,
+     .max_positions = 2048,
+     .epsilon = 1e-5},
     {.type = "gemma",
      .family = CausalLmFamily::kGemma,
      .architecture = "GemmaForCausalLM",
@@ -45,6 +78,7 @@ constexpr std::array<CausalLmModel, 13> kModels = {{
     {.type = "gemma2",
      .family = CausalLmFamily::kGemma2,
      .architecture = "Gemma2ForCausalLM",
+     .form = BlockForm::kNormsAround,
      .memory_heads = 4,
      .head_size = 256,
      .max_positions = 8192,
@@ -55,6 +89,7 @@ constexpr std::array<CausalLmModel, 13> kModels = {{
     {.type = "gemma3_text",
      .family = CausalLmFamily::kGemma3,
      .architecture = "Gemma3ForCausalLM",
+     .form = BlockForm::kNormsAround,
      .memory_heads = 4,
      .head_size = 256,
      .max_positions = 131072,
@@ -111,13 +146,20 @@ bool are_alike(Windows windows) {
 
 std::span<const CausalLmModel> causal_lm_models() { return kModels; }
 
+std::vector<std::string_view> causal_lm_types() {
+  std::vector<std::string_view> types;
+  for (const CausalLmModel& model : kModels) types.push_back(model.type);
+  return types;
+}
+
 const CausalLmModel& model_of(CausalLmFamily family) {
   return *std::ranges::find(kModels, family, &CausalLmModel::family);
 }
 
 bool may_have_all_biases(CausalLmFamily family) {
-  return family != CausalLmFamily::kMistral && family != CausalLmFamily::kQwen2 &&
-         family != CausalLmFamily::kMixtral && family != CausalLmFamily::kQwen2Moe;
+  using enum CausalLmFamily;
+  constexpr std::array kWithout = {kGpt2, kPhi, kStableLm, kMistral, kMinistral, kQwen2, kMixtral, kQwen2Moe};
+  return std::ranges::find(kWithout, family) == kWithout.end();
 }
 
 }  // namespace mtf

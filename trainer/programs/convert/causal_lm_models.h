@@ -5,14 +5,25 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "trainer/programs/convert/causal_lm_config.h"
 
 namespace mtf {
 
 /// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed that
-/// `use_sliding_window` is true; upper ones begin at `max_window_layers`, lower ones end there.
-enum class Windows { kNone, kAll, kAllIfGiven, kAllIfUsed, kUpper, kLowerAlternate, kAlternate, kFiveOfSix };
+/// `use_sliding_window` is true, UnlessListed that `layer_types` may say something else; upper ones begin at `max_window_layers`, lower ones end there.
+enum class Windows {
+  kNone,
+  kAll,
+  kAllUnlessListed,
+  kAllIfGiven,
+  kAllIfUsed,
+  kUpper,
+  kLowerAlternate,
+  kAlternate,
+  kFiveOfSix
+};
 
 /// True if `use_sliding_window` says whether there are windows.
 bool has_switch(Windows windows);
@@ -24,6 +35,7 @@ struct CausalLmModel {
   std::string_view type = "";  ///< `model_type`
   CausalLmFamily family = CausalLmFamily::kLlama;
   std::string_view architecture = "";
+  BlockForm form = BlockForm::kNormsBefore;
   // What transformers takes for keys that a file omits.
   int64_t memory_heads = 0;  ///< 0: as many as heads
   int64_t head_size = 0;     ///< 0: hidden_size / heads
@@ -31,6 +43,7 @@ struct CausalLmModel {
   Windows windows = Windows::kNone;
   bool tied = false;
   double rotary_base = 10000;
+  double rotary_share = 0;  ///< of the entries of a head that are turned; 0: always all
   double epsilon = 1e-6;
   std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
   bool is_fused = false;
@@ -40,6 +53,8 @@ struct CausalLmModel {
 
 /// All models; several may be of one family.
 std::span<const CausalLmModel> causal_lm_models();
+/// Their `model_type`.
+std::vector<std::string_view> causal_lm_types();
 /// The model as which a family is exported.
 const CausalLmModel& model_of(CausalLmFamily family);
 /// True if `attention_bias` says whether all projections of attention have biases.

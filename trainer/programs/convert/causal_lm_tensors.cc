@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <span>
+#include <string_view>
 #include <vector>
 
 namespace mtf {
@@ -12,29 +12,36 @@ namespace {
 using TensorNames = std::map<std::string, CausalLmTensor>;
 
 /// The tensors that do not depend on the block.
-const TensorNames& outer_tensors(bool is_gpt2) {
-  static const CausalLmTensor logits{{std::string(kLmHead), true}, {}, true};
-  static const TensorNames gpt2 = {{"embedding", {{"transformer.wte.weight"}, {}, true}},
-                                   {"positional_embedding", {{"transformer.wpe.weight"}}},
-                                   {"layer_norm/layer_norm_scale", {{"transformer.ln_f.weight"}}},
-                                   {"layer_norm/layer_norm_bias", {{"transformer.ln_f.bias"}}},
-                                   {"logits/kernel", logits}};
-  static const TensorNames llama = {{"embedding", {{"model.embed_tokens.weight"}, {}, true}},
-                                    {"rms_norm/scale", {{"model.norm.weight"}}},
-                                    {"logits/kernel", logits}};
-  return is_gpt2 ? gpt2 : llama;
+TensorNames outer_tensors(const CausalLmConfig& lm) {
+  const auto names = [&](const std::string& embedding, const std::string& norm, const std::string& softmax) {
+    return TensorNames{{"embedding", {{embedding}, {}, true}},
+                       {"rms_norm/scale", {{norm + ".weight"}}},
+                       {"layer_norm/layer_norm_scale", {{norm + ".weight"}}},
+                       {"layer_norm/layer_norm_bias", {{norm + ".bias"}}},
+                       {"logits/kernel", {{softmax + ".weight", true}, {}, true}},
+                       {"logits/bias", {{softmax + ".bias"}, {}, true}}};
+  };
+  if (lm.is_gpt2()) {
+    TensorNames gpt2 = names("transformer.wte.weight", "transformer.ln_f", "lm_head");
+    gpt2["positional_embedding"] = {{"transformer.wpe.weight"}};
+    return gpt2;
+  }
+  if (lm.family == CausalLmFamily::kGptNeoX)
+    return names("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out");
+  return names("model.embed_tokens.weight",
+               lm.family == CausalLmFamily::kPhi ? "model.final_layernorm" : "model.norm", "lm_head");
 }
 
 /// Names behind transformer/block_007/ and behind transformer.h.7.
 const TensorNames& gpt2_block() {
   static const TensorNames names = {{"layer_000/layer_norm/layer_norm_scale", {{"ln_1.weight"}}},
                                     {"layer_000/layer_norm/layer_norm_bias", {{"ln_1.bias"}}},
-                                    {"layer_000/SelfAttention/q", {{"attn.c_attn.weight"}, 0}},
-                                    {"layer_000/SelfAttention/k", {{"attn.c_attn.weight"}, 1}},
-                                    {"layer_000/SelfAttention/v", {{"attn.c_attn.weight"}, 2}},
-                                    {"layer_000/SelfAttention/q_bias", {{"attn.c_attn.bias"}, 0}},
-                                    {"layer_000/SelfAttention/k_bias", {{"attn.c_attn.bias"}, 1}},
-                                    {"layer_000/SelfAttention/v_bias", {{"attn.c_attn.bias"}, 2}},
+                                    {"layer_000/SelfAttention/q", {{"attn.c_attn.weight"}}},
+                                    {"layer_000/SelfAttention/k", {{"attn.c_attn.weight"}}},
+                                    {"layer_000/SelfAttention/v", {{"attn.c_attn.weight"}}},
+                                    {"layer_000/SelfAttention/q_bias", {{"attn.c_attn.bias"}}},
+                                    {"layer_000/SelfAttention/k_bias", {{"attn.c_attn.bias"}}},
+                                    {"layer_000/SelfAttention/v_bias", {{"attn.c_attn.bias"}}},
                                     {"layer_000/SelfAttention/o", {{"attn.c_proj.weight"}}},
                                     {"layer_000/SelfAttention/o_bias", {{"attn.c_proj.bias"}}},
                                     {"layer_001/layer_norm/layer_norm_scale", {{"ln_2.weight"}}},
@@ -67,6 +74,74 @@ const TensorNames& llama_block() {
       {"layer_001/DenseReluDense/wi_1/bias", {{"mlp.up_proj.bias"}}},
       {"layer_001/DenseReluDense/wo/kernel", {{"mlp.down_proj.weight", true}}},
       {"layer_001/DenseReluDense/wo/bias", {{"mlp.down_proj.bias"}}}};
+  return names;
+}
+
+/// The same for layers with layer_norm.
+const TensorNames& stablelm_block() {
+  static const TensorNames names = [] {
+    TensorNames stablelm = llama_block();
+    stablelm["layer_000/layer_norm/layer_norm_scale"] = {{"input_layernorm.weight"}};
+    stablelm["layer_000/layer_norm/layer_norm_bias"] = {{"input_layernorm.bias"}};
+    stablelm["layer_001/layer_norm/layer_norm_scale"] = {{"post_attention_layernorm.weight"}};
+    stablelm["layer_001/layer_norm/layer_norm_bias"] = {{"post_attention_layernorm.bias"}};
+    return stablelm;
+  }();
+  return names;
+}
+
+const TensorNames& phi_block() {
+  static const TensorNames names = [] {
+    TensorNames phi = stablelm_block();
+    phi["layer_000/SelfAttention/o"] = {{"self_attn.dense.weight", true}};
+    phi["layer_000/SelfAttention/o_bias"] = {{"self_attn.dense.bias"}};
+    phi["layer_001/DenseReluDense/wi/kernel"] = {{"mlp.fc1.weight", true}};
+    phi["layer_001/DenseReluDense/wi/bias"] = {{"mlp.fc1.bias"}};
+    phi["layer_001/DenseReluDense/wo/kernel"] = {{"mlp.fc2.weight", true}};
+    phi["layer_001/DenseReluDense/wo/bias"] = {{"mlp.fc2.bias"}};
+    return phi;
+  }();
+  return names;
+}
+
+const TensorNames& neox_block() {
+  static const TensorNames names = [] {
+    TensorNames neox = stablelm_block();
+    for (const char* projection : {"q", "k", "v"}) {
+      const std::string variable = std::string("layer_000/SelfAttention/") + projection;
+      neox[variable] = {{"attention.query_key_value.weight", true}};
+      neox[variable + "_bias"] = {{"attention.query_key_value.bias"}};
+    }
+    neox["layer_000/SelfAttention/o"] = {{"attention.dense.weight", true}};
+    neox["layer_000/SelfAttention/o_bias"] = {{"attention.dense.bias"}};
+    neox["layer_001/DenseReluDense/wi/kernel"] = {{"mlp.dense_h_to_4h.weight", true}};
+    neox["layer_001/DenseReluDense/wi/bias"] = {{"mlp.dense_h_to_4h.bias"}};
+    neox["layer_001/DenseReluDense/wo/kernel"] = {{"mlp.dense_4h_to_h.weight", true}};
+    neox["layer_001/DenseReluDense/wo/bias"] = {{"mlp.dense_4h_to_h.bias"}};
+    return neox;
+  }();
+  return names;
+}
+
+const TensorNames& phi3_block() {
+  static const TensorNames names = [] {
+    TensorNames phi3 = llama_block();
+    for (const char* projection : {"q", "k", "v"})
+      phi3[std::string("layer_000/SelfAttention/") + projection] = {{"self_attn.qkv_proj.weight", true}};
+    for (const char* input : {"wi_0", "wi_1"})
+      phi3[fmt::format("layer_001/DenseReluDense/{}/kernel", input)] = {{"mlp.gate_up_proj.weight", true}};
+    return phi3;
+  }();
+  return names;
+}
+
+const TensorNames& olmo2_block() {
+  static const TensorNames names = [] {
+    TensorNames olmo2 = llama_block();
+    olmo2["layer_000/rms_norm/scale"] = {{"post_attention_layernorm.weight"}};
+    olmo2["layer_001/rms_norm/scale"] = {{"post_feedforward_layernorm.weight"}};
+    return olmo2;
+  }();
   return names;
 }
 
@@ -119,26 +194,79 @@ const TensorNames& block_with_experts(bool is_mixtral) {
 }
 
 const TensorNames& block_tensors(const CausalLmConfig& lm) {
+  using enum CausalLmFamily;
   if (lm.is_gpt2()) return gpt2_block();
-  if (lm.experts) return block_with_experts(lm.family == CausalLmFamily::kMixtral);
+  if (lm.family == kGptNeoX) return neox_block();
+  if (lm.family == kPhi) return phi_block();
+  if (lm.family == kStableLm) return stablelm_block();
+  if (lm.family == kOlmo2) return olmo2_block();
+  if (lm.experts) return block_with_experts(lm.family == kMixtral);
+  if (lm.is_fused) return phi3_block();
   return lm.has_outer_norms() ? gemma_block() : llama_block();
+}
+
+/// Returns what a variable has of a tensor in which a GPT-2, a GPT-NeoX or a Phi-3 has several; nullopt: all of it. The heads
+/// of a GPT-NeoX each have their queries, keys and values together.
+std::optional<TensorPart> fused_part(const std::string& variable, const CausalLmConfig& lm) {
+  const bool is_neox = lm.family == CausalLmFamily::kGptNeoX;
+  const int64_t groups = is_neox ? lm.num_heads : 1, q = lm.num_heads * lm.head_size / groups,
+                kv = lm.num_memory_heads * lm.head_size / groups, wi = lm.intermediate;
+  const std::map<std::string, TensorPart> attention = {{"SelfAttention/q", {groups, 0, q, q + 2 * kv}},
+                                                       {"SelfAttention/k", {groups, q, kv, q + 2 * kv}},
+                                                       {"SelfAttention/v", {groups, q + kv, kv, q + 2 * kv}}};
+  const std::map<std::string, TensorPart> units = {{"DenseReluDense/wi_0/kernel", {1, 0, wi, 2 * wi}},
+                                                   {"DenseReluDense/wi_1/kernel", {1, wi, wi, 2 * wi}}};
+  if (!lm.is_gpt2() && !is_neox && !lm.is_fused) return std::nullopt;
+  const std::string suffix = "_bias", name = variable.ends_with(suffix)
+                                                 ? variable.substr(0, variable.size() - suffix.size())
+                                                 : variable;
+  if (const auto found = attention.find(name); found != attention.end()) return found->second;
+  if (const auto found = units.find(name); found != units.end() && lm.is_fused) return found->second;
+  return std::nullopt;
+}
+
+/// The place of a variable in a model: the number of its layer, that of attention or of what follows it as in "layer_001", and
+/// the rest of its name.
+struct PlaceInModel {
+  int64_t layer = 0;
+  std::string_view sublayer;
+  std::string rest;
+};
+
+std::optional<PlaceInModel> place_of(const std::string& name, const CausalLmConfig& lm) {
+  std::vector<std::string> parts = parts_of(name);
+  if (parts.size() < 3) return std::nullopt;
+  const std::optional<int> block = number_of(parts[0], "block"), layer = number_of(parts[1], "layer");
+  const int64_t layers = lm.is_parallel() ? 1 : 2;
+  if (!block || !layer || *layer >= layers * lm.pattern()) return std::nullopt;
+  bool is_attention = lm.is_parallel() || *layer % 2 == 0;
+  size_t skipped = 2;
+  if (lm.is_parallel() && parts[2] == kParallel) {
+    if (parts.size() < 5 || (parts[3] != kAttentionBlock && parts[3] != kFeedForwardBlock))
+      return std::nullopt;
+    is_attention = parts[3] == kAttentionBlock;
+    skipped = 4;
+  }
+  if (parts[skipped] == kLocalAttention) parts[skipped] = kFullAttention;
+  return PlaceInModel{
+      *block * lm.pattern() + *layer / layers, is_attention ? "layer_000" : "layer_001",
+      fmt::format("{}", fmt::join(parts.begin() + static_cast<ptrdiff_t>(skipped), parts.end(), "/"))};
 }
 
 /// Returns the tensor of a variable of a block; nullopt: there is none.
 std::optional<CausalLmTensor> block_tensor(const std::string& name, const CausalLmConfig& lm) {
-  std::vector<std::string> parts = parts_of(name);
-  if (parts.size() < 3) return std::nullopt;
-  const std::optional<int> block = number_of(parts[0], "block"), layer = number_of(parts[1], "layer");
-  if (!block || !layer || *layer >= 2 * lm.pattern()) return std::nullopt;
-  if (parts[2] == kLocalAttention) parts[2] = kFullAttention;
-  const std::span<const std::string> rest = std::span(parts).subspan(2);
+  const std::optional<PlaceInModel> place = place_of(name, lm);
+  if (!place) return std::nullopt;
   const TensorNames& inner = block_tensors(lm);
-  const auto found = inner.find(fmt::format("layer_{:03}/{}", *layer % 2, fmt::join(rest, "/")));
+  const auto found = inner.find(fmt::format("{}/{}", place->sublayer, place->rest));
   if (found == inner.end()) return std::nullopt;
-  const std::string scope = fmt::format("{}.{}.", lm.is_gpt2() ? "transformer.h" : "model.layers",
-                                        *block * lm.pattern() + *layer / 2);
+  const char* const layers = lm.is_gpt2()                            ? "transformer.h"
+                             : lm.family == CausalLmFamily::kGptNeoX ? "gpt_neox.layers"
+                                                                     : "model.layers";
+  const std::string scope = fmt::format("{}.{}.", layers, place->layer);
   CausalLmTensor tensor = found->second;
   tensor.name = scope + tensor.name;
+  tensor.part = fused_part(place->rest, lm);
   if (tensor.experts) {
     tensor.experts->of_each = scope + tensor.experts->of_each;
     tensor.experts->of_all = scope + tensor.experts->of_all;
@@ -152,7 +280,7 @@ std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, cons
   if (!variable.starts_with(kLmScope)) return std::nullopt;
   const std::string name = variable.substr(kLmScope.size());
   std::optional<CausalLmTensor> tensor;
-  const TensorNames& outer = outer_tensors(lm.is_gpt2());
+  const TensorNames outer = outer_tensors(lm);
   if (const auto found = outer.find(name); found != outer.end()) {
     tensor = found->second;
   } else {

@@ -9,16 +9,16 @@
 #include "trainer/programs/convert/causal_lm_config.h"
 #include "trainer/programs/convert/expert_tensors.h"
 #include "trainer/programs/convert/hugging_face.h"
+#include "trainer/programs/convert/row_order.h"
 
 namespace mtf {
 
-/// The scope of all variables of a language model, and the name of its softmax weights in a file.
-inline constexpr std::string_view kLmScope = "transformer/", kLmHead = "lm_head.weight";
+/// The scope of all variables of a language model.
+inline constexpr std::string_view kLmScope = "transformer/";
 
 /// The tensor of a Hugging Face file that holds a variable of a language model.
 struct CausalLmTensor : HuggingFaceTensor {
-  /// A GPT-2 has queries, keys and values in one tensor, one behind another: the variable is that third of its columns.
-  std::optional<int64_t> third = {};
+  std::optional<TensorPart> part = {};  ///< nothing: the tensor holds this variable alone
   bool has_row_of_each_id = false;
   bool is_less_one = false;                   ///< the file has the variable less 1
   std::optional<ExpertTensors> experts = {};  ///< those of the kernels of experts, in place of `name`

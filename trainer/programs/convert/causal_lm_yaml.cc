@@ -25,8 +25,15 @@ std::string rate_text(double rate, double of_variable) {
 std::string rotary_text(const CausalLmConfig& lm, bool local) {
   if (local && lm.local_rotary_base)
     return fmt::format("rotary: true, rotary_base: {}", *lm.local_rotary_base);
-  const std::string text = fmt::format("rotary: true, rotary_base: {}", lm.rotary_base);
+  std::string text = fmt::format("rotary: true, rotary_base: {}", lm.rotary_base);
+  if (lm.rotary_size) text += fmt::format(", rotary_size: {}", *lm.rotary_size);
   if (!lm.rotary_scaling) return text;
+  if (const auto* yarn = lm.rotary_scaling->get_if<YarnRotaryScaling>())
+    return fmt::format(
+        "{}, rotary_scaling: {{type: yarn, factor: {}, original_length: {}, beta_fast: {}, beta_slow: {}, "
+        "attention_factor: {}, truncate: {}}}",
+        text, yarn->factor, yarn->original_length, yarn->beta_fast, yarn->beta_slow,
+        yarn->attention_factor ? fmt::to_string(*yarn->attention_factor) : "null", yarn->truncate);
   if (const auto* linear = lm.rotary_scaling->get_if<LinearRotaryScaling>())
     return fmt::format("{}, rotary_scaling: {{type: linear, factor: {}}}", text, linear->factor);
   const auto* llama3 = lm.rotary_scaling->get_if<Llama3RotaryScaling>();
@@ -52,18 +59,46 @@ std::string attention_text(const CausalLmConfig& lm, double rate_of_variable, bo
   return text;
 }
 
+/// The lists of layers around those of the block; `rate` is that of the variable.
+std::string sublayers_text(const CausalLmConfig& lm, const std::string& norm, double rate) {
+  const std::string initial =
+      lm.has_dropout() ? fmt::format("dropout: {}", rate_text(lm.embedding_dropout, rate)) : "";
+  const char* const drop = lm.has_dropout() && !lm.is_parallel() ? "dropout: $dropout, " : "";
+  std::string each = fmt::format("{}, call_layer, {}residual", norm, drop);
+  if (lm.form == BlockForm::kNormsAround) each = fmt::format("{0}, call_layer, {0}, residual", norm);
+  if (lm.form == BlockForm::kNormsBehind) each = fmt::format("call_layer, {}, residual", norm);
+  if (lm.form == BlockForm::kParallelNorms) each = "call_layer, residual";
+  return fmt::format("{{initial: [{}], per_layer: [{}], final: [{}]}}", initial, each, norm);
+}
+
+/// The layers that see one input, and the lists of layers that they are.
+std::string parallel_text(const CausalLmConfig& lm, const std::string& norm) {
+  const auto list = [&](std::string_view layer) {
+    return fmt::format("[{}{}{}]", lm.form == BlockForm::kParallelNorms ? norm + ", " : "", layer,
+                       lm.has_dropout() ? ", dropout: $dropout" : "");
+  };
+  return fmt::format(
+      "[{0}: {{layers: [block: {{use: {1}, name: {1}}}, block: {{use: {2}, name: {2}}}], scale: none}}]\n"
+      "  blocks:\n"
+      "    {1}: {3}\n"
+      "    {2}: {4}",
+      kParallel, kAttentionBlock, kFeedForwardBlock, list(kFullAttention), list(kFeedForward));
+}
+
 /// The block, and the entries of `layer_defaults` for its layers of attention.
 struct BlockText {
   std::string layers;
   std::string attention;
 };
 
-BlockText block_text(const CausalLmConfig& lm, double rate_of_variable, const std::string& initializer) {
+BlockText block_text(const CausalLmConfig& lm, const std::string& norm, double rate_of_variable,
+                     const std::string& initializer) {
   std::vector<std::string> layers;
   for (const bool local : lm.local)
     layers.push_back(fmt::format("{}, {}", local ? kLocalAttention : kFullAttention,
                                  lm.experts ? kExperts : kFeedForward));
-  BlockText text{fmt::format("[{}]", fmt::join(layers, ", ")), ""};
+  BlockText text{lm.is_parallel() ? parallel_text(lm, norm) : fmt::format("[{}]", fmt::join(layers, ", ")),
+                 ""};
   for (const bool local : {false, true}) {
     if (std::ranges::find(lm.local, local) == lm.local.end()) continue;
     text.attention += fmt::format("    {}:\n      {{{},\n       kernel_initializer: {}}}\n",
@@ -75,8 +110,8 @@ BlockText block_text(const CausalLmConfig& lm, double rate_of_variable, const st
 
 /// The layer that turns each vector into another one, as `layer_defaults` has it.
 std::string feed_forward_text(const CausalLmConfig& lm, const std::string& initializer) {
-  const std::string activation =
-      lm.is_gpt2() ? activation_text({lm.activation}) : activation_text({lm.activation, Activation::kLinear});
+  const std::string activation = lm.has_gates() ? activation_text({lm.activation, Activation::kLinear})
+                                                : activation_text({lm.activation});
   if (!lm.experts)
     return fmt::format("{}: {{hidden_size: {}, activation: {}, bias: {}, kernel_initializer: {}}}",
                        kFeedForward, lm.intermediate, activation, lm.feed_forward_bias, initializer);
@@ -119,19 +154,11 @@ CausalLmConfig causal_lm_of(const Config& config) {
 
 std::string causal_lm_yaml(const CausalLmConfig& lm, const ModelSurroundings& around) {
   const std::string initializer = fmt::format("{{type: normal, stddev: {}}}", lm.initializer_range);
-  const std::string norm = lm.is_gpt2() ? "layer_norm" : "rms_norm";
-  // Only a GPT-2 has dropout elsewhere than in attention.
-  const double dropout = lm.is_gpt2() ? lm.dropout : lm.attention_dropout;
-  const std::string around_layers =
-      lm.is_gpt2() ? fmt::format(
-                         "initial: [dropout: {}], per_layer: [layer_norm, call_layer, dropout: $dropout, "
-                         "residual]",
-                         rate_text(lm.embedding_dropout, dropout))
-                   : fmt::format("initial: [], per_layer: [rms_norm, call_layer, {}residual]",
-                                 lm.has_outer_norms() ? "rms_norm, " : "");
+  const std::string norm = lm.has_layer_norm() ? "layer_norm" : "rms_norm";
+  const double dropout = lm.has_dropout() ? lm.dropout : lm.attention_dropout;
   const std::string cap =
       lm.logit_soft_cap ? fmt::format("  logit_soft_cap: {}\n", *lm.logit_soft_cap) : std::string();
-  const BlockText block = block_text(lm, dropout, initializer);
+  const BlockText block = block_text(lm, norm, dropout, initializer);
   return fmt::format(
       R"({header}
 # A language model that mtf-convert has made of {source}
@@ -145,14 +172,14 @@ model:
   type: lm
   num_layers: {layers}
   block: {block}
-  sublayers: {{{around_layers}, final: [{norm}]}}
+  sublayers: {sublayers}
   d_model: {hidden}
   positions: {positions}
   max_length: {max_positions}
   vocab_divisor: 1
   embedding: {{type: vocab, {embedding}, initializer: {initializer}}}
   shared_embedding_and_softmax: {tied}
-{cap}  predict_padding: {predicts_padding}
+{bias}{cap}  predict_padding: {predicts_padding}
   z_loss: 0
   layer_defaults:
     {norm}: {{epsilon: {epsilon}}}
@@ -167,9 +194,11 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("vocabulary", around.vocabulary),
       fmt::arg("length", std::min(kUsualTextLength, lm.max_positions)),
       fmt::arg("layers", lm.num_layers / lm.pattern()), fmt::arg("block", block.layers),
-      fmt::arg("around_layers", around_layers), fmt::arg("norm", norm), fmt::arg("hidden", lm.hidden),
-      fmt::arg("positions", lm.is_gpt2() ? "learned" : "none"), fmt::arg("max_positions", lm.max_positions),
-      fmt::arg("initializer", initializer), fmt::arg("tied", lm.tied), fmt::arg("cap", cap),
+      fmt::arg("sublayers", sublayers_text(lm, norm, dropout)), fmt::arg("norm", norm),
+      fmt::arg("hidden", lm.hidden), fmt::arg("positions", lm.is_gpt2() ? "learned" : "none"),
+      fmt::arg("max_positions", lm.max_positions), fmt::arg("initializer", initializer),
+      fmt::arg("tied", lm.tied), fmt::arg("cap", cap),
+      fmt::arg("bias", lm.logit_bias ? "  logit_bias: true\n" : ""),
       fmt::arg("embedding", lm.is_gemma() ? "scale_like_classifier: true" : "scale_logits: false"),
       fmt::arg("predicts_padding", lm.predicts_padding), fmt::arg("epsilon", lm.epsilon),
       fmt::arg("attention", block.attention), fmt::arg("feed_forward", feed_forward_text(lm, initializer)),

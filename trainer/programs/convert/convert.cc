@@ -12,6 +12,7 @@
 #include "engine/base/nearest.h"
 #include "trainer/programs/convert/bert.h"
 #include "trainer/programs/convert/causal_lm.h"
+#include "trainer/programs/convert/causal_lm_models.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/marian.h"
@@ -49,11 +50,7 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
       {WeightFormat::kHuggingFaceT5, {"t5", "mt5"}, import_t5, export_t5},
       {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
       {WeightFormat::kHuggingFaceMarian, {"marian"}, import_marian, export_marian},
-      {WeightFormat::kHuggingFaceLm,
-       {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "mixtral",
-        "olmoe", "qwen2_moe", "qwen3_moe"},
-       import_causal_lm,
-       export_causal_lm},
+      {WeightFormat::kHuggingFaceLm, causal_lm_types(), import_causal_lm, export_causal_lm},
       {WeightFormat::kHuggingFaceVit, {"vit", "deit"}, import_vit, export_vit},
       {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
   return formats;
