@@ -127,6 +127,7 @@ def config(one, other):
     a, b = (json.load(open(path)) for path in (one, other))
     if a["model_type"] == "t5":
         a.setdefault("scale_decoder_outputs", a["tie_word_embeddings"])  # older files leave it out
+    if a["model_type"] in ("t5", "gpt_neox"):
         del a["classifier_dropout"]  # of classifiers, which are not converted
     ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "use_cache"}
     ignored |= {"add_cross_attention", "layer_types", "max_window_layers", "pretraining_tp", "reorder_and_upcast_attn"}

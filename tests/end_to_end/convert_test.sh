@@ -107,7 +107,7 @@ for start in model_bert_encoder bert.safetensors; do
 done
 
 # Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
-for kind in gpt2 llama qwen2 qwen3 gemma2 qwen2_moe olmoe; do
+for kind in gpt2 gpt_neox phi llama qwen2 qwen3 gemma2 qwen2_moe olmoe; do
   source=$source_dir/tests/golden/hf_$kind
   expect_exit 0 "$mtf_convert" "$source" lm_$kind
   traced=(run.mode=trace "trace.input=$source/reference.safetensors" trace.output=out.safetensors vars.dropout=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a tiny random language model, and what `transformers` computes with it: make_hf_lm.py KIND DIRECTORY
 
-KIND is gpt2, llama, qwen2, qwen3, gemma2, qwen2_moe or olmoe.
+KIND is gpt2, gpt_neox, phi, llama, qwen2, qwen3, gemma2, qwen2_moe or olmoe.
 The directory gets config.json and model.safetensors (save_pretrained), tokenizer.json and tokenizer_config.json, and
   reference.safetensors
     input/targets     four rows of ids of this program (data/vocabulary/renumbering.h), padded with 0
@@ -20,7 +20,8 @@ import transformers
 from safetensors.numpy import save_file
 
 kind, directory = sys.argv[1:]
-seeds = {"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25, "qwen2_moe": 26, "olmoe": 27}
+seeds = {"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25, "qwen2_moe": 26, "olmoe": 27, "gpt_neox": 28,
+         "phi": 29}
 torch.manual_seed(seeds[kind])
 has_begin = kind in ("llama", "gemma2")
 os.makedirs(directory, exist_ok=True)
@@ -66,6 +67,12 @@ elif kind == "qwen2_moe":
 elif kind == "olmoe":
     config = transformers.OlmoeConfig(num_key_value_heads=2, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
                                       pad_token_id=None, **common)
+elif kind == "gpt_neox":  # a part of a head is turned, at angles that yarn scales
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
+               "beta_slow": 1.0, "partial_rotary_factor": 4 / 6, "rope_theta": 10000.0}
+    config = transformers.GPTNeoXConfig(rope_parameters=scaling, **{**common, "hidden_size": 24, "intermediate_size": 28})
+elif kind == "phi":
+    config = transformers.PhiConfig(num_key_value_heads=2, **common)
 else:
     config = transformers.Qwen3Config(num_key_value_heads=2, head_dim=6, tie_word_embeddings=True, **common)
 model = transformers.AutoModelForCausalLM.from_config(config)

@@ -68,6 +68,20 @@ TEST(CausalLmConfig, SurvivesBothOfItsForms) {
   odd.local = {false};
   odd.window.reset();
   models.push_back(odd);
+  for (const CausalLmFamily family : {CausalLmFamily::kGptNeoX, CausalLmFamily::kStableLm}) {
+    CausalLmConfig other = small_lm(family);
+    const bool is_neox = family == CausalLmFamily::kGptNeoX;
+    other.form = is_neox ? BlockForm::kNormsBefore : BlockForm::kParallel;
+    other.attention_bias = is_neox ? AttentionBias::kNone : AttentionBias::kInputs;
+    other.rotary_size.reset();
+    YarnRotaryScaling yarn;
+    yarn.factor = 2.5;
+    yarn.original_length = 12;
+    if (is_neox) yarn.attention_factor = 1.25;
+    yarn.truncate = is_neox;
+    other.rotary_scaling = yarn;
+    models.push_back(other);
+  }
   for (const CausalLmConfig& lm : models) {
     const std::string json = causal_lm_json(lm);
     EXPECT_EQ(causal_lm_json(parse_causal_lm_config(json, "config.json")), json);
@@ -117,6 +131,78 @@ TEST(CausalLmConfig, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
               HasSubstr("rope_scaling: there is no `factor`"));
   EXPECT_THAT(message([&] { scaling(R"("rope_theta": -1)"); }), HasSubstr("`rope_theta` is -1, no number"));
   EXPECT_THAT(message([&] { scaling(R"("partial_rotary_factor": 0.5)"); }), HasSubstr("only 1.0 can be"));
+}
+
+TEST(CausalLmConfig, RopeScalingStandsInThePlaceOfRopeParameters) {
+  const auto base = [](const std::string& entries) {
+    return parsed_lm(R"("model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 3.0,
+        "rope_theta": 700.0}, )" +
+                     entries);
+  };
+  EXPECT_EQ(base(R"("rope_scaling": null)").rotary_base, 700);
+  EXPECT_EQ(base(R"("rope_scaling": {})").rotary_base, 700);
+  const CausalLmConfig both = base(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0})");
+  EXPECT_EQ(both.rotary_scaling->get_if<LinearRotaryScaling>()->factor, 2);
+  EXPECT_EQ(both.rotary_base, 10000);
+}
+
+TEST(CausalLmConfig, YarnHasTheDefaultsOfTransformers) {
+  const auto yarn = [](const std::string& entries, const std::string& beside = "") {
+    const CausalLmConfig lm = parsed_lm(fmt::format(
+        R"("model_type": "llama", "max_position_embeddings": 64, "rope_scaling": {{"rope_type": "yarn", {}}}{})",
+        entries, beside));
+    return *lm.rotary_scaling->get_if<YarnRotaryScaling>();
+  };
+  const YarnRotaryScaling plain = yarn(R"("factor": 4.0)");
+  EXPECT_EQ(std::tie(plain.factor, plain.original_length, plain.beta_fast, plain.beta_slow, plain.truncate),
+            std::make_tuple(4, 64, 32, 1, true));
+  EXPECT_FALSE(plain.attention_factor);
+  const std::string length = R"("original_max_position_embeddings": 16)";
+  EXPECT_EQ(yarn(R"("factor": null, )" + length).factor, 4);
+  EXPECT_EQ(yarn(R"("factor": 4.0, )" + length, R"(, "original_max_position_embeddings": 8)").original_length,
+            8);
+  EXPECT_EQ(
+      yarn(R"("factor": 4.0, "attention_factor": 1.5, "mscale": 2, "mscale_all_dim": 2)").attention_factor,
+      1.5);
+  EXPECT_EQ(yarn(R"("factor": 4.0, "mscale": 2, "mscale_all_dim": 2)").attention_factor, 1);
+  EXPECT_FALSE(yarn(R"("factor": 4.0, "mscale": 2)").attention_factor);
+  EXPECT_THAT(message([&] { yarn(length); }), HasSubstr("there is no `factor`"));
+  EXPECT_THAT(message([&] { yarn(R"("factor": 4.0, "beta_fast": 0.5)"); }),
+              HasSubstr("`beta_fast` must be `beta_slow` at least"));
+}
+
+TEST(CausalLmConfig, APartOfAHeadIsTurned) {
+  const auto size = [](const std::string& type, const std::string& entries) {
+    return parse_causal_lm_config(
+               fmt::format(R"({{"hidden_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
+                   "num_key_value_heads": 4, "intermediate_size": 8, "vocab_size": 9, "model_type": "{}", {}}})",
+                           type, entries),
+               "config.json")
+        .rotary_size;
+  };
+  EXPECT_EQ(size("gpt_neox", R"("rotary_pct": 0.6)"), 6);
+  EXPECT_EQ(size("gpt_neox", R"("rotary_pct": 1.0)"), std::nullopt);
+  EXPECT_EQ(size("gpt_neox", R"("rotary_pct": 0.6, "rope_parameters": {"partial_rotary_factor": 0.4})"), 4);
+  EXPECT_EQ(size("phi", R"("partial_rotary_factor": 0.4)"), 4);
+  EXPECT_EQ(size("phi", R"("partial_rotary_factor": 0.45)"), 4);
+  EXPECT_EQ(size("stablelm", R"("rope_scaling": null)"), 2);
+  EXPECT_THAT(message([&] { size("phi", R"("bos_token_id": 1)"); }),
+              HasSubstr("5 of the 10 entries of a head have rotary positions"));
+  EXPECT_THAT(message([&] { size("phi", R"("partial_rotary_factor": 0.1)"); }), HasSubstr("1 of the 10"));
+  EXPECT_THAT(message([&] { size("phi", R"("partial_rotary_factor": 1.2)"); }), HasSubstr("12 of the 10"));
+  EXPECT_THAT(message([&] { size("phi", R"("qk_layernorm": true)"); }), HasSubstr("only false can be"));
+  EXPECT_THAT(message([&] { size("stablelm", R"("hidden_dropout": 0.1)"); }), HasSubstr("only 0.0 can be"));
+  EXPECT_THAT(message([&] { size("stablelm", R"("head_dim": 12)"); }), HasSubstr("only 10 can be"));
+}
+
+TEST(CausalLmConfig, EachShareOfAHeadComesBack) {
+  for (int64_t size = 2; size <= 98; size += 2) {
+    CausalLmConfig lm = small_lm(CausalLmFamily::kStableLm);
+    lm.head_size = 98;
+    lm.hidden = 4 * 98;
+    lm.rotary_size = size < 98 ? std::optional(size) : std::nullopt;
+    EXPECT_EQ(parse_causal_lm_config(causal_lm_json(lm), "config.json").rotary_size, lm.rotary_size);
+  }
 }
 
 CausalLmConfig windowed(const std::string& type, const std::string& entries) {
@@ -354,6 +440,35 @@ TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("DenseReluDense has other options than the first"));
   EXPECT_THAT(refused(kMistral, "bias: false, dropout", "bias: true, dropout"),
               HasSubstr("biases beside local attention"));
+}
+
+TEST(CausalLmConfig, OtherModelsWithLayerNormAndRotaryPositionsAreRefused) {
+  using enum CausalLmFamily;
+  EXPECT_THAT(refused(kGptNeoX, "scale: none", "scale: sqrt"),
+              HasSubstr("the sum of its parallel layers is"));
+  EXPECT_THAT(refused(kGptNeoX, "use: feed_forward, name: feed_forward", "use: feed_forward"),
+              HasSubstr("has the name ``"));
+  EXPECT_THAT(refused(kGptNeoX, "use: feed_forward", "use: mlp"), HasSubstr("there is no block `mlp`"));
+  EXPECT_THAT(refused(kGptNeoX, "[layer_norm, DenseReluDense", "[DenseReluDense"),
+              HasSubstr("the block `feed_forward` is [DenseReluDense]"));
+  EXPECT_THAT(refused(kGptNeoX, "DenseReluDense, dropout: $dropout", "DenseReluDense"),
+              HasSubstr("several rates of dropout"));
+  EXPECT_THAT(refused(kGptNeoX, "initial: [dropout: $dropout]", "initial: []"),
+              HasSubstr("a dropout of 0 before its layers and of 0.125 behind them"));
+  EXPECT_THAT(refused(kGptNeoX, "per_layer: [call_layer", "per_layer: [call_layer, dropout: 0.1"),
+              HasSubstr("the sum of its parallel layers has dropout"));
+  EXPECT_THAT(refused(kGptNeoX, "num_heads: 4", "num_heads: 4, num_memory_heads: 2"),
+              HasSubstr("grouped heads"));
+  EXPECT_THAT(refused(kPhi, "logit_bias: true", "logit_bias: false"), HasSubstr("logits without a bias"));
+  EXPECT_THAT(refused(kPhi, "bias: true, dropout", "bias: qkv, dropout"), HasSubstr("no biases of all"));
+  EXPECT_THAT(refused(kStableLm, "z_loss: 0", "z_loss: 0\n  logit_bias: true"),
+              HasSubstr("the other layers of a StableLmForCausalLM, and logits with a bias"));
+  EXPECT_THAT(refused(kStableLm, "bias: false, dropout", "bias: true, dropout"),
+              HasSubstr("a bias of the output"));
+  EXPECT_THAT(refused(kLlama, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
+              HasSubstr("rotary positions of a part of a head"));
+  EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer", "[call_layer"), HasSubstr("no norms stand around"));
+  EXPECT_THAT(refused(kOlmo2, "qk_norm: all_heads", "qk_norm: true"), HasSubstr("no qk_norm of all heads"));
 }
 
 TEST(CausalLmConfig, OtherExpertsAreRefusedWithTheDifference) {

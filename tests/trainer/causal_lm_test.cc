@@ -229,6 +229,45 @@ TEST_F(CausalLmImports, QueriesKeysAndValuesOfAGpt2AreOneTensor) {
   expect_weights(model);
 }
 
+TEST_F(CausalLmImports, EachHeadOfAGptNeoXHasItsQueriesKeysAndValuesTogether) {
+  const ModelWeights model = counted(CausalLmFamily::kGptNeoX, "e");
+  export_causal_lm(model, "run", hf());
+  const HuggingFaceFiles files(hf());
+  const StoredTensor& tensor = files.at("gpt_neox.layers.1.attention.query_key_value.weight");
+  EXPECT_THAT(tensor.shape, ElementsAre(72, 24));
+  // The second head has rows 18 to 35: its keys begin at 24, with output 6 of the variable.
+  EXPECT_EQ(tensor.values<float>()[24 * 24], 6);
+  EXPECT_EQ(tensor.values<float>()[24 * 24 + 1], 24 + 6);
+  EXPECT_EQ(files.at("gpt_neox.layers.0.attention.query_key_value.bias").values<float>()[25], 7);
+  expect_weights(model);
+}
+
+TEST_F(CausalLmImports, TheBiasOfLogitsHasANumberForEachId) {
+  const ModelWeights model = counted(CausalLmFamily::kPhi, "e");
+  export_causal_lm(model, "run", hf());
+  EXPECT_THAT(HuggingFaceFiles(hf()).at("lm_head.bias").values<float>(),
+              ElementsAre(4, 6, 2, 3, 0, 5, 1, 7, 8));
+  expect_weights(model);
+}
+
+TEST_F(CausalLmImports, TheSoftmaxOfAGptNeoXMayHaveTheNameThatOthersHave) {
+  const ModelWeights model = counted(CausalLmFamily::kGptNeoX, "e");
+  export_causal_lm(model, "run", hf());
+  const std::string path = hf() + "/model.safetensors";
+  {
+    const SafetensorsFile file(path);
+    std::vector<StoredTensor> tensors = file.tensors();
+    std::vector<std::vector<std::byte>> kept;
+    for (StoredTensor& tensor : tensors) {
+      kept.emplace_back(tensor.data.begin(), tensor.data.end());
+      tensor.data = kept.back();
+      if (tensor.name == "embed_out.weight") tensor.name = "lm_head.weight";
+    }
+    write_safetensors(path, tensors, {});
+  }
+  expect_weights(model);
+}
+
 TEST_F(CausalLmImports, KernelsOfExpertsAreTensorsOfTheirOwn) {
   const ModelWeights model = counted(CausalLmFamily::kMixtral, "e");
   export_causal_lm(model, "run", hf());

@@ -42,8 +42,9 @@ Qwen3-MoE, a ViT or a ResNet.
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
-      hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases) or Llama
-                    (rotary positions, rms_norm, gated units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, Gemma
+      hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases), GPT-NeoX, Phi
+                    and StableLM (rotary positions, layer_norm) or Llama (rotary positions, rms_norm, gated
+                    units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, OLMo-2 with norms behind its layers, Gemma
                     with scaled embeddings, with experts Mixtral, OLMoE, Qwen2-MoE and Qwen3-MoE; with
                     LocalSelfAttention where these have sliding windows
       hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)
