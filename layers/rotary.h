@@ -32,8 +32,9 @@ struct LinearRotaryScaling final : RotaryScaling {
 };
 void describe(config::Visitor& visit, LinearRotaryScaling& options);
 
-/// Angles that turn less than `low_frequency` times in `original_length` positions are smaller by `factor`, those that turn more
-/// than `high_frequency` times stay, and those between are means of both. Grattafiori et al., Llama 3, 2024; Llama 3.1's code.
+/// Angles that turn less than `low_frequency` times in `original_length` positions are smaller by `factor`, those that turn
+/// more than `high_frequency` times stay, and those between are means of both. Grattafiori et al., Llama 3, 2024; Llama 3.1's
+/// code.
 struct Llama3RotaryScaling final : RotaryScaling {
   static constexpr std::string_view type_name = "llama3";
   double factor = 8;

@@ -25,8 +25,8 @@ constexpr std::string_view kCausalLm = "language model";
 /// The softmax weights in a file; newer ones of a GPT-NeoX may have the name that others have.
 constexpr const char *kLmHead = "lm_head.weight", *kNeoxHead = "embed_out.weight";
 
-/// The file of a model without a head lacks the first part of the names. Files with one tensor for all experts give the layer of a
-/// Mixtral the name that others have.
+/// The file of a model without a head lacks the first part of the names. Files with one tensor for all experts give the layer
+/// of a Mixtral the name that others have.
 const StoredTensor* find_tensor(const HuggingFaceFiles& files, const std::string& name) {
   std::string as_in_others = name;
   replace_all(as_in_others, ".block_sparse_moe.", ".mlp.");

@@ -1,7 +1,7 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
 // configuration of this program: GPT-2 (Radford et al., 2019), GPT-NeoX (Black et al., 2022), Phi (Li et al., 2023), StableLM,
-// Llama (Touvron et al., 2023), Mistral, Ministral, Qwen2, Qwen3, OLMo-2, Gemma 1 to 3, and with experts Mixtral (Jiang et al.,
-// 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
+// Llama (Touvron et al., 2023), Mistral, Ministral, Qwen2, Qwen3, OLMo-2, Gemma 1 to 3, and with experts Mixtral (Jiang et
+// al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -27,8 +27,8 @@ inline constexpr std::string_view kFullAttention = "SelfAttention", kLocalAttent
 inline constexpr std::string_view kParallel = "parallel", kAttentionBlock = "attention",
                                   kFeedForwardBlock = "feed_forward";
 
-/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, a Ministral with a
-/// window in all layers is a Mistral, and a Phi-3 is a Mistral whose file has some tensors together.
+/// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, a Ministral with
+/// a window in all layers is a Mistral, and a Phi-3 is a Mistral whose file has some tensors together.
 enum class CausalLmFamily {
   kGpt2,
   kGptNeoX,
@@ -69,7 +69,8 @@ struct CausalLmExperts {
   bool has_noise = false;   ///< `router_jitter_noise` is more than 0, which an import leaves out
 };
 
-/// The hyperparameters. A GPT-2 has learned positions, the others have rotary ones. A Gemma multiplies embeddings by the root of their size, and its files have the scales of norms less 1.
+/// The hyperparameters. A GPT-2 has learned positions, the others have rotary ones. A Gemma multiplies embeddings by the root
+/// of their size, and its files have the scales of norms less 1.
 struct CausalLmConfig {
   CausalLmFamily family = CausalLmFamily::kLlama;
   BlockForm form = BlockForm::kNormsBefore;

@@ -11,8 +11,9 @@
 
 namespace mtf {
 
-/// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed that
-/// `use_sliding_window` is true, UnlessListed that `layer_types` may say something else; upper ones begin at `max_window_layers`, lower ones end there.
+/// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed
+/// that `use_sliding_window` is true, UnlessListed that `layer_types` may say something else; upper ones begin at
+/// `max_window_layers`, lower ones end there.
 enum class Windows {
   kNone,
   kAll,

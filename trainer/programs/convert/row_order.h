@@ -1,5 +1,5 @@
-// Rows of tensors: those of embeddings in the order of the ids here and of those of a file (data/vocabulary/renumbering.h), and
-// what a variable has of a tensor that holds several.
+// Rows of tensors: those of embeddings in the order of the ids here and of those of a file (data/vocabulary/renumbering.h),
+// and what a variable has of a tensor that holds several.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,16 @@ struct RearrangedTensor {
   StoredTensor tensor;
 };
 
-/// Returns the rows that the ids here have; a vector has rows of one number. `unread`: the row of the file that stands for kNoFileId; nothing: zeros.
+/// Returns the rows that the ids here have; a vector has rows of one number. `unread`: the row of the file that stands for
+/// kNoFileId; nothing: zeros.
 RearrangedTensor rows_by_id(const StoredTensor& stored, const std::vector<int32_t>& file_ids,
                             std::optional<int32_t> unread);
 
 /// Returns consecutive rows, without copying them. Each index of the dimensions before the last one has a row.
 StoredTensor rows_of(const StoredTensor& stored, int64_t begin, int64_t count);
 
-/// The outputs of one projection in a tensor with those of several: `count` of `all`, from `begin` on, in each of `groups`, which
-/// stand one behind another.
+/// The outputs of one projection in a tensor with those of several: `count` of `all`, from `begin` on, in each of `groups`,
+/// which stand one behind another.
 struct TensorPart {
   int64_t groups = 1;
   int64_t begin = 0, count = 0, all = 0;
