@@ -195,6 +195,17 @@ TEST(CausalLmConfig, APartOfAHeadIsTurned) {
   EXPECT_THAT(message([&] { size("stablelm", R"("head_dim": 12)"); }), HasSubstr("only 10 can be"));
 }
 
+TEST(CausalLmConfig, AGraniteDividesLogitsOfAttentionByARoot) {
+  const auto size = [](const std::string& multiplier) {
+    return parsed_lm(R"("model_type": "granite", "attention_multiplier": )" + multiplier).scaling_size;
+  };
+  EXPECT_EQ(size("0.015625"), 4096);
+  EXPECT_EQ(size("0.35355339059327379"), std::nullopt);  // 8 entries of a head
+  EXPECT_EQ(size("null"), 1);
+  for (const char* wrong : {"0.3", "2.0", "1e-9"})
+    EXPECT_THAT(message([&] { size(wrong); }), HasSubstr("which is no root of 1 / n"));
+}
+
 TEST(CausalLmConfig, EachShareOfAHeadComesBack) {
   for (int64_t size = 2; size <= 98; size += 2) {
     CausalLmConfig lm = small_lm(CausalLmFamily::kStableLm);
@@ -468,6 +479,11 @@ TEST(CausalLmConfig, OtherModelsWithLayerNormAndRotaryPositionsAreRefused) {
   EXPECT_THAT(refused(kLlama, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
               HasSubstr("rotary positions of a part of a head"));
   EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer", "[call_layer"), HasSubstr("no norms stand around"));
+  EXPECT_THAT(refused(kGranite, "bias: false, dropout", "bias: qkv, dropout"),
+              HasSubstr("a Qwen2ForCausalLM, and layers that multiply"));
+  EXPECT_THAT(refused(kGranite, "call_layer, scale: 0.22", "scale: 0.22, call_layer"),
+              HasSubstr("`sublayers.per_layer` is [rms_norm, scale, call_layer, residual]"));
+  EXPECT_THAT(refused(kGranite, "scale: 0.22", "scale: -1"), HasSubstr("it multiplies by -1"));
   EXPECT_THAT(refused(kOlmo2, "qk_norm: all_heads", "qk_norm: true"), HasSubstr("no qk_norm of all heads"));
 }
 

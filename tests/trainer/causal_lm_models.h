@@ -10,11 +10,11 @@
 namespace mtf::testing {
 
 inline constexpr std::array kFamilies = {
-    CausalLmFamily::kGpt2,    CausalLmFamily::kGptNeoX, CausalLmFamily::kPhi,       CausalLmFamily::kStableLm,
-    CausalLmFamily::kLlama,   CausalLmFamily::kMistral, CausalLmFamily::kMinistral, CausalLmFamily::kQwen2,
-    CausalLmFamily::kQwen3,   CausalLmFamily::kOlmo2,   CausalLmFamily::kGemma,     CausalLmFamily::kGemma2,
-    CausalLmFamily::kGemma3,  CausalLmFamily::kMixtral, CausalLmFamily::kOlmoe,     CausalLmFamily::kQwen2Moe,
-    CausalLmFamily::kQwen3Moe};
+    CausalLmFamily::kGpt2,     CausalLmFamily::kGptNeoX, CausalLmFamily::kPhi,     CausalLmFamily::kStableLm,
+    CausalLmFamily::kGranite,  CausalLmFamily::kLlama,   CausalLmFamily::kMistral, CausalLmFamily::kMinistral,
+    CausalLmFamily::kQwen2,    CausalLmFamily::kQwen3,   CausalLmFamily::kOlmo2,   CausalLmFamily::kGemma,
+    CausalLmFamily::kGemma2,   CausalLmFamily::kGemma3,  CausalLmFamily::kMixtral, CausalLmFamily::kOlmoe,
+    CausalLmFamily::kQwen2Moe, CausalLmFamily::kQwen3Moe};
 
 inline bool has_experts(CausalLmFamily family) {
   using enum CausalLmFamily;
@@ -50,6 +50,10 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
   lm.attention_dropout = 0.5;
   if (has_biases) lm.dropout = lm.embedding_dropout = 0.125;
   if (family == CausalLmFamily::kMistral) lm.local = {true};
+  if (family == CausalLmFamily::kGranite) {
+    lm.scales = {.embedding = 12, .residual = 0.22, .logit_divisor = 49};
+    lm.scaling_size = 16;
+  }
   if (family == CausalLmFamily::kMinistral) lm.local = {false, true};
   if (lm.has_outer_norms()) {
     lm.local = {true, false};

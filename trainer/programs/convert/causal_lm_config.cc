@@ -322,6 +322,18 @@ void parse_heads(const HuggingFaceJson& json, const CausalLmModel& model, Causal
         fmt::format("{} heads cannot share {} `num_key_value_heads`", lm.num_heads, lm.num_memory_heads));
 }
 
+void parse_granite(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  lm.scales = {.embedding = json.positive("embedding_multiplier", 1),
+               .residual = json.positive("residual_multiplier", 1),
+               .logit_divisor = json.positive("logits_scaling", 1)};
+  const char* const key = "attention_multiplier";
+  const double multiplier = json.positive(key, 1), size = std::round(1 / (multiplier * multiplier));
+  if (size > 1e9 || std::abs(1 / std::sqrt(size) - multiplier) > 1e-9 * multiplier)
+    json.fail(fmt::format("`{}` is {}, which is no root of 1 / n", key, multiplier),
+              "a number such as 0.015625, with which n is 4096");
+  if (size != static_cast<double>(lm.head_size)) lm.scaling_size = static_cast<int64_t>(size);
+}
+
 /// What stands in config.json of a GPT-NeoX, a Phi or a StableLM alone.
 void parse_parallel_model(const HuggingFaceJson& json, CausalLmConfig& lm) {
   using enum CausalLmFamily;
@@ -364,8 +376,8 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   lm.epsilon = json.number(lm.has_layer_norm() ? "layer_norm_eps" : "rms_norm_eps", model.epsilon);
   lm.attention_dropout = json.number("attention_dropout", 0);
   lm.attention_bias = parse_attention_bias(json, lm.family);
-  lm.feed_forward_bias =
-      !lm.has_gates() || (lm.family == CausalLmFamily::kLlama && json.flag("mlp_bias", false));
+  lm.feed_forward_bias = !lm.has_gates() || (may_have_unit_biases(lm.family) && json.flag("mlp_bias", false));
+  if (lm.family == CausalLmFamily::kGranite) parse_granite(json, lm);
   if (lm.has_layer_norm()) parse_parallel_model(json, lm);
   if (lm.family == CausalLmFamily::kOlmoe)
     json.require("clip_qkv", nullptr, "queries, keys and values have no bounds");

@@ -1,6 +1,6 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
 // configuration of this program: GPT-2 (Radford et al., 2019), GPT-NeoX (Black et al., 2022), Phi (Li et al., 2023), StableLM,
-// Llama (Touvron et al., 2023), Mistral, Ministral, Qwen2, Qwen3, OLMo-2, Gemma 1 to 3, and with experts Mixtral (Jiang et
+// Llama (Touvron et al., 2023), Granite, Mistral, Ministral, Qwen2, Qwen3, OLMo-2, Gemma 1 to 3, and with experts Mixtral (Jiang et
 // al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
@@ -35,6 +35,7 @@ enum class CausalLmFamily {
   kPhi,
   kStableLm,
   kLlama,
+  kGranite,
   kMistral,
   kMinistral,
   kQwen2,
@@ -56,6 +57,13 @@ enum class BlockForm {
   kNormsBehind,   ///< x + norm(layer(x))
   kParallel,      ///< x + attention(norm(x)) + feed_forward(norm(x)), with one norm
   kParallelNorms  ///< the same with a norm for each
+};
+
+/// The numbers by which a Granite multiplies vectors.
+struct CausalLmScales {
+  double embedding = 1;
+  double residual = 1;       ///< the result of each layer
+  double logit_divisor = 1;  ///< by which logits are divided
 };
 
 /// The experts of a model that has them in each block.
@@ -94,6 +102,7 @@ struct CausalLmConfig {
   bool feed_forward_bias = false;
   std::optional<CausalLmExperts> experts;  ///< nothing: feed-forward layers
   bool logit_bias = false;
+  std::optional<CausalLmScales> scales;  ///< those of a Granite
   double rotary_base = 10000;
   std::optional<int64_t> rotary_size;  ///< entries of a head that are turned, if not all
   std::optional<RotaryScalingChoice> rotary_scaling;

@@ -35,6 +35,8 @@ class CausalLmFamilyFinder {
     };
     has(!lm_.logit_bias || lm_.family == CausalLmFamily::kPhi, layers_.of_model, "logits with a bias",
         "logit_bias: false");
+    has(!lm_.scales || lm_.family == CausalLmFamily::kGranite, layers_.of_sublayers, "layers that multiply",
+        "no `scale` in `sublayers`");
     has(!lm_.rotary_size || model.rotary_share > 0, layers_.of_attention,
         "rotary positions of a part of a head", "rotary_size: null");
   }
@@ -52,7 +54,7 @@ class CausalLmFamilyFinder {
             "its logits have a soft cap, and no norms stand behind its layers", "no `logit_soft_cap`");
     require(!lm_.attention_soft_cap, layers_.of_attention,
             "SelfAttention has a soft_cap, and no norms stand behind its layers", "null");
-    require(!lm_.scaling_size, layers_.of_attention,
+    require(!lm_.scaling_size || lm_.scales, layers_.of_attention,
             "SelfAttention has a scaling_size, and no norms stand behind its layers", "null");
   }
 
@@ -249,6 +251,10 @@ class CausalLmFamilyFinder {
 
   void check_llama() {
     const bool is_qwen2 = layers_.attention.bias == AttentionBias::kInputs;
+    if (lm_.scales && !is_qwen2 && !lm_.window && layers_.attention.qk_norm == QkNorm::kNone) {
+      lm_.family = CausalLmFamily::kGranite;
+      return;
+    }
     if (layers_.attention.qk_norm != QkNorm::kNone) {
       lm_.family = CausalLmFamily::kQwen3;
       llama(!is_qwen2, layers_.of_attention, "qk_norm with `bias: qkv`", "bias: false, or true");

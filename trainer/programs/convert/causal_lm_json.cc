@@ -159,10 +159,16 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
   } else {
     json["head_dim"] = lm.head_size;
   }
-  if (lm.family == CausalLmFamily::kLlama) json["mlp_bias"] = lm.feed_forward_bias;
+  if (may_have_unit_biases(lm.family)) json["mlp_bias"] = lm.feed_forward_bias;
   if (may_have_all_biases(lm.family)) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
   if (lm.family == CausalLmFamily::kQwen2Moe) json["qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;
   write_windows(lm, json);
+  if (lm.scales)
+    json.update({{"embedding_multiplier", lm.scales->embedding},
+                 {"residual_multiplier", lm.scales->residual},
+                 {"logits_scaling", lm.scales->logit_divisor},
+                 {"attention_multiplier",
+                  1 / std::sqrt(static_cast<double>(lm.scaling_size.value_or(lm.head_size)))}});
   if (lm.is_gemma()) write_gemma(lm, json);
   if (lm.experts) write_experts(lm, json);
   write_rotary(lm, json);

@@ -48,6 +48,12 @@ void describe(config::Visitor& visit, ConvertedBlock& options) {
   visit("name", options.name, "");
 }
 
+struct ConvertedScale {
+  static constexpr std::string_view shorthand = "factor";
+  double factor = 1;
+};
+void describe(config::Visitor& visit, ConvertedScale& options) { visit("factor", options.factor, ""); }
+
 bool is_norm(const LayerEntry& entry) { return entry.name == "layer_norm" || entry.name == "rms_norm"; }
 
 /// The language model of a configuration, from which its hyperparameters are read.
@@ -143,18 +149,33 @@ class CausalLmReader {
     };
     lm_.embedding_dropout = lm_.dropout = model_.around.dropout;
     double rate = 0;
-    if (!given.initial.is_null())
-      expect_names(left_of(given.initial, lm_.embedding_dropout), {}, given.initial.mark(),
-                   "`sublayers.initial` is");
-    const std::vector<LayerEntry> around =
+    if (!given.initial.is_null()) {
+      std::vector<LayerEntry> initial = left_of(given.initial, lm_.embedding_dropout);
+      take_scale(initial, 0, &CausalLmScales::embedding);
+      expect_names(initial, {}, given.initial.mark(), "`sublayers.initial` is");
+    }
+    std::vector<LayerEntry> around =
         left_of(list(given.per_layer, {"rms_norm", "call_layer", "residual"}), rate);
     if (!given.per_layer.is_null()) lm_.dropout = rate;
-    const std::vector<LayerEntry> last = left_of(list(given.final, {"rms_norm"}), rate);
+    std::vector<LayerEntry> last = left_of(list(given.final, {"rms_norm"}), rate);
+    take_scale(around, 2, &CausalLmScales::residual);
+    take_scale(last, 1, &CausalLmScales::logit_divisor);
+    if (lm_.scales) lm_.scales->logit_divisor = std::stod(coefficient_text(1 / lm_.scales->logit_divisor));
     read_form(around, last, given.per_layer.mark());
     for (const LayerEntry& entry : around)
       if (is_norm(entry)) add_norm(entry);
     expect_names(last, {norm_.empty() ? last[0].name : norm_}, given.final.mark(), "`sublayers.final` is");
     add_norm(last[0]);
+  }
+
+  /// Takes a layer that multiplies by a number out of a list, if it stands at this place.
+  void take_scale(std::vector<LayerEntry>& list, size_t place, double CausalLmScales::*number) {
+    if (place >= list.size() || list[place].name != "scale") return;
+    const double factor = layer<ConvertedScale>(list[place]).factor;
+    require(factor > 0, list[place].mark, fmt::format("it multiplies by {}", factor), "a number above 0");
+    if (!lm_.scales) lm_.scales.emplace();
+    (*lm_.scales).*number = factor;
+    list.erase(list.begin() + static_cast<ptrdiff_t>(place));
   }
 
   /// Sets the form of a block whose layers are applied one after the other.
@@ -356,10 +377,11 @@ class CausalLmReader {
 }  // namespace
 
 void not_causal_lm(const Mark& mark, const std::string& what, const std::string& hint) {
-  throw Error(
-      ErrorKind::kConfig, mark,
-      "the model is no GPT-2, GPT-NeoX, Phi, StableLM, Llama, Mistral, Qwen, Gemma, Mixtral or OLMo: " + what,
-      hint);
+  throw Error(ErrorKind::kConfig, mark,
+              "the model is no GPT-2, GPT-NeoX, Phi, StableLM, Llama, Granite, Mistral, Qwen, Gemma, Mixtral "
+              "or OLMo: " +
+                  what,
+              hint);
 }
 
 double balance_ratio(const CausalLmConfig& lm) {

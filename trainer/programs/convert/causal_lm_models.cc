@@ -6,7 +6,7 @@
 namespace mtf {
 namespace {
 
-constexpr std::array<CausalLmModel, 18> kModels = {{
+constexpr std::array<CausalLmModel, 19> kModels = {{
     {.type = "gpt2",
      .family = CausalLmFamily::kGpt2,
      .architecture = "GPT2LMHeadModel",
@@ -36,6 +36,10 @@ constexpr std::array<CausalLmModel, 18> kModels = {{
     {.type = "llama",
      .family = CausalLmFamily::kLlama,
      .architecture = "LlamaForCausalLM",
+     .max_positions = 2048},
+    {.type = "granite",
+     .family = CausalLmFamily::kGranite,
+     .architecture = "GraniteForCausalLM",
      .max_positions = 2048},
     {.type = "mistral",
      .family = CausalLmFamily::kMistral,
@@ -160,6 +164,10 @@ bool may_have_all_biases(CausalLmFamily family) {
   using enum CausalLmFamily;
   constexpr std::array kWithout = {kGpt2, kPhi, kStableLm, kMistral, kMinistral, kQwen2, kMixtral, kQwen2Moe};
   return std::ranges::find(kWithout, family) == kWithout.end();
+}
+
+bool may_have_unit_biases(CausalLmFamily family) {
+  return family == CausalLmFamily::kLlama || family == CausalLmFamily::kGranite;
 }
 
 }  // namespace mtf

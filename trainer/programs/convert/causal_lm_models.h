@@ -60,5 +60,7 @@ std::vector<std::string_view> causal_lm_types();
 const CausalLmModel& model_of(CausalLmFamily family);
 /// True if `attention_bias` says whether all projections of attention have biases.
 bool may_have_all_biases(CausalLmFamily family);
+/// True if `mlp_bias` says whether gated units have biases.
+bool may_have_unit_biases(CausalLmFamily family);
 
 }  // namespace mtf

@@ -63,6 +63,10 @@ std::string attention_text(const CausalLmConfig& lm, double rate_of_variable, bo
 std::string sublayers_text(const CausalLmConfig& lm, const std::string& norm, double rate) {
   const std::string initial =
       lm.has_dropout() ? fmt::format("dropout: {}", rate_text(lm.embedding_dropout, rate)) : "";
+  if (lm.scales)
+    return fmt::format(
+        "{{initial: [scale: {}], per_layer: [{}, call_layer, scale: {}, residual], final: [{}, scale: {}]}}",
+        lm.scales->embedding, norm, lm.scales->residual, norm, 1 / lm.scales->logit_divisor);
   const char* const drop = lm.has_dropout() && !lm.is_parallel() ? "dropout: $dropout, " : "";
   std::string each = fmt::format("{}, call_layer, {}residual", norm, drop);
   if (lm.form == BlockForm::kNormsAround) each = fmt::format("{0}, call_layer, {0}, residual", norm);

@@ -45,7 +45,7 @@ Qwen3-MoE, a ViT or a ResNet.
       hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases), GPT-NeoX, Phi
                     and StableLM (rotary positions, layer_norm) or Llama (rotary positions, rms_norm, gated
                     units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, OLMo-2 with norms behind its layers, Gemma
-                    with scaled embeddings, with experts Mixtral, OLMoE, Qwen2-MoE and Qwen3-MoE; with
+                    with scaled embeddings, Granite with `scale` in `sublayers`, with experts Mixtral, OLMoE, Qwen2-MoE and Qwen3-MoE; with
                     LocalSelfAttention where these have sliding windows
       hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)
       hf-resnet     likewise, for classifiers of images that are a ResNet (conv2d without biases, batch_norm)
