@@ -24,13 +24,8 @@ namespace mtf {
 
 /// What can be converted, for messages: the values of `model_type`.
 inline constexpr std::string_view kConvertedModelTypes =
-<<<<<<< HEAD
-    "bert, t5, mt5, marian, gpt2, gpt_neox, phi, stablelm, llama, mistral, ministral, qwen2, qwen3, olmo2, "
-    "gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe, qwen3_moe, vit or resnet";
-=======
     "bert, t5, mt5, marian, gpt2, gpt_neox, phi, stablelm, llama, granite, mistral, ministral, "
-    "qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe or qwen3_moe";
->>>>>>> bbb5cd16 (Granite is imported and exported: layers that multiply stand in the lists around the block)
+    "qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe, qwen3_moe, vit or resnet";
 
 /// What a model's directory says of its tokeniser.
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
