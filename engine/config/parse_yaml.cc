@@ -59,6 +59,10 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ == 0) return;
+    const std::string_view text = source_.rest(mark.line, mark.column);
+    if (!text.empty() && !text.starts_with("---"))
+      stop(source_.mark(mark.line, mark.column, text.size()),
+           fmt::format("`{}` stands behind the end of a value", text), "quote the whole value");
     stop(source_.mark(mark.line, 0, 3), "a second document begins here", "put it in a file of its own");
   }
   void OnDocumentEnd() override {}

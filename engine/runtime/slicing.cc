@@ -52,7 +52,8 @@ HostTensor gather_slices(const Shape& shape, DType dtype, const Layout& layout, 
     const std::byte* const end = data + parts[process].size();
     for (int64_t copy = 0; copy < theirs.size(); ++copy) {
       if (!other.holds_first(theirs.position(copy), all_copies)) continue;
-      MTF_CHECK(static_cast<size_t>(end - data) >= bytes, "process {} has sent too little of {}", process, name);
+      MTF_CHECK(static_cast<size_t>(end - data) >= bytes, "process {} has sent too little of {}", process,
+                name);
       put(theirs.position(copy), data);
       data += bytes;
     }

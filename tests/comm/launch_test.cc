@@ -378,6 +378,10 @@ TEST(Launch, TfConfigNamesTasks) {
   const Launch evaluator = of_task(R"({"type": "evaluator", "index": 0})");
   EXPECT_EQ(evaluator.role, "evaluator");
   EXPECT_FALSE(evaluator.computes);
+  EXPECT_FALSE(
+      detect_launch({}, {{"TF_CONFIG",
+                          R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}})"}})
+          .computes);
   for (const char* alone : {"{}", R"({"environment": "cloud"})", R"({"cluster": {}, "task": {}})"})
     EXPECT_EQ(detect_launch({}, {{"TF_CONFIG", alone}}).size, 1) << alone;
   EXPECT_EQ(detect_launch({}, {{"TF_CONFIG",

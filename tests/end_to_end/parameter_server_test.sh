@@ -413,6 +413,11 @@ expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml 
 expect_text 'the layout splits `layer_1/kernel`'
 expect_text 'between processes, but with parameter servers each worker has whole variables'
 
+# shellcheck disable=SC2086
+expect_exit 2 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common $timeouts "$sync" \
+  train.steps=1 mesh=all:2 layout=batch:all optimizer_layout=hidden:all optimizer=adam cluster.job=ps
+expect_text 'between processes, but with parameter servers the servers hold it'
+
 # The configuration of a worker can be explained, on the mesh of a single worker.
 # shellcheck disable=SC2086
 expect_exit 0 "$mtf_train" "$source_dir/configs/models/mnist.yaml" cluster.yaml $common "$async" train.steps=1 \

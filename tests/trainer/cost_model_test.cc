@@ -255,6 +255,21 @@ TEST(CostModel, OnlyThreadsThatTakePartInAnOperationShareTheCores) {
   EXPECT_DOUBLE_EQ(time(9, 8), 9);
 }
 
+TEST(CostModel, OnlyThreadsThatTakePartInAnOperationShareTheMemory) {
+  HardwareOptions hardware = machine();
+  hardware.device.flops.float32 = kFlopsPerTask;
+  hardware.device.cores = 64;
+  hardware.device.bandwidth = 2;
+  const auto time = [&](int threads) {
+    std::vector<double> times;
+    std::vector<ProcessWork> works = products({2 * kFlopsPerTask}, 1);
+    works.front().work.bytes = works.front().cold = 100;
+    CostModel(hardware, alone(threads)).segment(works, times);
+    return times.front();
+  };
+  EXPECT_DOUBLE_EQ(time(2), time(64));
+}
+
 TEST(CostModel, ProcessesThatTakeTurnsWaitForTheLastOne) {
   HardwareOptions hardware = machine();
   hardware.device.cores = 2;

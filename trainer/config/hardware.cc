@@ -50,6 +50,7 @@ std::optional<std::string> hardware_file(const config::Path& path, Diagnostics& 
     }
   }
   std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   diagnostics.error(
       path.mark, fmt::format("`hardware`: no file that ships is named `{}`", path.text),
       names.empty() ? "the path of a file, such as `hardware.yaml`" : did_you_mean(path.text, names));

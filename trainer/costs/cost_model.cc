@@ -207,11 +207,14 @@ void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<doubl
   const int64_t calls = works.front().calls;
   const bool meets = threads > 1;
   const double crowding = this->crowding();
-  const int active =
-      static_cast<int>(std::min<int64_t>(int64_t{threads} * placement_.processes_of_machine, device.cores));
+  const auto active = [&](double busy) {
+    return static_cast<int>(
+        std::min(busy * placement_.processes_of_machine, static_cast<double>(device.cores)));
+  };
   if (is_gpu() || calls >= threads) {
     const double turns = std::ceil(divided(calls, threads)) * (meets ? 1 + kUneven : 1);
-    for (const auto& [work, cold, _] : works) times.push_back(crowding * turns * seconds(work, cold, active));
+    for (const auto& [work, cold, _] : works)
+      times.push_back(crowding * turns * seconds(work, cold, active(threads)));
     if (meets) times.front() += device.barrier;
     return;
   }
@@ -221,7 +224,8 @@ void CostModel::segment(const std::vector<ProcessWork>& works, std::vector<doubl
         tasks > 1 ? std::max(std::ceil(tasks / threads), tasks / threads + kLateTask) : 1;
     const double in_turn = std::max(of_thread, tasks / cores_of_process());
     const double turns = in_turn / tasks * static_cast<double>(calls);
-    times.push_back(turns * seconds(work, cold, tasks > 1 ? active : 1) +
+    const double busy = std::min(std::ceil(tasks), static_cast<double>(threads));
+    times.push_back(turns * seconds(work, cold, tasks > 1 ? active(busy) : 1) +
                     (meets && tasks > 1 ? device.barrier : 0));
   }
 }

@@ -36,7 +36,7 @@ ChosenWeights one(const std::string& path) {
 std::vector<SavedCheckpoint> all_saved(const Config& config, const Mark& mark) {
   std::vector<SavedCheckpoint> saved = list_checkpoints(checkpoints_directory(config));
   if (saved.empty())
-    throw Error(ErrorKind::kCheckpoint, mark, config.run.model_dir.text + " holds no checkpoint");
+    throw Error(ErrorKind::kConfig, mark, config.run.model_dir.text + " holds no checkpoint");
   return saved;
 }
 

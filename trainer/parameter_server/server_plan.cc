@@ -7,6 +7,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/process.h"
+#include "engine/graph/sharding_rule.h"
 #include "trainer/session/same_run.h"
 
 namespace mtf {
@@ -23,6 +24,23 @@ void check_whole(const Session& session, const Program& program, Diagnostics& di
                     "worker has whole variables",
                     v.variable.name, to_string(v.variable.shape, v.layout, program.mesh)),
         "split variables only over mesh dimensions within a process, or `train.strategy: all_reduce`");
+    return;
+  }
+}
+
+/// Reports state of the optimizer that `optimizer_layout` would split over several workers: the chief saves all of it.
+void check_whole_state(const Session& session, const ParameterServerPlan& plan, Diagnostics& diagnostics) {
+  const LayoutMap rules(plan.program.mesh, session.layouts.optimizer);
+  const HostedMesh hosted(plan.program.mesh, {hosting_of(session.config).processes, 0});
+  for (const ServedVariable& v : plan.variables) {
+    const Layout layout = rules.of(v.variable.shape);
+    if (v.variable.kind != Variable::Kind::kSlot || hosted.all_hold(layout.copies())) continue;
+    diagnostics.error(
+        session.config.mark("optimizer_layout"),
+        fmt::format(
+            "the layout splits `{}` ({}) between processes, but with parameter servers the servers hold it",
+            v.variable.name, to_string(v.variable.shape, layout, plan.program.mesh)),
+        "no `optimizer_layout`, or `train.strategy: all_reduce`");
     return;
   }
 }
@@ -79,6 +97,8 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
   if (diagnostics.has_errors()) return std::nullopt;
   plan.variables =
       served_variables(plan.weights, static_cast<int>(server_addresses(config).size()), plan.update);
+  check_whole_state(session, plan, diagnostics);
+  if (diagnostics.has_errors()) return std::nullopt;
   plan.places =
       describe_placement(plan.weights, plan.variables, static_cast<int>(server_addresses(config).size()));
   plan.gradients = plan_gradients(plan, hosting_of(config));

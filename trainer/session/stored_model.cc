@@ -34,7 +34,7 @@ std::string latest_of(const std::string& run, const Mark& mark) {
     throw Error(ErrorKind::kConfig, mark, fmt::format("there is no directory {}", run),
                 "the directory of a run");
   const std::vector<SavedCheckpoint> saved = list_checkpoints((fs::path(run) / "checkpoints").string());
-  if (saved.empty()) throw Error(ErrorKind::kCheckpoint, mark, run + " holds no checkpoint");
+  if (saved.empty()) throw Error(ErrorKind::kConfig, mark, run + " holds no checkpoint");
   return saved.back().path;
 }
 

@@ -91,6 +91,7 @@ class RunSimulation {
 
   /// A checkpoint waits for the one before; the last one of the run is waited for.
   bool save() {
+    ++saves_;
     double& saving = outcome_.saving;
     if (writing_ && !pass(writing_->end, saving)) return false;
     if (!pass(now_ + run_.pause, saving)) return false;
@@ -108,7 +109,9 @@ class RunSimulation {
     } while (!pass(now_ + run_.restart, outcome_.restarting) && !is_hopeless());
   }
 
-  bool is_hopeless() const { return now_ > longest_ || outcome_.failures > kMostFailures; }
+  bool is_hopeless() const {
+    return now_ > longest_ || outcome_.failures > kMostFailures || saves_ > kMostCheckpoints;
+  }
 
   RunOutcome outcome(bool is_complete) {
     outcome_.useful = static_cast<double>(written_) * run_.step;
@@ -120,6 +123,7 @@ class RunSimulation {
   const LongRun& run_;
   Failures failures_;
   double longest_ = 0;
+  int64_t saves_ = 0;
   double now_ = 0, training_ = 0;
   int64_t done_ = 0, written_ = 0;  ///< steps, and those of the newest whole checkpoint
   std::optional<Writing> writing_;

@@ -17,6 +17,9 @@
 
 namespace mtf {
 
+/// A simulated run that has saved more checkpoints is given up.
+inline constexpr int64_t kMostCheckpoints = 300'000;
+
 /// What is known of a run beforehand. Times are in seconds.
 struct LongRun {
   int64_t steps = 1;

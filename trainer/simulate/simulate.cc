@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "engine/base/counted.h"
 #include "engine/base/nearest.h"
 #include "engine/core/random.h"
 
@@ -66,6 +67,14 @@ class Simulator {
     simulate_step(link);
     find_checkpoint();
     plan_run(*steps);
+    if (const int64_t checkpoints = *steps / result_.run.interval; checkpoints > kMostCheckpoints) {
+      diagnostics_.error(config_.mark("simulate"),
+                         fmt::format("a run of {} checkpoints takes too long to simulate",
+                                     with_thousands(static_cast<double>(checkpoints))),
+                         fmt::format("at most {}: a larger `checkpoint.every`, or fewer `train.steps`",
+                                     with_thousands(static_cast<double>(kMostCheckpoints))));
+      return std::nullopt;
+    }
     simulate_runs();
     return std::move(result_);
   }

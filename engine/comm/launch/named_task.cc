@@ -73,7 +73,7 @@ Launch named_task(const ClusterOptions& options, const Jobs& jobs, const std::st
                 tensorflow ? Mark{} : options.mark("jobs"),
                 fmt::format("{} has no task that computes", reason), "a job `worker` beside `ps`");
   }
-  if (launch.size == 1 && jobs.size() == 1) return launch_alone(reason);
+  if (launch.size == 1 && jobs.size() == 1 && launch.computes) return launch_alone(reason);
   meet_at(launch, *parse_host_port(options.address.value_or(addresses.front())));
   if (!launch.computes) {
     launch.source = fmt::format("{} {} ({}), beside {} that {}", type, index, reason, launch.size,

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "engine/comm/parameters/parameter_service.h"
@@ -158,9 +159,10 @@ void ParameterService::apply(int64_t step, const Staged& staged) {
 Error ParameterService::divergence(const Peer& peer, const Committed& update, double loss) const {
   const std::string before =
       update.skipped > 1 ? fmt::format(" (as in the {} updates before)", update.skipped - 1) : "";
+  const auto in_words = [](double number) { return std::isnan(number) ? "NaN" : fmt::format("{}", number); };
   return {ErrorKind::kDiverged,
           fmt::format("step {}: the loss is {} and the norm of the gradients {}, at worker {}{}",
-                      update.step + 1, loss, update.grad_norm, peer.worker, before)};
+                      update.step + 1, in_words(loss), in_words(update.grad_norm), peer.worker, before)};
 }
 
 void ParameterService::pause(Peer& peer) {
