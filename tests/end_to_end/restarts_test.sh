@@ -46,4 +46,43 @@ expect_text '`checkpoint.on_damage=previous`, which goes on from step 595'
 expect_text "warning: the checkpoint of step 600 is damaged and set aside as disturbed/checkpoints/damaged-step-00000600: "
 expect_same_run $((steps + 30)) undisturbed disturbed
 
+# Damage that one process alone finds while running means begin, whose slices are not those of the weights: no process
+# waits in a collective of its own.
+cat > means.yaml << 'END'
+data: {train: {type: identity, size: 16, examples: 1000, dimension: io}}
+model:
+  type: regression
+  input: x
+  target: y
+  layers: [dense: {name: l1, output: {hidden: 32}}, dense: {name: l2, output: {io: 16}}]
+optimizer: adam
+learning_rate: 0.01
+mesh: {a: 2}
+layout: {batch: a}
+parameter_layout: {hidden: a}
+optimizer_layout: {hidden: [], io: a}
+train: {steps: 4, batch_size: 12, log_every: 1}
+run: {threads: 1}
+checkpoint: {every: 2, on_damage: previous}
+END
+pair=("$mtf_launch" -n 2 -- "$mtf_train" means.yaml)
+expect_exit 0 "${pair[@]}" run.model_dir=means
+cp -r means whole
+rm -r whole/checkpoints/step-00000004
+python3 - << 'END'
+import json
+directory = "means/checkpoints/step-00000004/"
+variables = json.load(open(directory + "manifest.json"))["variables"]
+block = next(v for v in variables if v["name"] == "l2/kernel/adam_v")["blocks"][1]
+with open(directory + block["file"], "r+b") as file:
+    file.seek(block["offset"] + 5)
+    byte = file.read(1)[0]
+    file.seek(block["offset"] + 5)
+    file.write(bytes([byte ^ 0x55]))
+END
+expect_exit 0 "${pair[@]}" run.model_dir=means train.steps=8 train.ema_decay=0.99
+expect_text "the checkpoint of step 4 is damaged and set aside"
+expect_exit 0 "${pair[@]}" run.model_dir=whole train.steps=8 train.ema_decay=0.99
+expect_same_run 8 whole means
+
 echo "$kills processes were killed in $round runs: $(grep -c 'start again' out.0 || true) restarts in the last one"
