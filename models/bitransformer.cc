@@ -52,9 +52,6 @@ TransformerStack make_stack(const BitransformerOptions& options, const StackOpti
   return {side, options, parser};
 }
 
-/// The feature of the weights that attention is taught, float32 [batch, length, memory_length].
-constexpr const char* kGuide = "alignment";
-
 /// The segments of a feature; without them 1 where there is a token.
 Tensor segments(const Features& features, const std::string& name, const Tensor& ids) {
   const Tensor given = optional_feature(features, name + "_segmentation");
@@ -63,7 +60,7 @@ Tensor segments(const Features& features, const std::string& name, const Tensor&
 
 /// Throws Error where the data have no alignments.
 const Tensor& guide(const Features& features) {
-  const auto found = features.find(kGuide);
+  const auto found = features.find(std::string(kGuideFeature));
   if (found != features.end()) return found->second;
   throw Error(ErrorKind::kConfig, "`model.alignment.weight` needs alignments, which the data do not have",
               "`alignments` in `data.train`, files beside those of a `parallel` source; or `weight: 0`");
@@ -79,7 +76,7 @@ Bitransformer::Bitransformer(const BitransformerOptions& options, Diagnostics& d
 std::vector<std::string> Bitransformer::optional_features() const {
   std::vector<std::string> names{"inputs_segmentation", "inputs_position", "targets_segmentation",
                                  "targets_position"};
-  if (options_.alignment.weight > 0) names.push_back(kGuide);
+  if (options_.alignment.weight > 0) names.emplace_back(kGuideFeature);
   return names;
 }
 

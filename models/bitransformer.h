@@ -15,6 +15,9 @@
 namespace mtf {
 
 /// Which attention of the decoder to the encoder tells the alignment of tokens, and how much it is taught.
+/// The feature of the weights that attention is taught, float32 [batch, length, memory_length].
+inline constexpr std::string_view kGuideFeature = "alignment";
+
 struct AlignmentOptions {
   double weight = 0;
   std::optional<int64_t> layer, heads;

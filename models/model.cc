@@ -40,8 +40,8 @@ void add_class_predictions(const Context& context, ModelOutput& output) {
 }
 
 bool greater_is_better(std::string_view metric) {
-  constexpr std::array<std::string_view, 6> falling = {"loss",       "perplexity",      "ter",
-                                                       "mean_label", "num_eval_tokens", "max_targets_length"};
+  constexpr std::array<std::string_view, 7> falling = {
+      "loss", "perplexity", "ter", "rejected", "mean_label", "num_eval_tokens", "max_targets_length"};
   return !is_among(falling, metric);
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/bitransformer.h"
+
 namespace mtf {
 namespace {
 
@@ -57,6 +59,9 @@ std::vector<std::string> TaughtModel::optional_features() const {
   std::vector<std::string> names = student_->optional_features();
   for (const auto& more : {teacher_->features(), teacher_->optional_features()})
     names.insert(names.end(), more.begin(), more.end());
+  // A teacher is taught nothing.
+  const auto of_student = static_cast<int64_t>(student_->optional_features().size());
+  names.erase(std::remove(names.begin() + of_student, names.end(), kGuideFeature), names.end());
   return names;
 }
 

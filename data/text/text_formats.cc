@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "data/text/json_lines.h"
 #include "data/text/line_reader.h"
@@ -78,13 +79,12 @@ class ParallelFormat final : public TextFormat {
   }
 
   bool next(TextExample& example) override {
-    std::vector<std::optional<std::string_view>> lines;
-    for (const auto& reader : readers_) lines.push_back(reader->next());
-    const auto found = std::ranges::count_if(lines, [](const auto& line) { return line.has_value(); });
-    if (found == std::ssize(lines)) {
-      example.inputs.text = *lines[0];
-      example.targets.text = *lines[1];
-      if (lines.size() > 2) read_links(*lines[2], example);
+    for (size_t i = 0; i < readers_.size(); ++i) lines_[i] = readers_[i]->next();
+    const auto found = std::ranges::count_if(lines_, [](const auto& line) { return line.has_value(); });
+    if (found == std::ssize(readers_)) {
+      example.inputs.text = *lines_[0];
+      example.targets.text = *lines_[1];
+      if (lines_[2]) read_links(*lines_[2], example);
       return true;
     }
     if (found > 0) report_different_lines();
@@ -133,6 +133,7 @@ class ParallelFormat final : public TextFormat {
 
   std::vector<std::unique_ptr<LineReader>>
       readers_;  ///< of inputs, targets and, where there are any, alignments
+  std::array<std::optional<std::string_view>, 3> lines_;  ///< the next one of each
   TextProblems& problems_;
 };
 

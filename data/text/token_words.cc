@@ -7,6 +7,8 @@ namespace mtf {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
+/// The number of tokens up to which words are found by encoding all beginnings of a text.
+constexpr size_t kMostByBeginnings = 4096;
 
 /// Where each word of the text ends.
 std::vector<size_t> ends_of_words(std::string_view text) {
@@ -38,9 +40,11 @@ std::vector<int32_t> words_encoded_apart(const Vocabulary& vocabulary, std::stri
   return words;
 }
 
-/// For any vocabulary: a word begins behind the tokens of the text up to the end of the word before it.
+/// For any vocabulary: a word begins behind the tokens of the text up to the end of the word before it. The time grows with the
+/// square of the text: the tokens of a longer one have no words.
 std::vector<int32_t> words_by_beginnings(const Vocabulary& vocabulary, std::string_view text,
                                          const std::vector<size_t>& ends, std::span<const int32_t> ids) {
+  if (ids.size() > kMostByBeginnings) return std::vector<int32_t>(ids.size(), kNoWord);
   std::vector<int32_t> words;
   for (size_t w = 0; w < ends.size(); ++w) {
     const std::vector<int32_t> before = vocabulary.encode(text.substr(0, ends[w]));

@@ -81,6 +81,8 @@ class Encoder {
 
   /// Appends the links of the tokens of the example that was appended last.
   void append_links(const TextExample& example, TokenChunk& chunk) const {
+    chunk.link_lengths.push_back(0);
+    if (example.targets.links.empty()) return;
     BySide<std::vector<int32_t>> words;
     for (const Side side : kSides) {
       const auto count = static_cast<size_t>(chunk.lengths[side].back());
@@ -92,7 +94,7 @@ class Encoder {
     }
     const size_t begin = chunk.links.size();
     append_token_links(example.targets.links, words.inputs, words.targets, chunk.links);
-    chunk.link_lengths.push_back(static_cast<int64_t>(chunk.links.size() - begin));
+    chunk.link_lengths.back() = static_cast<int64_t>(chunk.links.size() - begin);
   }
 
   /// Appends the tokens of a text of parts: negative ones have no loss (models/token_loss.h). Its last part may spell out the

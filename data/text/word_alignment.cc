@@ -39,11 +39,12 @@ void append_token_links(std::span<const WordLink> links, std::span<const int32_t
                         std::span<const int32_t> target_words, std::vector<int32_t>& token_links) {
   std::vector<std::pair<int32_t, int32_t>> of_tokens;  // target and input
   for (const WordLink& link : links) {
-    for (size_t t = 0; t < target_words.size(); ++t) {
-      for (size_t i = 0; i < input_words.size() && target_words[t] == link.target; ++i) {
-        if (input_words[i] == link.input)
-          of_tokens.emplace_back(static_cast<int32_t>(t), static_cast<int32_t>(i));
-      }
+    const auto targets = std::ranges::equal_range(target_words, link.target);
+    const auto inputs = std::ranges::equal_range(input_words, link.input);
+    for (auto t = targets.begin(); t != targets.end(); ++t) {
+      for (auto i = inputs.begin(); i != inputs.end(); ++i)
+        of_tokens.emplace_back(static_cast<int32_t>(t - target_words.begin()),
+                               static_cast<int32_t>(i - input_words.begin()));
     }
   }
   std::ranges::sort(of_tokens);

@@ -19,7 +19,7 @@ struct WordLink {
 std::optional<std::vector<WordLink>> parse_word_links(std::string_view line);
 
 /// Appends the links of tokens, each an input and a target, ordered by target and each once. The words are those of the
-/// tokens of the pair.
+/// tokens of the pair, ascending.
 void append_token_links(std::span<const WordLink> links, std::span<const int32_t> input_words,
                         std::span<const int32_t> target_words, std::vector<int32_t>& token_links);
 

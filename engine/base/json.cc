@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <utility>
 #include <vector>
 
 namespace mtf {
@@ -15,53 +15,69 @@ class TooDeep final : public nlohmann::json::exception {
   explicit TooDeep(const std::string& what) : exception(0, what.c_str()) {}
 };
 
-/// Finds keys that occur twice in an object, and nesting that is too deep. What is no JSON ends it without a message.
-class Checker final : public nlohmann::json_sax<nlohmann::json> {
+/// Makes a value of the events of the library's parser. Its own parser with a callback visits all elements of a list again after
+/// each of them.
+class Builder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Checker(const std::function<void(const std::string& key)>& twice) : twice_(twice) {}
+  explicit Builder(const std::function<void(const std::string& key)>& twice) : twice_(twice) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
+  nlohmann::json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t& value) override { return put(std::move(value)); }
+  bool start_object(std::size_t) override { return open(nlohmann::json::object()); }
+  bool start_array(std::size_t) override { return open(nlohmann::json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) twice_(name);
+    if (open_.back()->contains(name)) twice_(name);
+    member_ = &(*open_.back())[name];
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
-    return false;
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    throw error;
   }
 
  private:
-  bool open() {
-    if (keys_.size() >= static_cast<size_t>(kDeepestJson))
+  nlohmann::json& place(nlohmann::json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    nlohmann::json& around = *open_.back();
+    if (around.is_object()) return *member_ = std::move(value);
+    around.push_back(std::move(value));
+    return around.back();
+  }
+  bool put(nlohmann::json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(nlohmann::json empty) {
+    if (open_.size() >= static_cast<size_t>(kDeepestJson))
       throw TooDeep(fmt::format("lists and objects are nested more than {} deep", kDeepestJson));
-    keys_.emplace_back();
+    open_.push_back(&place(std::move(empty)));
     return true;
   }
   bool close() {
-    keys_.pop_back();
+    open_.pop_back();
     return true;
   }
 
   const std::function<void(const std::string& key)>& twice_;
-  std::vector<std::set<std::string>> keys_;  ///< so far, for each list (none) or object that is open
+  nlohmann::json root_;
+  std::vector<nlohmann::json*> open_;  ///< lists and objects, each in the one before it
+  nlohmann::json* member_ = nullptr;   ///< of the innermost object: the value of the last key
 };
 
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::function<void(const std::string& key)>& twice) {
-  // The library's parser with a callback visits all elements of a list again after each of them.
-  Checker checker(twice);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &checker);
-  return nlohmann::json::parse(text.begin(), text.end());
+  Builder builder(twice);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
 std::string json_text(const nlohmann::ordered_json& json, int indent) {

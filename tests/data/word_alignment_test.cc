@@ -23,7 +23,7 @@ TEST(WordAlignment, IsReadInPharaohFormat) {
 
 TEST(WordAlignment, LinksAllTokensOfItsWordsOnce) {
   const std::vector<WordLink> links{{1, 0}, {0, 2}, {1, 0}};
-  const std::vector<int32_t> inputs{0, 1, 1}, targets{0, 0, 1, 2, -1};
+  const std::vector<int32_t> inputs{0, 1, 1}, targets{0, 0, 1, 2};
   std::vector<int32_t> tokens;
   append_token_links(links, inputs, targets, tokens);
   EXPECT_THAT(tokens, ElementsAre(1, 0, 2, 0, 1, 1, 2, 1, 0, 3));

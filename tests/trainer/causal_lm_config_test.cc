@@ -420,6 +420,9 @@ TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("SelfAttention has fold_scaling_into_initializer"));
   EXPECT_THAT(refused(kLlama, "residual], final: [rms_norm]", "residual], final: [layer_norm]"),
               HasSubstr("`sublayers.final` is [layer_norm]"));
+  EXPECT_THAT(refused(kLlama, "per_layer: [rms_norm, call_layer, residual], final: [rms_norm]",
+                      "per_layer: [call_layer, residual], final: []"),
+              HasSubstr("`sublayers.final` is []"));
   EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer, residual]", "[call_layer, residual, rms_norm]"),
               HasSubstr("`sublayers.per_layer` is [call_layer, residual, rms_norm]"));
   EXPECT_THAT(refused(kLlama, "[SelfAttention, DenseReluDense]", "[DenseReluDense]"),

@@ -287,7 +287,11 @@ TEST_F(ImageImports, ImagesArePreparedAsThereOrRefused) {
                     {"crop_pct", 0.875},
                     {"size", {{"shortest_edge", 224}}}});
   EXPECT_THAT(data_of(), AllOf(HasSubstr("size: 256, resize: crop"), HasSubstr("- center_crop: 224")));
-  change_processor({{"size", {{"shortest_edge", 384}}}});
+  for (const double share : {1e-300, 1.5}) {
+    change_processor({{"crop_pct", share}});
+    EXPECT_THAT(message([&] { data_of(); }), HasSubstr("no part of an image"));
+  }
+  change_processor({{"crop_pct", 0.875}, {"size", {{"shortest_edge", 384}}}});
   EXPECT_THAT(data_of(),
               AllOf(HasSubstr("size: 384, resize: stretch"), ::testing::Not(HasSubstr("center_crop"))));
   const auto refused = [&](const nlohmann::json& changes) {

@@ -498,8 +498,12 @@ TEST_F(Imports, NamesMustBeThoseOfTheClasses) {
   exported(model_of(BertHead::kTagger));
   change({{"id2label", {{"0", "O"}, {"1", "O"}}}});
   const HuggingFaceImport import = import_bert(hf(), target());
-  EXPECT_THAT(import.model.preparation, IsEmpty());
-  EXPECT_THAT(import.notes, ::testing::Contains(HasSubstr("labels are numbers")));
+  EXPECT_THAT(prepared_classes(import.model.preparation), ElementsAre("O", "O (1)"));
+  EXPECT_THAT(import.notes, ::testing::Contains(HasSubstr("has `O` twice: label 1 is `O (1)`")));
+  change({{"id2label", {{"0", "O"}, {"1", ""}}}});
+  const HuggingFaceImport nameless = import_bert(hf(), target());
+  EXPECT_THAT(nameless.model.preparation, IsEmpty());
+  EXPECT_THAT(nameless.notes, ::testing::Contains(HasSubstr("labels are numbers")));
   change({{"id2label", {{"0", "O"}, {"1", "B"}, {"2", "I"}}}});
   EXPECT_THAT(message([&] { import_bert(hf(), target()); }),
               HasSubstr("config.json: `id2label` has 3 names, and `classifier.weight` 2 rows"));

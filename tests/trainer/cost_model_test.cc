@@ -267,7 +267,7 @@ TEST(CostModel, OnlyThreadsThatTakePartInAnOperationShareTheMemory) {
     CostModel(hardware, alone(threads)).segment(works, times);
     return times.front();
   };
-  EXPECT_DOUBLE_EQ(time(2), time(64));
+  EXPECT_DOUBLE_EQ(time(8), time(64));
 }
 
 TEST(CostModel, ProcessesThatTakeTurnsWaitForTheLastOne) {

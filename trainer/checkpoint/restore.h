@@ -37,14 +37,13 @@ bool has_averages(const Manifest& manifest);
 
 /// The names of variables that a checkpoint lacks.
 struct NotRestored {
-  std::vector<std::string> kept;  ///< kept their values
-  std::vector<std::string>
-      averages;  ///< running means, which start_average() sets once each process has restored its slices
+  std::vector<std::string> kept;      ///< kept their values
+  std::vector<std::string> averages;  ///< start_average() sets them once each process has restored its slices
 };
 
-/// Sets the variables that checkpoints contain from one that was saved on any mesh. Throws Error (kCheckpoint), which names the variable, when one is missing or has
-/// another shape or an incompatible dtype (float32 and bfloat16 are converted). `apart` has the names of further weights of
-/// the model, which are restored at another time.
+/// Sets the variables that checkpoints contain from one that was saved on any mesh. Throws Error (kCheckpoint), which names the
+/// variable, when one is missing or has another shape or an incompatible dtype (float32 and bfloat16 are converted). `apart`
+/// has the names of further weights of the model, which are restored at another time.
 NotRestored restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
                               std::span<const std::string> apart = {});
 

@@ -164,7 +164,9 @@ class CausalLmReader {
     read_form(around, last, given.per_layer.mark());
     for (const LayerEntry& entry : around)
       if (is_norm(entry)) add_norm(entry);
-    expect_names(last, {norm_.empty() ? last[0].name : norm_}, given.final.mark(), "`sublayers.final` is");
+    const bool names_norm = !last.empty() && is_norm(last[0]);
+    const std::string norm = !norm_.empty() ? norm_ : names_norm ? last[0].name : "layer_norm";
+    expect_names(last, {norm}, given.final.mark(), "`sublayers.final` is");
     add_norm(last[0]);
   }
 

@@ -45,9 +45,10 @@ struct NamedActivation {
   std::string_view name;
   Activation activation;
 };
-constexpr std::array<NamedActivation, 7> kNamedActivations = {{{"gelu", Activation::kGeluErf},
+constexpr std::array<NamedActivation, 8> kNamedActivations = {{{"gelu", Activation::kGeluErf},
                                                                {"gelu_new", Activation::kGelu},
                                                                {"gelu_pytorch_tanh", Activation::kGelu},
+                                                               {"gelu_fast", Activation::kGelu},
                                                                {"relu", Activation::kRelu},
                                                                {"silu", Activation::kSwish},
                                                                {"swish", Activation::kSwish},
@@ -203,11 +204,21 @@ std::vector<std::string> settled_label_names(std::vector<std::string> names, int
   if (std::ssize(names) != count)
     throw Error(ErrorKind::kCheckpoint, fmt::format("{}: `id2label` has {} names, and `{}` {} rows",
                                                     config_file, names.size(), rows_of, count));
-  const std::set<std::string> different(names.begin(), names.end());
-  if (different.size() == names.size() && !different.contains("")) return names;
-  notes.push_back(
-      fmt::format("{}: `id2label` has a name twice or an empty one: labels are numbers", config_file));
-  return {};
+  if (std::ranges::find(names, "") != names.end()) {
+    notes.push_back(fmt::format("{}: `id2label` has an empty name: labels are numbers", config_file));
+    return {};
+  }
+  std::set<std::string> different(names.begin(), names.end());
+  std::set<std::string> seen;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (seen.insert(names[i]).second) continue;
+    std::string name = names[i];  // ImageNet has two cranes
+    while (!different.insert(name).second) name += fmt::format(" ({})", i);
+    notes.push_back(
+        fmt::format("{}: `id2label` has `{}` twice: label {} is `{}`", config_file, names[i], i, name));
+    names[i] = name;
+  }
+  return names;
 }
 
 void add_label_names(const std::vector<std::string>& names, int64_t count, nlohmann::ordered_json& json) {

@@ -85,9 +85,12 @@ void parse_sizes(const HuggingFaceJson& json, const ProcessorKind& kind, ImagePr
     const double share = json.positive("crop_pct", 224.0 / 256);
     processor.size = processor.scaled;
     if (*edge >= kNeverCropped) processor.rule = ResizeRule::kStretch;
+    constexpr double kSmallestShare = 0.01;
+    if (share < kSmallestShare || share > 1)
+      json.fail(fmt::format("`crop_pct` is {}, which is no part of an image", share),
+                fmt::format("a number from {} to 1", kSmallestShare));
     const int64_t whole =
         *edge >= kNeverCropped ? *edge : static_cast<int64_t>(static_cast<double>(*edge) / share);
-    if (whole < *edge) json.fail(fmt::format("`crop_pct` is {}, more than the image", share), "at most 1");
     processor.scaled = {whole, whole};
     json.require("do_center_crop", false, "`crop_pct` says which part is cut out");
     return;
@@ -279,8 +282,10 @@ std::optional<ImageProcessor> image_processor_of(const Config& config, std::vect
 std::string image_processor_json(const ImageProcessor& processor, int64_t channels) {
   const bool is_square = processor.rule == ResizeRule::kCrop,
              crops = is_square || processor.size != processor.scaled;
-  nlohmann::ordered_json json = {
-      {"image_processor_type", is_square ? "BitImageProcessor" : "ViTImageProcessor"}, {"do_resize", true}};
+  nlohmann::ordered_json json = {{"image_processor_type", is_square ? "BitImageProcessor"
+                                                          : crops   ? "DeiTImageProcessor"
+                                                                    : "ViTImageProcessor"},
+                                 {"do_resize", true}};
   if (is_square) {
     json["size"] = {{"shortest_edge", processor.scaled.rows}};
   } else {
