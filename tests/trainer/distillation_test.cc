@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 
-#include "engine/base/hash.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/indexing.h"
@@ -19,6 +18,7 @@
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/trainer/teacher_testing.h"
 #include "tests/trainer/text_heads.h"
 #include "trainer/session/evaluation_graph.h"
 #include "trainer/session/model_inputs.h"
@@ -65,19 +65,6 @@ std::pair<std::vector<Feature>, std::map<std::string, Values>> taught_rows() {
     }
   }
   return {features, feeds};
-}
-
-/// Values for the constants of a graph, or with `prefix` for all variables of a teacher that stands alone.
-std::map<std::string, Values> teacher_weights(const Graph& graph, const std::string& prefix = "") {
-  std::map<std::string, Values> values;
-  for (const auto& variable : graph.variables()) {
-    if (prefix.empty() && variable->kind != Variable::Kind::kConstant) continue;
-    const uint64_t hash = hash64(prefix + variable->name) % 1000;
-    for (int64_t i = 0; i < variable->shape.size(); ++i)
-      values[variable->name].push_back(0.4 *
-                                       std::sin(static_cast<double>(hash) + 1.7 * static_cast<double>(i)));
-  }
-  return values;
 }
 
 TrainStepOptions gradients_only() {

@@ -8,13 +8,13 @@
 #include <array>
 #include <cmath>
 
-#include "engine/base/hash.h"
 #include "engine/config/load.h"
 #include "tests/support/failure.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/parse_optimizer.h"
 #include "tests/support/run_on_mesh.h"
+#include "tests/trainer/teacher_testing.h"
 #include "tests/trainer/text_heads.h"
 #include "trainer/session/evaluation_graph.h"
 #include "trainer/session/step.h"
@@ -69,19 +69,6 @@ std::pair<std::vector<Feature>, std::map<std::string, Values>> pairs_of_answers(
   return {features, feeds};
 }
 
-/// Values for the constants, or for a model that is the reference alone.
-std::map<std::string, Values> reference_weights(const Graph& graph, const std::string& prefix = "") {
-  std::map<std::string, Values> values;
-  for (const auto& variable : graph.variables()) {
-    if (prefix.empty() && variable->kind != Variable::Kind::kConstant) continue;
-    const uint64_t hash = hash64(prefix + variable->name) % 1000;
-    for (int64_t i = 0; i < variable->shape.size(); ++i)
-      values[variable->name].push_back(0.4 *
-                                       std::sin(static_cast<double>(hash) + 1.7 * static_cast<double>(i)));
-  }
-  return values;
-}
-
 std::map<std::string, Values> preference_step(const Model& model, const std::string& prefix = "") {
   TrainStepOptions options;
   options.batch_size = kAnswerPairs;
@@ -89,7 +76,7 @@ std::map<std::string, Values> preference_step(const Model& model, const std::str
   const auto [features, feeds] = pairs_of_answers();
   const TrainStep built = build_train_step(model, features, options);
   return run_on_mesh(*built.graph, Layouts::single(), feeds,
-                     {.variables = reference_weights(*built.graph, prefix)})
+                     {.variables = teacher_weights(*built.graph, prefix)})
       .outputs;
 }
 
@@ -161,7 +148,7 @@ TEST(Preference, AnEvaluationComparesWithTheReferenceModel) {
   feeds[std::string(kWeightsInput)] = Values(kAnswerPairs, 1);
   const auto graph = build_evaluation(*preference(options, 0.3), features, kAnswerPairs, {}).graph;
   const auto outputs =
-      run_on_mesh(*graph, Layouts::single(), feeds, {.variables = reference_weights(*graph)}).outputs;
+      run_on_mesh(*graph, Layouts::single(), feeds, {.variables = teacher_weights(*graph)}).outputs;
   EXPECT_EQ(outputs.at("weight/loss")[0], kAnswerPairs);
   EXPECT_NEAR(outputs.at("sum/loss")[0] / kAnswerPairs, trained.at("loss")[0], 1e-5);
   for (const char* name : {"accuracies", "margins", "chosen", "rejected"}) {
@@ -181,7 +168,7 @@ std::map<std::string, Values> train_preference(TrainStepOptions options, const L
   Diagnostics diagnostics;
   check_layouts(*step.graph, layouts, diagnostics);
   diagnostics.throw_if_errors();
-  MeshRunOptions run{.variables = reference_weights(*step.graph)};
+  MeshRunOptions run{.variables = teacher_weights(*step.graph)};
   std::map<std::string, Values> results;
   for (int64_t i = 0; i < 3; ++i) {
     for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(i)};
