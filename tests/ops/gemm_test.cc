@@ -281,6 +281,48 @@ TEST(Gemm, StripsDoNotChangeBits) {
   }
 }
 
+template <class T>
+void expect_enough_scratch(int64_t rows, int64_t columns, int64_t depth, const ProductWay& way) {
+  constexpr size_t kBehind = 1 << 16;
+  constexpr float kMark = 0.125F;
+  const auto size = static_cast<size_t>(product_scratch(rows, columns, depth));
+  const std::vector<T> a(static_cast<size_t>(rows * depth), T(1)),
+      b(static_cast<size_t>(depth * columns), T(1));
+  for (const bool a_by_columns : {false, true}) {
+    for (const bool b_by_columns : {false, true}) {
+      std::vector<float> c(static_cast<size_t>(rows * columns)), scratch(size + kBehind, kMark);
+      const SummedAxis summed{depth, a_by_columns ? rows : 1, b_by_columns ? 1 : columns};
+      Product<T> product{rows,
+                         columns,
+                         {&summed, 1},
+                         a.data(),
+                         a_by_columns ? 1 : depth,
+                         b.data(),
+                         b_by_columns ? depth : 1,
+                         c.data(),
+                         columns};
+      product.in_bfloat16 = way.in_bfloat16;
+      multiply(product, scratch.data(), way.kernels);
+      EXPECT_EQ(std::count(scratch.end() - kBehind, scratch.end(), kMark), kBehind)
+          << way.name << " " << rows << "x" << columns << "x" << depth;
+    }
+  }
+}
+
+TEST(Gemm, ProductsStayWithinTheirScratch) {
+  for (const ProductWay& way : product_ways()) {
+    for (const int64_t rows : {1, 9, 29, 32, 60, 100}) {
+      for (const int64_t columns : {1, 17, 32, 64, 300}) {
+        for (const int64_t depth : {50, 3500, 4096}) {
+          if (rows * columns * depth > (way.in_groups ? 1'000'000 : 10'000'000)) continue;
+          expect_enough_scratch<float>(rows, columns, depth, way);
+          expect_enough_scratch<BFloat16>(rows, columns, depth, way);
+        }
+      }
+    }
+  }
+}
+
 TEST(Gemm, ProductsEntryByEntryHaveTheBitsOfAMatrixProduct) {
   const int64_t size = 45;
   for (const int64_t depth : {depth_block(384), int64_t{333}}) {

@@ -80,10 +80,13 @@ int64_t product_scratch(int64_t rows, int64_t columns, int64_t depth) {
   int64_t most = thin_product_scratch(rows, depth);
   for (const InstructionSet set : available_instruction_sets()) {
     const GemmKernels& kernels = gemm_kernels(set);
-    const int64_t strip = 2 * kernels.vector_width, strips = kernels.pairs ? kStripsAtOnce / 2 : 1;
-    const int64_t tile_rows = kernels.pairs ? kMaximalPairRows : kernels.tile_rows;
-    most = std::max({most, resident(rows, tile_rows) + strips * strip * block,
-                     resident(columns, strip) + kPanelsAtOnce * kernels.tile_rows * block});
+    const int64_t strip = 2 * kernels.vector_width;
+    const auto consider = [&](int64_t tile_rows, int64_t strips, int64_t depths_of_element) {
+      most = std::max({most, resident(rows, tile_rows) + strips * strip * block / depths_of_element,
+                       resident(columns, strip) + kPanelsAtOnce * tile_rows * block / depths_of_element});
+    };
+    consider(kernels.tile_rows, 1, 1);
+    if (kernels.pairs) consider(kernels.pairs->tile_rows, kStripsAtOnce, 2);
   }
   return most + 2 * kLine;
 }
