@@ -127,6 +127,11 @@ void describe(config::Visitor& visit, PreferencesOptions& options) {
   visit("chosen", options.chosen, "key of the answer that is preferred: a text or a list of messages");
   visit("rejected", options.rejected, "key of the other one");
   describe_chat_turns(visit, options);
+  visit.check([&options](const config::Report& report) {
+    if (options.chosen == options.rejected)
+      report.error("rejected", fmt::format("`{}` is the key of both answers", options.rejected),
+                   "another key");
+  });
 }
 
 std::unique_ptr<TextFormat> PreferencesOptions::open_format(const FormatContext& context) const {

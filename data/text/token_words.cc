@@ -1,6 +1,7 @@
 #include "data/text/token_words.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace mtf {
@@ -24,18 +25,32 @@ void fill_up_to(std::vector<int32_t>& words, size_t end, size_t most, int32_t wo
   words.resize(std::max(words.size(), std::min(end, most)), word);
 }
 
-/// Where words that are encoded one by one, with the blanks before them, give the tokens of the text: the words of the
+/// The number of the tokens, or of those that are left, if these begin with them.
+std::optional<size_t> count_if_next(const std::vector<int32_t>& tokens, std::span<const int32_t> left) {
+  const size_t count = std::min(tokens.size(), left.size());
+  if (!std::equal(tokens.begin(), tokens.begin() + static_cast<int64_t>(count), left.begin()))
+    return std::nullopt;
+  return count;
+}
+
+std::string_view without_blanks_before(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(kBlanks), text.size()));
+}
+
+/// Where words that are encoded one by one, with the blanks before them or without, give the tokens of the text: the words of the
 /// tokens; otherwise nothing, or words of some. This takes time in proportion to the text.
 std::vector<int32_t> words_encoded_apart(const Vocabulary& vocabulary, std::string_view text,
                                          const std::vector<size_t>& ends, std::span<const int32_t> ids) {
   std::vector<int32_t> words;
   for (size_t w = 0, begin = 0; w < ends.size() && words.size() < ids.size(); begin = ends[w++]) {
     const size_t end = w + 1 == ends.size() ? text.size() : ends[w];
-    const std::vector<int32_t> own = vocabulary.encode(text.substr(begin, end - begin));
     const std::span<const int32_t> rest = ids.subspan(words.size());
-    const size_t count = std::min(own.size(), rest.size());
-    if (!std::equal(own.begin(), own.begin() + static_cast<int64_t>(count), rest.begin())) return {};
-    fill_up_to(words, words.size() + count, ids.size(), static_cast<int32_t>(w));
+    const std::string_view word = text.substr(begin, end - begin);
+    std::optional<size_t> count = count_if_next(vocabulary.encode(word), rest);
+    // Some vocabularies put a blank before each text.
+    if (!count) count = count_if_next(vocabulary.encode(without_blanks_before(word)), rest);
+    if (!count) return {};
+    fill_up_to(words, words.size() + *count, ids.size(), static_cast<int32_t>(w));
   }
   return words;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -19,6 +20,10 @@
 
 namespace mtf {
 namespace {
+
+/// The bytes behind the scratch memory of a kernel that tell whether it has written there, and what they hold.
+constexpr size_t kGuardBytes = 4096;
+constexpr std::byte kGuardByte{0xA5};
 
 /// The work of one worker, on a cache line of its own.
 struct alignas(64) WorkerCounters {
@@ -39,7 +44,8 @@ class Executor::Implementation {
         prepared_(std::move(program), backend, communicator(), variables, workspace_, options.seed,
                   options.check_replicas),
         workers_(pool_.threads()),
-        scratch_bytes_(whole_pages(static_cast<int64_t>(prepared_.scratch_bytes()))),
+        scratch_bytes_(whole_pages(
+            static_cast<int64_t>(prepared_.scratch_bytes() + (guards_scratch() ? kGuardBytes : 0)))),
         scratch_(workspace_.scratch.at_least(scratch_bytes_ * pool_.threads())),
         variables_(variables),
         recorded_(backend, communicator(), prepared_.segments()),
@@ -101,6 +107,8 @@ class Executor::Implementation {
   /// True if each instruction is awaited on the device.
   bool is_awaited() const { return backend_.submission() == Submission::kAwaited; }
   /// True if the instructions run one after the other, and results are checked after each.
+  /// True if what kernels write behind their scratch memory is noticed.
+  bool guards_scratch() const { return options_.check_replicas && backend_.is_host(); }
   bool is_stepwise() const { return options_.check_replicas || search_.has_value() || is_awaited(); }
   /// True if the guard of the step holds at a coordinate, or the step has none. On a device this waits for
   /// the value.
@@ -280,15 +288,17 @@ void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordin
   if (options_.before_task) options_.before_task();
   const ProgramProfile::Span span = profile_.span(*step.instruction, worker, coordinate);
   const Slice* slices = step.slices.data() + coordinate * static_cast<int64_t>(step.inputs + step.outputs);
-  const KernelCall call{{slices, step.inputs},
-                        {slices + step.inputs, step.outputs},
-                        scratch_->data() + worker * scratch_bytes_,
-                        prepared_.inputs().step(),
-                        step.iteration_in(iteration),
-                        guard};
+  std::byte* const scratch = scratch_->data() + worker * scratch_bytes_;
+  const KernelCall call{{slices, step.inputs},     {slices + step.inputs, step.outputs}, scratch,
+                        prepared_.inputs().step(), step.iteration_in(iteration),         guard};
+  const std::span<std::byte> behind(scratch + step.kernel->scratch_bytes(),
+                                    guards_scratch() ? kGuardBytes : 0);
+  std::ranges::fill(behind, kGuardByte);
   Work& work = workers_[worker].work;
   work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;
   work.bytes += step.bytes * static_cast<double>(end - begin);
+  MTF_CHECK(std::ranges::all_of(behind, [](std::byte b) { return b == kGuardByte; }),
+            "{} has written behind its scratch memory", to_string(program(), *step.instruction));
 }
 
 void Executor::Implementation::run(const CollectiveStep& step, int64_t iteration) {

@@ -297,7 +297,7 @@ TEST(ParameterService, AsynchronousWorkersDivergeTogetherAfterUpdatesInARowThatA
   other.next();
   EXPECT_EQ(commit(other, nan).skipped, 3);
   EXPECT_THAT(failure([&] { commit(chief, 1); }, ErrorKind::kDiverged),
-              HasSubstr("step 6: the loss is nan and the norm of the gradients 2, at worker 1 (as in the 2 "
+              HasSubstr("step 6: the loss is NaN and the norm of the gradients 2, at worker 1 (as in the 2 "
                         "updates before)"));
   EXPECT_THAT(failure([&] { other.next(); }, ErrorKind::kDiverged), HasSubstr("step 6"));
   EXPECT_THAT(server.end(), HasSubstr("step 6"));

@@ -435,7 +435,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=phi|is phi, which cannot be converted; bert, t5, mt5, marian, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe or qwen3_moe' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=bloom|is bloom, which cannot be converted; bert, t5, mt5, marian, gpt2, gpt_neox, phi, stablelm, llama, granite, mistral, ministral, qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe, qwen3_moe, vit or resnet' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do

@@ -100,6 +100,7 @@ refused "\`preference\` has no reference model" checkpoint.init=null
 refused "of pairs of answers, as in \`data.train\`, the model would learn both" preference=null
 refused "\`preference\` compares two answers, and \`evaluate.datasets.dev\` has single texts" \
   evaluate.datasets="{dev: {type: text, path: pairs.jsonl}}"
+refused "\`chosen\` is the key of both answers" data.train.rejected=chosen
 refused "\`preference\` and \`distill\` both make the loss" distill="{checkpoint: first}"
 refused "each pair of answers has a row, which holds no other texts; \`data.packing: none\`" data.packing=dense
 refused "the reference model first/checkpoints/step-00000060 was trained with another vocabulary" \
