@@ -489,7 +489,7 @@ expect_exit 2 "$mtf_convert" marian new --to hf-t5
 expect_text "the model is no T5"
 cp -r lm_llama no_rotary && sed -i 's/rotary: true, .*, *$/rotary: false,/' no_rotary/config.yaml
 expect_exit 2 "$mtf_convert" no_rotary new --to hf-lm
-expect_text "the model is no GPT-2, Llama, Mistral, Qwen, Gemma, Mixtral or OLMoE: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
+expect_text "the model is no GPT-2, GPT-NeoX, Phi, StableLM, Llama, Granite, Mistral, Qwen, Gemma, Mixtral or OLMo: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
 expect_exit 2 "$mtf_convert" whole new --to hf-lm
 expect_text "it is no language model; type: lm"
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"
