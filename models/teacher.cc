@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "models/bitransformer.h"
@@ -58,10 +59,9 @@ TaughtModel::TaughtModel(std::unique_ptr<Model> student, std::unique_ptr<Model> 
 std::vector<std::string> TaughtModel::optional_features() const {
   std::vector<std::string> names = student_->optional_features();
   for (const auto& more : {teacher_->features(), teacher_->optional_features()})
-    names.insert(names.end(), more.begin(), more.end());
-  // A teacher is taught nothing.
-  const auto of_student = static_cast<int64_t>(student_->optional_features().size());
-  names.erase(std::remove(names.begin() + of_student, names.end(), kGuideFeature), names.end());
+    std::ranges::copy_if(more, std::back_inserter(names), [](const std::string& name) {
+      return name != kGuideFeature;
+    });  // a teacher is taught nothing
   return names;
 }
 

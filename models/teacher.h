@@ -20,7 +20,7 @@ namespace mtf {
 struct TeacherOptions {
   config::Path checkpoint = {};            ///< weights of the teacher
   config::Path config = {};                ///< configuration of the teacher; empty: the checkpoint tells it
-  std::optional<LayoutRules> layout = {};  ///< of the teacher; nothing: that of the run
+  std::optional<LayoutRules> layout = {};  ///< the teacher's rules; nothing: those of the run
   LayoutRules parameter_layout = {};
 };
 /// The keys `config`, `layout` and `parameter_layout`. `name` is what the section calls the teacher.

@@ -132,7 +132,7 @@ class ParallelFormat final : public TextFormat {
   }
 
   std::vector<std::unique_ptr<LineReader>>
-      readers_;  ///< of inputs, targets and, where there are any, alignments
+      readers_;  ///< the inputs, the targets and, where there are any, the alignments
   std::array<std::optional<std::string_view>, 3> lines_;  ///< the next one of each
   TextProblems& problems_;
 };

@@ -50,7 +50,7 @@ struct TextField {
   std::vector<TextPart> parts;  ///< parts that are encoded apart; none: the whole text is learned
   std::vector<int32_t> ids;
   bool has_ids = false;
-  std::vector<WordLink> links = {};  ///< of the targets: their words and those of the inputs
+  std::vector<WordLink> links = {};  ///< those of the targets: their words and the inputs'
 
   /// True for a text that is empty or blank, and for an empty list of ids.
   bool empty() const;

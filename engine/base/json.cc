@@ -69,7 +69,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
   const std::function<void(const std::string& key)>& twice_;
   nlohmann::json root_;
   std::vector<nlohmann::json*> open_;  ///< lists and objects, each in the one before it
-  nlohmann::json* member_ = nullptr;   ///< of the innermost object: the value of the last key
+  nlohmann::json* member_ = nullptr;   ///< the value of the last key of the innermost object
 };
 
 }  // namespace

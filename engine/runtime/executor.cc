@@ -106,9 +106,9 @@ class Executor::Implementation {
   ValueId whole_output(const std::string& name) const;
   /// True if each instruction is awaited on the device.
   bool is_awaited() const { return backend_.submission() == Submission::kAwaited; }
-  /// True if the instructions run one after the other, and results are checked after each.
   /// True if what kernels write behind their scratch memory is noticed.
   bool guards_scratch() const { return options_.check_replicas && backend_.is_host(); }
+  /// True if the instructions run one after the other, and results are checked after each.
   bool is_stepwise() const { return options_.check_replicas || search_.has_value() || is_awaited(); }
   /// True if the guard of the step holds at a coordinate, or the step has none. On a device this waits for
   /// the value.
@@ -291,8 +291,8 @@ void Executor::Implementation::run_tasks(const KernelStep& step, int64_t coordin
   std::byte* const scratch = scratch_->data() + worker * scratch_bytes_;
   const KernelCall call{{slices, step.inputs},     {slices + step.inputs, step.outputs}, scratch,
                         prepared_.inputs().step(), step.iteration_in(iteration),         guard};
-  const std::span<std::byte> behind(scratch + step.kernel->scratch_bytes(),
-                                    guards_scratch() ? kGuardBytes : 0);
+  std::span<std::byte> behind;
+  if (guards_scratch()) behind = {scratch + step.kernel->scratch_bytes(), kGuardBytes};
   std::ranges::fill(behind, kGuardByte);
   Work& work = workers_[worker].work;
   work.flops += static_cast<double>(step.kernel->run(call, begin, end)) * step.positions;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -112,6 +113,19 @@ class CausalLmImports : public HuggingFaceDirectory {
     for (int64_t row = 0; row < stored.shape[0]; ++row)
       first.push_back(values[static_cast<size_t>(row * stored.shape[1])]);
     return first;
+  }
+  /// Writes the file of tensors anew, changed.
+  void change_tensors(const std::function<void(std::vector<StoredTensor>& tensors)>& change) const {
+    const std::string path = hf() + "/model.safetensors";
+    const SafetensorsFile file(path);
+    std::vector<StoredTensor> tensors = file.tensors();
+    std::vector<std::vector<std::byte>> kept;  // the file that is read is written
+    for (StoredTensor& tensor : tensors) {
+      kept.emplace_back(tensor.data.begin(), tensor.data.end());
+      tensor.data = kept.back();
+    }
+    change(tensors);
+    write_safetensors(path, tensors, {});
   }
   /// Writes the experts of a Mixtral as transformers 5 does with save_original_format=False.
   void fuse_experts() const {
@@ -253,18 +267,11 @@ TEST_F(CausalLmImports, TheBiasOfLogitsHasANumberForEachId) {
 TEST_F(CausalLmImports, TheSoftmaxOfAGptNeoXMayHaveTheNameThatOthersHave) {
   const ModelWeights model = counted(CausalLmFamily::kGptNeoX, "e");
   export_causal_lm(model, "run", hf());
-  const std::string path = hf() + "/model.safetensors";
-  {
-    const SafetensorsFile file(path);
-    std::vector<StoredTensor> tensors = file.tensors();
-    std::vector<std::vector<std::byte>> kept;
+  change_tensors([](std::vector<StoredTensor>& tensors) {
     for (StoredTensor& tensor : tensors) {
-      kept.emplace_back(tensor.data.begin(), tensor.data.end());
-      tensor.data = kept.back();
       if (tensor.name == "embed_out.weight") tensor.name = "lm_head.weight";
     }
-    write_safetensors(path, tensors, {});
-  }
+  });
   expect_weights(model);
 }
 
@@ -303,21 +310,14 @@ TEST_F(CausalLmImports, EachExpertHasItsTensors) {
 TEST_F(CausalLmImports, AFileOfAGpt2MayHaveShortNamesAndMasks) {
   export_causal_lm(counted(CausalLmFamily::kGpt2, "null"), "run", hf());
   const std::vector<std::byte> expected = imported().model.weights[5].value.bytes;
-  const std::string path = hf() + "/model.safetensors";
-  {
-    const SafetensorsFile file(path);
-    std::vector<StoredTensor> tensors = file.tensors();
-    std::vector<std::vector<std::byte>> kept;
+  change_tensors([](std::vector<StoredTensor>& tensors) {
     for (StoredTensor& tensor : tensors) {
-      kept.emplace_back(tensor.data.begin(), tensor.data.end());
-      tensor.data = kept.back();
       if (tensor.name.starts_with("transformer.")) tensor.name.erase(0, std::string("transformer.").size());
     }
     StoredTensor mask = tensors[0];
     mask.name = "h.0.attn.bias";
     tensors.push_back(mask);
-    write_safetensors(path, tensors, {});
-  }
+  });
   EXPECT_EQ(imported().model.weights[5].value.bytes, expected);
 }
 

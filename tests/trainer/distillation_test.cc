@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -228,21 +229,7 @@ std::map<std::string, Values> train_taught(TrainStepOptions options, const Layou
   const TrainStep step = build_train_step(
       *distillation({.weight = 0.5, .temperature = 2, .start_step = 1}, 0.1, taught_model(16, 16, 0.1)),
       features, options);
-  Diagnostics diagnostics;
-  check_layouts(*step.graph, layouts, diagnostics);
-  diagnostics.throw_if_errors();
-  MeshRunOptions run{.variables = teacher_weights(*step.graph)};
-  std::map<std::string, Values> results;
-  for (int64_t i = 0; i < 3; ++i) {
-    for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(i)};
-    run.seed = static_cast<uint64_t>(1 + i);  // other dropout in each step
-    const MeshRun after = processes == 1 ? run_on_mesh(*step.graph, layouts, feeds, run)
-                                         : run_on_processes(processes, *step.graph, layouts, feeds, run)[0];
-    run.variables = after.variables;
-    for (const auto& [name, values] : after.outputs) results[fmt::format("{} {}", i, name)] = values;
-  }
-  results.insert(run.variables.begin(), run.variables.end());
-  return results;
+  return run_taught_steps(step, layouts, std::move(feeds), processes);
 }
 
 void expect_same_values(const std::map<std::string, Values>& actual,

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "engine/config/load.h"
 #include "tests/support/failure.h"
@@ -165,21 +166,7 @@ std::map<std::string, Values> train_preference(TrainStepOptions options, const L
   auto [features, feeds] = pairs_of_answers();
   const TrainStep step = build_train_step(*preference(preference_options(PreferenceLoss::kSigmoid, 0.5), 0.1),
                                           features, options);
-  Diagnostics diagnostics;
-  check_layouts(*step.graph, layouts, diagnostics);
-  diagnostics.throw_if_errors();
-  MeshRunOptions run{.variables = teacher_weights(*step.graph)};
-  std::map<std::string, Values> results;
-  for (int64_t i = 0; i < 3; ++i) {
-    for (const StepScalar& scalar : step.scalars) feeds[scalar.input] = {scalar.value(i)};
-    run.seed = static_cast<uint64_t>(1 + i);
-    const MeshRun after = processes == 1 ? run_on_mesh(*step.graph, layouts, feeds, run)
-                                         : run_on_processes(processes, *step.graph, layouts, feeds, run)[0];
-    run.variables = after.variables;
-    for (const auto& [name, values] : after.outputs) results[fmt::format("{} {}", i, name)] = values;
-  }
-  results.insert(run.variables.begin(), run.variables.end());
-  return results;
+  return run_taught_steps(step, layouts, std::move(feeds), processes);
 }
 
 TEST(Preference, IsTheSameOnEveryLayout) {

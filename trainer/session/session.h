@@ -34,7 +34,7 @@ class ModelDirLock;
 /// The weights of the teacher (section `distill`) or of the reference model (section `preference`).
 struct Teacher {
   std::string name;  ///< "teacher" or "reference model"
-  Mark mark;         ///< of what names its checkpoint
+  Mark mark;         ///< the place of what names its checkpoint
   std::string path;  ///< a checkpoint's directory, or a safetensors file
   Manifest manifest;
 };

@@ -44,7 +44,7 @@ struct CausalLmModel {
   Windows windows = Windows::kNone;
   bool tied = false;
   double rotary_base = 10000;
-  double rotary_share = 0;  ///< of the entries of a head that are turned; 0: always all
+  double rotary_share = 0;  ///< the share of a head's entries that are turned; 0: always all
   double epsilon = 1e-6;
   std::optional<double> attention_soft_cap = {}, logit_soft_cap = {};
   bool is_fused = false;

@@ -33,7 +33,7 @@ struct ImageProcessor {
   ImageSize scaled;                     ///< what images are scaled to
   ResizeRule rule = ResizeRule::kCrop;  ///< how those of another shape are
   ImageSize size;                       ///< the middle of it that the network is given
-  std::vector<double> mean, deviation;  ///< of each channel; none: pixels enter as they are
+  std::vector<double> mean, deviation;  ///< a number for each channel; none: pixels enter as they are
 
   friend bool operator==(const ImageProcessor&, const ImageProcessor&) = default;
 };

@@ -19,10 +19,10 @@ namespace mtf {
 /// Where a variable is in a file.
 struct ImageTensor {
   std::string variable;
-  std::string name;  ///< of the file's tensor
+  std::string name;  ///< the name of the file's tensor
   std::vector<int64_t>
       axes;  ///< the variable's elements as an array, whose axes the file has in reverse order
-  std::vector<int64_t> shape;  ///< of the file's tensor
+  std::vector<int64_t> shape;  ///< the shape of the file's tensor
 };
 
 /// A tensor of `shape` whose elements have the order of the variable's.

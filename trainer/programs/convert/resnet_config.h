@@ -36,7 +36,7 @@ struct ResNetConfig {
   bool is_bottleneck = true;  ///< three convolutions in a block; else two
   bool halves_in_first =
       false;  ///< the first convolution of a bottleneck moves its windows by 2, and not the second
-  Activation activation = Activation::kRelu;  ///< of the first convolution and behind the blocks
+  Activation activation = Activation::kRelu;  ///< behind the first convolution and the blocks
   bool without_head = false;                  ///< an encoder alone; only the weights determine it
   int64_t labels = 2;                         ///< rows of `classifier.1`, else as many as config.json names
   std::vector<std::string> label_names;       ///< in their order; empty: LABEL_0, LABEL_1, ...

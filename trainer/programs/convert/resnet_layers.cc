@@ -291,7 +291,7 @@ class ResNetReader {
   const Node& model_;
   ModelLayers layers_;
   std::vector<ScopedLayer> left_;  ///< layers that are to be read
-  Mark mark_;                      ///< of the layer that was read last
+  Mark mark_;                      ///< the place of the layer that was read last
   bool has_stride_ = false;
   ResNetLayers made_;
 };
