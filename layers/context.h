@@ -184,6 +184,10 @@ class Context {
   bool keeps_tokens() const { return keeps_tokens_; }
   void set_keeps_tokens(bool keeps) { keeps_tokens_ = keeps; }
 
+  /// Models of tokens compute logits and loss for so many parts of a row one after the other (models/token_loss.h).
+  int64_t loss_chunks() const { return loss_chunks_; }
+  void set_loss_chunks(int64_t chunks) { loss_chunks_ = chunks; }
+
   /// The outermost of nested layers are computed again.
   void set_recompute(std::vector<RecomputedLayers> layers);
   /// How many layers were found for each entry of set_recompute().
@@ -250,6 +254,7 @@ class Context {
   InputEmbedding input_embedding_;
   int64_t expert_parts_ = 1;
   bool keeps_tokens_ = false;
+  int64_t loss_chunks_ = 1;
   std::map<std::string, Tensor> scalars_;
   std::vector<LayerTerm> terms_;
   std::vector<std::string> batch_statistics_;

@@ -128,17 +128,16 @@ Bitransformer::Memory Bitransformer::encode(Context& context, const Tables& tabl
 }
 
 Tensor Bitransformer::decode(Context& context, const Tables& tables, Sequence& sequence, const Tensor& ids,
-                             const Tensor& position, const Tensor& place) const {
-  Graph& graph = context.graph();
-  Tensor x = read(context, decoder_, "decoder", *tables.written, ids, position, sequence.length);
-  {
-    const auto scope = graph.scope("decoder");
-    x = decoder_.layers(context, sequence, x);
-  }
-  if (place) x = gather(x, place, sequence.length.name);
+                             const Tensor& position) const {
+  const Tensor x = read(context, decoder_, "decoder", *tables.written, ids, position, sequence.length);
+  const auto scope = context.graph().scope("decoder");
+  return decoder_.layers(context, sequence, x);
+}
+
+Tensor Bitransformer::logits(Context& context, const Tables& tables, const Tensor& hidden) const {
   const bool of_both = options_.shared_embedding_and_softmax && options_.shared_embedding;
-  const auto scope = graph.scope(of_both ? "shared" : "decoder");
-  return token_logits(context, options_, *tables.written, x, tables.target);
+  const auto scope = context.graph().scope(of_both ? "shared" : "decoder");
+  return token_logits(context, options_, *tables.written, hidden, tables.target);
 }
 
 ModelOutput Bitransformer::build(Context& context, const Features& features) const {
@@ -166,18 +165,18 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
         (static_cast<double>(context.batch().size) * token_loss_denominator(context, options_.loss, targets));
   }
   if (is_guided || !context.training()) sequence.alignment = &alignment;
-  ModelOutput output;
-  output.logits =
-      decode(context, embeddings, sequence, ids, optional_feature(features, "targets_position"), {});
+  const Tensor hidden =
+      decode(context, embeddings, sequence, ids, optional_feature(features, "targets_position"));
   if (is_guided && !alignment.weights) {
     throw Error(
         ErrorKind::kConfig,
         fmt::format("`model.alignment`: block {} of the decoder has no EncDecAttention", alignment.block),
         "`model.alignment.layer` with a block that has one, or `weight: 0`");
   }
+  ModelOutput output;
   if (!is_guided) output.alignment = alignment.weights;
-  const auto scope = context.graph().scope("loss");
-  token_loss(context, options_.loss, targets, {}, embeddings.target.name, output);
+  const auto logits_of = [&](const Tensor& states) { return logits(context, embeddings, states); };
+  token_loss(context, options_.loss, {hidden, logits_of, embeddings.target.name}, targets, {}, output);
   return output;
 }
 
@@ -193,7 +192,8 @@ Tensor Bitransformer::prefill(Context& context, const DecodeSizes& sizes, const 
                     .memory_segment = memory.segment,
                     .decoding = &decoding,
                     .memory_layers = memory.layers};
-  return decode(context, embeddings, sequence, input.prefix, {}, input.position);
+  const Tensor hidden = decode(context, embeddings, sequence, input.prefix, {});
+  return logits(context, embeddings, gather(hidden, input.position, sequence.length.name));
 }
 
 Tensor Bitransformer::step(Context& context, const DecodeSizes& sizes, const Step& input) const {
@@ -205,7 +205,7 @@ Tensor Bitransformer::step(Context& context, const DecodeSizes& sizes, const Ste
                     .causal = true,
                     .memory_segment = decoding.kept(context, "memory_segment", memory, DType::kInt32),
                     .decoding = &decoding};
-  return decode(context, embeddings, sequence, input.token, input.position, {});
+  return logits(context, embeddings, decode(context, embeddings, sequence, input.token, input.position));
 }
 
 std::unique_ptr<Model> BitransformerOptions::make(Diagnostics& diagnostics) const {

@@ -76,9 +76,11 @@ class Bitransformer final : public Model, public TextDecoder {
     std::vector<Tensor> layers;  ///< see Sequence::memory_layers
   };
   Memory encode(Context& context, const Tables& tables, const Features& features) const;
-  /// float32 [.., vocab]; `place`: int32 [batch], only this place along `length`; null: all.
+  /// [batch, length, d_model] behind the last layer of the decoder.
   Tensor decode(Context& context, const Tables& tables, Sequence& sequence, const Tensor& ids,
-                const Tensor& position, const Tensor& place) const;
+                const Tensor& position) const;
+  /// hidden: [.., d_model] -> [.., vocab]
+  Tensor logits(Context& context, const Tables& tables, const Tensor& hidden) const;
 
   /// One side up to the first layer; scopes: docs/file_formats.md "Names of variables".
   Tensor read(Context& context, const TransformerStack& stack, const std::string& side,

@@ -65,8 +65,8 @@ std::vector<StepScalar> Distillation::scalars() const {
 }
 
 ModelOutput Distillation::build(Context& context, const Features& features) const {
-  ModelOutput output = student().build(context, features);
-  if (!context.training()) return output;
+  if (!context.training()) return student().build(context, features);
+  ModelOutput output = built_student(context, features);
   const ModelOutput teacher = applied_teacher(context, features);
   const auto scope = context.graph().scope("distill", mark());
   const Tensor hard = output.loss, soft = soft_loss(context, output, teacher);

@@ -169,13 +169,14 @@ ModelOutput MaskedLmModel::build(Context& context, const Features& features) con
   const Tensor& places = layers_.feature(features, config::Name(kPlaces));
   const LayerTensor hidden = layers_(context, features);
   ModelOutput output;
-  const LayerTensor of_targets{gather(hidden, places, "length"), context.made(hidden)};
-  output.logits = logits(context, of_targets, context.graph().scoped(""));
+  const Shape made = context.made(hidden);
+  const std::string outer = context.graph().scoped("");
+  const auto logits_of = [&](const Tensor& states) { return logits(context, {states, made}, outer); };
+  const std::string scope = layers_.name().empty() ? "loss" : layers_.name() + "/loss";
+  token_loss(context, options_.loss,
+             {gather(hidden, places, "length"), logits_of, context.input_embedding().vocabulary.name, scope},
+             targets, {}, output);
   const auto name = context.graph().scope(layers_.name());
-  {
-    const auto loss = context.graph().scope("loss");
-    token_loss(context, options_.loss, targets, {}, context.input_embedding().vocabulary.name, output);
-  }
   const auto next_sentence = features.find(kNextSentence);
   // A teacher teaches tokens alone, and its weights may be without a classifier of pairs.
   if (next_sentence != features.end() && !context.is_applied())

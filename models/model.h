@@ -63,8 +63,9 @@ struct ClassLoss {
 };
 
 struct ModelOutput {
-  Tensor loss;    ///< [], float32: the mean over the examples of what training minimises
-  Tensor logits;  ///< [batch, ...], of the type of activations or float32: what the model predicts
+  Tensor loss;  ///< [], float32: the mean over the examples of what training minimises
+  /// [batch, ...], of the type of activations or float32: what the model predicts. Null: not all at once (token_loss.h).
+  Tensor logits;
   /// By name. "loss" is always there, of weight 1; what only evaluation asks for ("accuracy") is computed in
   /// evaluation.
   std::map<std::string, Metric> metrics;

@@ -61,7 +61,7 @@ std::vector<std::string> Preference::metrics() const {
 }
 
 ModelOutput Preference::build(Context& context, const Features& features) const {
-  ModelOutput output = student().build(context, features);
+  ModelOutput output = built_student(context, features);
   const ModelOutput reference = applied_teacher(context, features);
   const auto scope = context.graph().scope("preference", mark());
   check(output, reference, features.at("targets"));

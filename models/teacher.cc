@@ -72,6 +72,16 @@ std::optional<int64_t> TaughtModel::positions(int64_t length) const {
   return std::min(*of_student, *of_teacher);
 }
 
+ModelOutput TaughtModel::built_student(Context& context, const Features& features) const {
+  ModelOutput output = student_->build(context, features);
+  if (output.logits) return output;
+  throw Error(
+      ErrorKind::kConfig, mark_,
+      fmt::format("a {} is compared with all logits at once, and `train.loss_chunks` computes parts of them",
+                  name_),
+      "`train.loss_chunks: 1`");
+}
+
 ModelOutput TaughtModel::applied_teacher(const Context& context, const Features& features) const {
   const std::string hint = fmt::format("a {} that reads what the trained model reads", name_);
   for (const std::string& feature : teacher_->features()) {

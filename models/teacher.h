@@ -49,6 +49,8 @@ class TaughtModel : public Model {
               std::string_view name);
 
   const Model& student() const { return *student_; }
+  /// The student with all its logits. Throws Error (kConfig) where Context::loss_chunks() leaves them in parts.
+  ModelOutput built_student(Context& context, const Features& features) const;
   const Mark& mark() const { return mark_; }
   /// What the teacher predicts for the same batch. Throws Error (kConfig) when the data lack a feature of the teacher.
   ModelOutput applied_teacher(const Context& context, const Features& features) const;

@@ -8,6 +8,7 @@
 // Mesh TensorFlow's transformer computes them so.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,10 +40,23 @@ struct TokenWeights {
 /// What the sum of the losses of an example is divided by in token_loss().
 double token_loss_denominator(const Context& context, const TokenLossOptions& options, const Tensor& targets);
 
-/// Adds loss and metrics to output.logits: [batch, length, vocabulary]; targets: int32 [batch, length]. The
-/// loss is the sum over what counts, divided by all positions of the batch (padding included) or by
-/// loss_denominator. It widens bfloat16 logits as it reads them, and their gradient is rounded once.
-void token_loss(Context& context, const TokenLossOptions& options, const Tensor& targets,
-                const TokenWeights& weights, const std::string& vocabulary, ModelOutput& output);
+/// Where logits come from: logits_of(hidden) is [batch, length, vocabulary] for hidden states [batch, length, ..], also for a
+/// part of their places.
+struct TokenPrediction {
+  Tensor hidden;
+  std::function<Tensor(const Tensor& hidden)> logits_of;
+  std::string vocabulary;      ///< the dimension of the logits that the softmax is over
+  std::string scope = "loss";  ///< what is added beside the logits is in this scope
+};
+
+/// Sets logits, loss and metrics of `output`; targets: int32 [batch, length]. The loss is the sum over what
+/// counts, divided by all positions of the batch (padding included) or by loss_denominator. It widens
+/// bfloat16 logits as it reads them, and their gradient is rounded once.
+/// With Context::loss_chunks() the logits of a part of `length`, their loss and their gradient are computed before those
+/// of the next part, and output has no logits and no class_losses. Chunk i of n has the places i, n+i, 2n+i, ..., so that
+/// layouts may split `length`. Throws Error (kConfig) where the number does not divide `length` in training; evaluation
+/// takes the largest divisor that is not larger.
+void token_loss(Context& context, const TokenLossOptions& options, const TokenPrediction& prediction,
+                const Tensor& targets, const TokenWeights& weights, ModelOutput& output);
 
 }  // namespace mtf

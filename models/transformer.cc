@@ -257,14 +257,15 @@ ModelOutput LanguageModel::build(Context& context, const Features& features) con
   }
   const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
   const Tensor x = hidden(context, *embedding, ids, optional_feature(features, "targets_position"), sequence);
-  ModelOutput output;
-  output.logits = token_logits(context, options_, *embedding, x, vocabulary);
-  const auto loss = context.graph().scope("loss");
   const Tensor of_targets = of_inputs ? cast(logical_not(of_inputs), DType::kFloat32) : Tensor{};
   const TokenWeights weights{
       .loss = options_.loss_on_targets_only ? of_targets : Tensor{},
       .metrics = options_.loss_on_targets_only || options_.delimited ? of_targets : Tensor{}};
-  token_loss(context, options_.loss, targets, weights, vocabulary.name, output);
+  const auto logits_of = [&](const Tensor& states) {
+    return token_logits(context, options_, *embedding, states, vocabulary);
+  };
+  ModelOutput output;
+  token_loss(context, options_.loss, {x, logits_of, vocabulary.name}, targets, weights, output);
   return output;
 }
 
@@ -338,10 +339,11 @@ ModelOutput AlignedModel::build(Context& context, const Features& features) cons
   Tensor x = stack_.embed(context, *embedding, inputs);
   x = stack_.add_positions(context, x, optional_feature(features, "targets_position"), length);
   x = stack_.layers(context, sequence, x);
+  const auto logits_of = [&](const Tensor& states) {
+    return token_logits(context, options_, *embedding, states, predicted);
+  };
   ModelOutput output;
-  output.logits = token_logits(context, options_, *embedding, x, predicted);
-  const auto loss = context.graph().scope("loss");
-  token_loss(context, options_.loss, targets, {}, predicted.name, output);
+  token_loss(context, options_.loss, {x, logits_of, predicted.name}, targets, {}, output);
   return output;
 }
 

@@ -1,5 +1,7 @@
 #include "engine/graph/gradients.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -93,9 +95,12 @@ Tensors outside_tensors(const Block& block, const Tensors& results) {
 /// Maps tensors to their copies.
 using TensorMap = std::unordered_map<Tensor, Tensor, TensorHash>;
 
+enum class CloneFor { kRecomputation, kAnotherPart };
+
 /// Appends copies of the operations of `block`, which read the copies of tensors that have one; returns the
 /// copies of `wanted`.
-Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, TensorMap copies) {
+Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, TensorMap copies,
+                    CloneFor purpose) {
   const auto mapped = [&copies](const Tensor& t) {
     const auto found = copies.find(t);
     return found == copies.end() ? t : found->second;
@@ -105,8 +110,10 @@ Tensors clone_block(Graph& graph, const Block& block, const Tensors& wanted, Ten
     Tensors inputs;
     for (const Tensor& input : operation->inputs()) inputs.push_back(mapped(input));
     OperationScope repeated = operation->scope();
-    repeated.provenance.phase = Phase::kBackward;
-    repeated.provenance.recomputed = true;
+    if (purpose == CloneFor::kRecomputation) {
+      repeated.provenance.phase = Phase::kBackward;
+      repeated.provenance.recomputed = true;
+    }
     const Graph::Scope scope = graph.with(repeated);
     Operation& copy = graph.add_clone(*operation, std::move(inputs));
     for (size_t i = 0; i < copy.outputs().size(); ++i) {
@@ -172,6 +179,27 @@ Tensors gradients_through(const Block& block, const Tensors& ys, const Tensors& 
   return result;
 }
 
+/// Returns the operations of `block` that depend on one of `xs`.
+Block dependents(const Block& block, const Tensors& xs) {
+  TensorSet reached(xs.begin(), xs.end());
+  Block found;
+  for (const auto& operation : block) {
+    const auto is_reached = [&reached](const Tensor& input) { return reached.contains(input); };
+    if (std::ranges::none_of(operation->inputs(), is_reached)) continue;
+    found.push_back(operation);
+    for (size_t i = 0; i < operation->outputs().size(); ++i)
+      reached.insert(operation->output(static_cast<int>(i)));
+  }
+  return found;
+}
+
+Tensors floating(const Tensors& tensors) {
+  Tensors result;
+  std::ranges::copy_if(tensors, std::back_inserter(result),
+                       [](const Tensor& x) { return is_floating(x.dtype()); });
+  return result;
+}
+
 }  // namespace
 
 Tensors gradients(const Tensors& ys, const Tensors& xs, const Tensors& grad_ys) {
@@ -203,7 +231,8 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
                            TensorMap sources_of;
                            for (size_t i = 0; i < targets.size(); ++i) sources_of[targets[i]] = sources[i];
                            const size_t begin = graph.current_block().size();
-                           const Tensors copies = clone_block(graph, body, results, std::move(sources_of));
+                           const Tensors copies = clone_block(graph, body, results, std::move(sources_of),
+                                                              CloneFor::kRecomputation);
                            Tensors ys, seeds;
                            for (size_t i = 0; i < dy.size(); ++i) {
                              if (!dy[i]) continue;
@@ -213,6 +242,44 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
                            // The gradients end at the sources, because one source may depend on another.
                            return gradients_through(operations_since(graph, begin), ys, sources, seeds);
                          });
+}
+
+Tensors in_parts(const std::function<Tensors(const Tensors&)>& fn, int64_t count,
+                 const std::function<Tensors(int64_t)>& part_of, bool differentiates,
+                 const std::function<void(const PartOfWork&)>& visit) {
+  const Tensors first_part = part_of(0);
+  MTF_CHECK(!first_part.empty(), "a part of no tensors");
+  Graph& graph = first_part[0].graph();
+  size_t begin = graph.current_block().size();
+  const Tensors originals = fn(first_part);
+  const Block body = dependents(operations_since(graph, begin), first_part);
+  Tensors sources = outside_tensors(body, {});
+  std::erase_if(sources,
+                [&](const Tensor& x) { return std::ranges::find(first_part, x) != first_part.end(); });
+  Tensors part = first_part, results = originals;
+  Block block = body;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) {
+      part = part_of(i);
+      TensorMap copies;
+      for (size_t k = 0; k < part.size(); ++k) copies[first_part[k]] = part[k];
+      begin = graph.current_block().size();
+      results = clone_block(graph, body, originals, std::move(copies), CloneFor::kAnotherPart);
+      block = operations_since(graph, begin);
+    }
+    PartOfWork work{.results = results, .gradient = {}, .source_gradient = {}};
+    if (differentiates) {
+      Tensors xs = floating(part);
+      const size_t own = xs.size();
+      xs.insert(xs.end(), sources.begin(), sources.end());
+      const Tensors dx = gradients_through(block, {results[0]}, xs, {});
+      size_t next = 0;
+      for (const Tensor& x : part) work.gradient.push_back(is_floating(x.dtype()) ? dx[next++] : Tensor{});
+      work.source_gradient.assign(dx.begin() + static_cast<std::ptrdiff_t>(own), dx.end());
+    }
+    visit(work);
+  }
+  return sources;
 }
 
 }  // namespace mtf

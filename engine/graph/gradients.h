@@ -1,6 +1,7 @@
 // Reverse-mode differentiation, which adds operations to the graph; custom gradients, and recomputation.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "engine/graph/graph.h"
@@ -26,5 +27,22 @@ Tensors custom_gradient(const std::function<Tensors(const Tensors&)>& fn, const 
 /// repeat their values, because these are a function of name, step and element. Gradients also go to tensors
 /// from outside that fn uses.
 Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensors& inputs);
+
+/// What in_parts() has computed of one part.
+struct PartOfWork {
+  Tensors results;  ///< of fn
+  Tensors
+      gradient;  ///< of results[0] with respect to the inputs of the part; null for those that are not floating-point
+  Tensors source_gradient;  ///< likewise with respect to the sources
+};
+
+/// Computes fn of part_of(0), part_of(1), ..., `count` lists of tensors of the same shapes, one part behind the other: `visit`
+/// is called when a part is in the graph, before part_of() is asked for the next one. With `differentiates` the gradients of
+/// its first result follow fn itself, so that what they read of it need not be kept until the backward pass. What does not
+/// depend on the part is computed once. Returns the sources: the floating-point tensors from outside the parts, which
+/// they all read.
+Tensors in_parts(const std::function<Tensors(const Tensors&)>& fn, int64_t count,
+                 const std::function<Tensors(int64_t)>& part_of, bool differentiates,
+                 const std::function<void(const PartOfWork&)>& visit);
 
 }  // namespace mtf

@@ -67,6 +67,8 @@ def draw_arrangement(case, r, dimensions, training=True):
             options["optimizer_layout"] = rules(r, axes, weights, 0.7, layout)
         options["train.microbatches"] = case.fixed_microbatches or r.pick(1, 1, 2, 4)
         options["train.recompute"] = r.pick("none", "none", "block")
+        if case.has_even_rows() and r.chance(0.3):
+            options["train.loss_chunks"] = 2
         options |= r.some(
             0.15, **{"train.keep_gathered": True, "train.gather_ahead": 2, "run.check_replicas": True, "cluster.overlap": False}
         )

@@ -90,6 +90,10 @@ class Case:
     def statistics_of_a_microbatch(self):
         self.fixed_microbatches = self.fixed_microbatches or self.r.pick(1, 2, 4)
 
+    def has_even_rows(self):
+        """True if the tokens of a row that have a loss can be computed in parts."""
+        return not self.teacher and self.config["model"]["type"] in ("lm", "delimited_lm", "aligned", "bitransformer")
+
 
 def activation(r):
     return r.pick("relu", "squared_relu", "gelu", "swish", ["gelu", "linear"], ["swish", "linear"])

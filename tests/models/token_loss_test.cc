@@ -25,10 +25,11 @@ class GivenLogits final : public Model {
   std::vector<std::string> metrics() const override { return token_metrics(); }
   ModelOutput build(Context& context, const Features& features) const override {
     ModelOutput output;
-    output.logits = features.at("logits");
     TokenWeights weights;
     if (with_weights_) weights.metrics = features.at("scored");
-    token_loss(context, options_, features.at("targets"), weights, "vocab", output);
+    const auto given = [](const Tensor& logits) { return logits; };
+    token_loss(context, options_, {features.at("logits"), given, "vocab"}, features.at("targets"), weights,
+               output);
     return output;
   }
 

@@ -113,6 +113,7 @@ struct TrainOptions {
   std::optional<PatienceOptions> patience;
   BatchSize batch_size = int64_t{64};
   config::Auto<int64_t> microbatches = {1};
+  int64_t loss_chunks = 1;
   config::Named<double> loss_weights;
   Recompute recompute = RecomputeWord::kNone;
   std::vector<std::string> trainable = {".*"};

@@ -126,6 +126,12 @@ void describe(config::Visitor& visit, TrainOptions& options) {
       "fastest, "
       "and 1 where a layer uses statistics of the batch (batch_norm); a run that continues keeps its number",
       positive);
+  visit("loss_chunks", options.loss_chunks,
+        "models of tokens compute logits, loss and their gradient for so many parts of each row one after "
+        "the other, so "
+        "that only the logits of one part take memory; a divisor of the length of rows. Evaluation does "
+        "likewise",
+        positive, free_on_resume);
   visit("loss_weights", options.loss_weights,
         "factors of the losses that layers add to the model's, by name, such as {activity: 0.1}; 1 where "
         "none is given",

@@ -90,6 +90,7 @@ class Search {
     if (trains_) {
       try_batch_size();
       try_microbatches();
+      try_loss_chunks();
       try_recompute();
       try_bfloat16();
       try_slots();
@@ -135,6 +136,7 @@ class Search {
     if (is_evaluation(program)) {
       EvaluationGraphOptions options = evaluation_graph_options(session_);
       options.precision = change.step.precision;
+      options.loss_chunks = change.step.loss_chunks;
       return build_evaluation(*session_.model, features, change.evaluate_batch, options).graph;
     }
     return build_train_step(*session_.model, features, change.step).graph;
@@ -215,6 +217,18 @@ class Search {
     const TrainStep step = build_train_step(*session_.model, session_.train_data->features(), now_.step);
     if (!step.batch_statistics.empty())
       found_.back() += fmt::format(" (which changes {})", batch_statistics_text(step.batch_statistics));
+  }
+
+  /// Tries parts of rows of which the logits are small beside all else.
+  void try_loss_chunks() {
+    constexpr int64_t kMostChunks = 64;
+    for (int64_t count = std::max<int64_t>(2, 2 * now_.step.loss_chunks); count <= kMostChunks; count *= 2) {
+      Change change = now_;
+      change.step.loss_chunks = count;
+      if (!fits(change)) continue;
+      found_.push_back(fmt::format("`train.loss_chunks: {}`", count));
+      return;
+    }
   }
 
   void try_recompute() {

@@ -35,6 +35,7 @@ EvaluationGraph build_evaluation(const Model& model, const std::vector<Feature>&
   Context context(*graph, Mode::kEvaluate, options.precision, batch);
   context.set_averaged(options.averaged);
   context.set_expert_parts(options.expert_parts);
+  context.set_loss_chunks(options.loss_chunks);
   describe_features(features, context);
   const ModelOutput output = model.build(context, inputs);
   check_requested(output, options.requested);

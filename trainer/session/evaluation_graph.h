@@ -39,6 +39,7 @@ struct EvaluationGraphOptions {
   /// Adds what the model predicts for each example as outputs: Classification and ModelOutput::predictions.
   bool keep_predictions = false;
   int64_t expert_parts = 1;  ///< Context::expert_parts
+  int64_t loss_chunks = 1;   ///< Context::loss_chunks
   std::optional<WeightCopyOptions> copies =
       {};  ///< which copies of weights products read (weight_conversions.h)
 };

@@ -231,6 +231,7 @@ EvaluationGraphOptions evaluation_graph_options(const Session& session) {
   EvaluationGraphOptions options{precision_of(config), averaged_weights(config)};
   options.keep_predictions = shows_misclassified(session);
   options.expert_parts = expert_parts(session.layouts);
+  options.loss_chunks = config.train.loss_chunks;
   options.copies = weight_copy_options(session, session.layouts);
   Diagnostics reported;  // what is wrong with the metrics is reported where the sets are opened
   for (const EvaluationSet& set : declared_evaluation_sets(session, reported)) {

@@ -162,7 +162,13 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   context.set_moved([&](const std::string& statistic) { return is_moved(graph, statistic, options); });
   const std::vector<RecomputedLayers> recomputed = recomputed_layers(options.recompute);
   context.set_recompute(recomputed);
+  context.set_loss_chunks(options.keep_prediction ? 1 : options.loss_chunks);
   const ModelOutput output = model.build(context, features);
+  if (context.loss_chunks() > 1 && output.logits) {
+    throw Error(ErrorKind::kConfig, options.loss_chunks_mark,
+                "`train.loss_chunks` is for models that predict tokens, which have a loss for each of them",
+                "`train.loss_chunks: 1`");
+  }
   if (!std::holds_alternative<RecomputeWord>(options.recompute))
     check_recomputed(context, recomputed, options.recompute_mark);
   check_patterns(graph, options);
@@ -369,6 +375,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   TrainStepOptions options;
   options.batch_size = train_batch_size(config, layouts);
   options.microbatches = config.train.microbatches.value.value_or(1);
+  options.loss_chunks = config.train.loss_chunks;
   options.precision = precision_of(config);
   options.expert_parts = expert_parts(layouts);
   options.trainable = config.train.trainable;
@@ -383,6 +390,7 @@ TrainStepOptions train_step_options(const Config& config, const Layouts& layouts
   if (numbers != nullptr && !numbers->empty())  // these may stand elsewhere than the word that they replace
     options.recompute_mark = config.mark("train.recompute." + numbers->front().first);
   options.microbatches_mark = config.mark("train.microbatches");
+  options.loss_chunks_mark = config.mark("train.loss_chunks");
   options.loss_weights_mark = config.mark("train.loss_weights");
   options.update = UpdateOptions{.optimizer = config.optimizer,
                                  .learning_rate = config.learning_rate,

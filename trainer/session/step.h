@@ -25,6 +25,7 @@ struct TrainStepOptions {
   /// Microbatch j has the examples i * microbatches + j (docs/numerics.md "Microbatches"). Loss and gradients
   /// are sums over the microbatches, with each loss divided by their number.
   int64_t microbatches = 1;
+  int64_t loss_chunks = 1;  ///< Context::loss_chunks(); 1 with keep_prediction
   Precision precision;
   int64_t expert_parts = 1;  ///< Context::expert_parts
   std::vector<std::string> trainable = {".*"};
@@ -37,7 +38,7 @@ struct TrainStepOptions {
   config::Named<double> loss_weights = {};
   /// Their places in the configuration, for messages.
   Mark trainable_mark = {}, rules_mark = {}, recompute_mark = {}, microbatches_mark = {},
-       loss_weights_mark = {};
+       loss_chunks_mark = {}, loss_weights_mark = {};
   /// The optimizer's update. nullopt: the graph has no update but the gradients as outputs grad/VARIABLE.
   std::optional<UpdateOptions> update;
   /// Without `update`: adds the outputs that an update elsewhere needs, tokens, and the sums of squares of

@@ -60,7 +60,7 @@ inline constexpr int64_t kBucketBytes = int64_t{1} << 20;
 Program bucket_reductions(Program program, int64_t bytes);
 
 /// Reorders local operations between collectives so that those that vary over the same mesh dimensions are
-/// adjacent. A segment ends wherever these dimensions change.
+/// adjacent. A segment ends wherever these dimensions change; constants up to kSharedBytes come first and end none.
 Program group_segments(Program program);
 
 /// Fuses what follows a contraction into it: its bias, a gelu or relu, terms that are added to it, the sum over
