@@ -24,10 +24,11 @@ config::EnumNames enum_names(Positions) {
 config::CommonNames common_names(Positions) {
   static constexpr std::string_view kRotary = "`none`, with `rotary: true` of SelfAttention";
   static constexpr std::string_view kRelative = "`none`, with `relative_attention_type` of SelfAttention";
+  static constexpr std::string_view kAlibi = "`none`, with `alibi: true` of SelfAttention";
   static constexpr std::array names = {CommonName{"rope", kRotary},
                                        CommonName{"rotary", kRotary},
                                        CommonName{"relative", kRelative},
-                                       CommonName{"alibi", kRelative},
+                                       CommonName{"alibi", kAlibi},
                                        CommonName{"sinusoidal", "`sinusoid`"},
                                        CommonName{"sincos", "`sinusoid`"},
                                        CommonName{"absolute", "`learned`"},

@@ -8,6 +8,7 @@
 #include "engine/ops/reshape.h"
 #include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
+#include "layers/alibi.h"
 #include "layers/alignment.h"
 #include "layers/attention.h"
 #include "layers/causal_convolution.h"
@@ -34,7 +35,25 @@ void describe_rotary_heads(config::Visitor& visit, Options& options) {
   });
 }
 
-struct SelfAttentionOptions : HeadOptions, RelativeBiasOptions, RotaryOptions {};
+struct SelfAttentionOptions : HeadOptions, RelativeBiasOptions, RotaryOptions {
+  bool alibi = false;
+};
+
+/// What needs logits that are those of distances, and not those of positions.
+void check_alibi(config::Visitor& visit, SelfAttentionOptions& options) {
+  visit.check([&options](const config::Report& report) {
+    if (!options.alibi) return;
+    const auto refuse = [&](bool is_given, const char* key, const char* right) {
+      if (is_given) report.error(key, "it cannot stand beside `alibi: true`", right);
+    };
+    refuse(options.rotary, "rotary", "one kind of positions");
+    refuse(options.relative_attention_type != RelativeAttention::kNone, "relative_attention_type", "none");
+    refuse(options.soft_cap.has_value(), "soft_cap", "null");
+    refuse(options.extra_logit.has_value(), "extra_logit", "null");
+    refuse(options.prefix_length > 0, "prefix_length", "0");
+    refuse(options.z_loss.value_or(0) > 0, "z_loss", "null");
+  });
+}
 
 void describe(config::Visitor& visit, SelfAttentionOptions& options) {
   describe(visit, static_cast<HeadOptions&>(options));
@@ -44,6 +63,11 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
       "for all layers whose heads have the same dimensions");
   describe_convolution(visit, options);
   describe_rotary_heads(visit, options);
+  visit(
+      "alibi", options.alibi,
+      "logits of each head fall linearly with the distance, by slopes that are not learned (BLOOM); where no "
+      "later token is seen");
+  check_alibi(visit, options);
 }
 
 struct LocalSelfAttentionOptions : HeadOptions, RotaryOptions {
@@ -74,6 +98,7 @@ Shape noise_shape(const Tensor& memory, std::string_view length, const Shape& he
 struct SelfAttention {
   const HeadOptions& options;
   AttentionOptions mixing;
+  bool has_alibi = false;
 
   LayerTensor operator()(Context& context, const LayerTensor& x, const Tensor& bias_table,
                          const RotaryOptions& rotary) {
@@ -97,6 +122,10 @@ struct SelfAttention {
     if (rotary.rotary) {
       inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), rotary);
       inputs.k = rotate(inputs.k, position(sequence, inputs.k, memory_length), rotary);
+    }
+    if (has_alibi) {
+      add_alibi(inputs, projections.query_heads(), position(sequence, inputs.k, memory_length));
+      mixing.key = kAlibiKey;
     }
     if (sequence.decoding != nullptr) remember(context, *sequence.decoding, inputs);
     if (sequence.is_step()) {
@@ -157,7 +186,10 @@ class SelfAttentionLayer final : public Layer {
     const Dimension model = context.made(x)[0];
     const Shape heads = AttentionProjections(context, options_, model).query_heads();
     const Tensor table = RelativeBias{options_}.table(context, heads, mixing);
-    return SelfAttention{options_, mixing}(context, x, table, options_);
+    if (options_.alibi && mixing.bidirectional)
+      throw Error(ErrorKind::kConfig, "SelfAttention with `alibi: true` sees later tokens",
+                  "a model whose tokens see only those before them, such as `lm`");
+    return SelfAttention{options_, mixing, options_.alibi}(context, x, table, options_);
   }
 
  private:

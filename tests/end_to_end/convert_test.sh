@@ -107,7 +107,7 @@ for start in model_bert_encoder bert.safetensors; do
 done
 
 # Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
-for kind in gpt2 gpt_neox phi llama qwen2 qwen3 gemma2 qwen2_moe olmoe; do
+for kind in gpt2 opt gpt_neox falcon bloom phi cohere llama smollm3 qwen2 qwen3 olmo3 gemma2 qwen2_moe olmoe; do
   source=$source_dir/tests/golden/hf_$kind
   expect_exit 0 "$mtf_convert" "$source" lm_$kind
   traced=(run.mode=trace "trace.input=$source/reference.safetensors" trace.output=out.safetensors vars.dropout=0
@@ -435,7 +435,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=bloom|is bloom, which cannot be converted; bert, t5, mt5, marian, gpt2, gpt_neox, phi, stablelm, llama, granite, mistral, ministral, qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe, qwen3_moe, vit or resnet' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=rwkv|`model_type` is rwkv, which cannot be converted; one of t5, mt5, bert, marian, gpt2, opt, ' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -489,7 +489,7 @@ expect_exit 2 "$mtf_convert" marian new --to hf-t5
 expect_text "the model is no T5"
 cp -r lm_llama no_rotary && sed -i 's/rotary: true, .*, *$/rotary: false,/' no_rotary/config.yaml
 expect_exit 2 "$mtf_convert" no_rotary new --to hf-lm
-expect_text "the model is no GPT-2, GPT-NeoX, Phi, StableLM, Llama, Granite, Mistral, Qwen, Gemma, Mixtral or OLMo: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
+expect_text "no language model of Hugging Face has these layers: it has rms_norm as a Llama has, and no rotary positions; rotary: true"
 expect_exit 2 "$mtf_convert" whole new --to hf-lm
 expect_text "it is no language model; type: lm"
 [ ! -e new ] && [ ! -e new.safetensors ] || fail "a mistake leaves something behind"

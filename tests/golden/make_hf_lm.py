@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a tiny random language model, and what `transformers` computes with it: make_hf_lm.py KIND DIRECTORY
 
-KIND is gpt2, gpt_neox, phi, llama, qwen2, qwen3, gemma2, qwen2_moe or olmoe.
+KIND is gpt2, opt, gpt_neox, falcon, bloom, phi, cohere, llama, smollm3, qwen2, qwen3, olmo3, gemma2, qwen2_moe or olmoe.
 The directory gets config.json and model.safetensors (save_pretrained), tokenizer.json and tokenizer_config.json, and
   reference.safetensors
     input/targets     four rows of ids of this program (data/vocabulary/renumbering.h), padded with 0
@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 
 kind, directory = sys.argv[1:]
 seeds = {"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25, "qwen2_moe": 26, "olmoe": 27, "gpt_neox": 28,
-         "phi": 29}
+         "phi": 29, "smollm3": 30, "olmo3": 31, "opt": 32, "cohere": 33, "falcon": 34, "bloom": 35}
 torch.manual_seed(seeds[kind])
 has_begin = kind in ("llama", "gemma2")
 os.makedirs(directory, exist_ok=True)
@@ -71,6 +71,25 @@ elif kind == "gpt_neox":  # a part of a head is turned, at angles that yarn scal
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 4.0,
                "beta_slow": 1.0, "partial_rotary_factor": 4 / 6, "rope_theta": 10000.0}
     config = transformers.GPTNeoXConfig(rope_parameters=scaling, **{**common, "hidden_size": 24, "intermediate_size": 28})
+elif kind == "smollm3":  # one of four layers has no rotary positions
+    config = transformers.SmolLM3Config(num_key_value_heads=2, pad_token_id=None, **{**common, "num_hidden_layers": 4})
+elif kind == "olmo3":  # one layer without a window, whose angles yarn scales
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 4.0, "beta_slow": 1.0,
+            "attention_factor": 1.2, "rope_theta": 10000.0}
+    config = transformers.Olmo3Config(
+        num_key_value_heads=2, sliding_window=5, layer_types=["sliding_attention", "full_attention"], pad_token_id=None,
+        rope_parameters={"full_attention": yarn, "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}, **common)
+elif kind == "opt":
+    del common["intermediate_size"]
+    config = transformers.OPTConfig(ffn_dim=24, pad_token_id=None, **common)
+elif kind == "cohere":
+    config = transformers.CohereConfig(num_key_value_heads=2, logit_scale=0.25, pad_token_id=None, **common)
+elif kind == "falcon":  # the new architecture
+    del common["intermediate_size"]
+    config = transformers.FalconConfig(new_decoder_architecture=True, num_kv_heads=2, ffn_hidden_size=24, **common)
+elif kind == "bloom":  # six heads have the slopes of four and of eight
+    config = transformers.BloomConfig(vocab_size=rows, hidden_size=24, n_layer=2, n_head=6, bos_token_id=end_id,
+                                      eos_token_id=end_id)
 elif kind == "phi":
     config = transformers.PhiConfig(num_key_value_heads=2, **common)
 else:
@@ -79,6 +98,9 @@ model = transformers.AutoModelForCausalLM.from_config(config)
 with torch.no_grad():
     for name, weight in model.named_parameters():  # large enough that every weight matters
         is_norm = "norm" in name or ".ln_" in name
+        if name == "model.decoder.embed_positions.weight":
+            weight[:2] = 0  # rows that no text reads
+            weight = weight[2:]
         weight.copy_((0.2 if is_norm or "bias" in name else 0.4) * torch.randn_like(weight))
         if is_norm and kind == "gemma2":
             weight.copy_(weight.bfloat16())  # as published, so that 1 is added and subtracted exactly

@@ -49,6 +49,13 @@ TEST(LayerNorm, HasTheValuesOfTheFormula) {
               Pointwise(DoubleNear(1e-5), Values{-1.069045, -0.267261, 1.336306}));
 }
 
+TEST(LayerNorm, HasNoBiasWhereNoneIsWanted) {
+  const YamlLayers net("[layer_norm: {bias: false}]", {{"batch", 1}, {"d", 3}});
+  EXPECT_THAT(net.variables(), ElementsAre("layer_norm/layer_norm_scale [d=3]"));
+  EXPECT_THAT(net.evaluate({1, 2, 4}, {{"layer_norm/layer_norm_scale", {1, 1, -2}}}),
+              Pointwise(DoubleNear(1e-5), Values{-1.069045, -0.267261, -2.672612}));
+}
+
 TEST(LayerNorm, AsksWhichOfSeveralDimensionsIsMeant) {
   EXPECT_THAT(
       error_of("[layer_norm]", {{"batch", 1}, {"rows", 2}, {"cols", 3}}),

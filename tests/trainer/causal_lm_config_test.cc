@@ -18,13 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-CausalLmConfig parsed_lm(const std::string& entries) {
-  return parse_causal_lm_config(R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-      "num_key_value_heads": 1, "intermediate_size": 8, "vocab_size": 9, )" +
-                                    entries + "}",
-                                "config.json");
-}
-
 TEST(CausalLmConfig, SurvivesBothOfItsForms) {
   std::vector<CausalLmConfig> models;
   for (const CausalLmFamily family : kFamilies) models.push_back(small_lm(family));
@@ -45,12 +38,12 @@ TEST(CausalLmConfig, SurvivesBothOfItsForms) {
   of_experts.experts->normalized = true;
   of_experts.experts->balance_coef = 0;
   models.push_back(of_experts);
-  of_experts.local = {true, false};
+  of_experts.kinds = {{.is_local = true}, {}};
   of_experts.window = 7;
   models.push_back(of_experts);
   for (const CausalLmFamily family : {CausalLmFamily::kMixtral, CausalLmFamily::kQwen3Moe}) {
     CausalLmConfig local = small_lm(family);
-    local.local = {true};
+    local.kinds = {{.is_local = true}};
     local.window = 7;
     models.push_back(local);
   }
@@ -60,12 +53,12 @@ TEST(CausalLmConfig, SurvivesBothOfItsForms) {
   models.push_back(different);
   CausalLmConfig alternating = small_lm(CausalLmFamily::kQwen2);
   alternating.num_layers = 6;
-  alternating.local = {true, false, false};
+  alternating.kinds = {{.is_local = true}, {}, {}};
   alternating.window = 7;
   models.push_back(alternating);
   CausalLmConfig odd = small_lm(CausalLmFamily::kMistral);
   odd.hidden = 26;
-  odd.local = {false};
+  odd.kinds = {{}};
   odd.window.reset();
   models.push_back(odd);
   for (const CausalLmFamily family : {CausalLmFamily::kGptNeoX, CausalLmFamily::kStableLm}) {
@@ -81,6 +74,43 @@ TEST(CausalLmConfig, SurvivesBothOfItsForms) {
     yarn.truncate = is_neox;
     other.rotary_scaling = yarn;
     models.push_back(other);
+  }
+  for (const auto& [form, heads] : {std::pair(BlockForm::kParallelNorms, 2),
+                                    {BlockForm::kParallel, 4},
+                                    {BlockForm::kParallel, 1},
+                                    {BlockForm::kParallel, 2}}) {
+    CausalLmConfig falcon = small_lm(CausalLmFamily::kFalcon);
+    falcon.form = form;
+    falcon.num_memory_heads = heads;
+    models.push_back(falcon);
+    falcon.attention_bias = AttentionBias::kAll;
+    falcon.feed_forward_bias = true;
+    models.push_back(falcon);
+  }
+  CausalLmConfig without_biases = small_lm(CausalLmFamily::kOpt);
+  without_biases.attention_bias = AttentionBias::kNone;
+  without_biases.feed_forward_bias = false;
+  without_biases.activation = Activation::kGelu;
+  models.push_back(without_biases);
+  CausalLmConfig unscaled = small_lm(CausalLmFamily::kCohere);
+  unscaled.scales.reset();
+  unscaled.attention_bias = AttentionBias::kAll;
+  models.push_back(unscaled);
+  CausalLmConfig code = small_lm(CausalLmFamily::kStarcoder2);
+  code.kinds = {{}};
+  code.window.reset();
+  models.push_back(code);
+  for (const CausalLmFamily family : {CausalLmFamily::kSmolLm3, CausalLmFamily::kOlmo3}) {
+    CausalLmConfig scaled = small_lm(family);
+    YarnRotaryScaling yarn;
+    yarn.factor = 2.5;
+    yarn.original_length = 12;
+    scaled.rotary_scaling = yarn;
+    scaled.kinds = {
+        {.is_local = true}, {.is_local = true, .has_rotary = family == CausalLmFamily::kOlmo3}, {}, {}};
+    scaled.num_layers = 8;
+    scaled.window = 7;
+    models.push_back(scaled);
   }
   for (const CausalLmConfig& lm : models) {
     const std::string json = causal_lm_json(lm);
@@ -103,98 +133,6 @@ TEST(CausalLmConfig, AModelWithTheUsualSublayersIsALlama) {
   EXPECT_EQ(causal_lm_of(ConfigText(text, "lm").load()).family, CausalLmFamily::kLlama);
 }
 
-TEST(CausalLmConfig, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
-  const auto scaling = [](const std::string& entries) {
-    return parsed_lm(R"("model_type": "llama", "max_position_embeddings": 64, )" + entries);
-  };
-  const CausalLmConfig plain = scaling(R"("rope_theta": 500, "rope_scaling": null)");
-  EXPECT_EQ(plain.rotary_base, 500);
-  EXPECT_FALSE(plain.rotary_scaling);
-  EXPECT_EQ(scaling(R"("rope_parameters": {"rope_type": "default", "rope_theta": 700.0})").rotary_base, 700);
-  EXPECT_EQ(scaling(R"("rope_scaling": {"type": "linear", "factor": 4})")
-                .rotary_scaling->get_if<LinearRotaryScaling>()
-                ->factor,
-            4);
-  const std::string llama3 =
-      R"({"rope_type": "llama3", "factor": 32, "low_freq_factor": 2, "high_freq_factor": 5)";
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const CausalLmConfig lm =
-        scaling(fmt::format(R"("{}": {}, "original_max_position_embeddings": 16}})", key, llama3));
-    const auto* options = lm.rotary_scaling->get_if<Llama3RotaryScaling>();
-    EXPECT_EQ(std::tie(options->factor, options->low_frequency, options->high_frequency),
-              std::make_tuple(32, 2, 5));
-    EXPECT_EQ(options->original_length, 16);
-  }
-  EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})"); }),
-              HasSubstr("config.json: rope_scaling: `rope_type` is longrope, which cannot be converted"));
-  EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "linear"})"); }),
-              HasSubstr("rope_scaling: there is no `factor`"));
-  EXPECT_THAT(message([&] { scaling(R"("rope_theta": -1)"); }), HasSubstr("`rope_theta` is -1, no number"));
-  EXPECT_THAT(message([&] { scaling(R"("partial_rotary_factor": 0.5)"); }), HasSubstr("only 1.0 can be"));
-}
-
-TEST(CausalLmConfig, RopeScalingStandsInThePlaceOfRopeParameters) {
-  const auto base = [](const std::string& entries) {
-    return parsed_lm(R"("model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 3.0,
-        "rope_theta": 700.0}, )" +
-                     entries);
-  };
-  EXPECT_EQ(base(R"("rope_scaling": null)").rotary_base, 700);
-  EXPECT_EQ(base(R"("rope_scaling": {})").rotary_base, 700);
-  const CausalLmConfig both = base(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0})");
-  EXPECT_EQ(both.rotary_scaling->get_if<LinearRotaryScaling>()->factor, 2);
-  EXPECT_EQ(both.rotary_base, 10000);
-}
-
-TEST(CausalLmConfig, YarnHasTheDefaultsOfTransformers) {
-  const auto yarn = [](const std::string& entries, const std::string& beside = "") {
-    const CausalLmConfig lm = parsed_lm(fmt::format(
-        R"("model_type": "llama", "max_position_embeddings": 64, "rope_scaling": {{"rope_type": "yarn", {}}}{})",
-        entries, beside));
-    return *lm.rotary_scaling->get_if<YarnRotaryScaling>();
-  };
-  const YarnRotaryScaling plain = yarn(R"("factor": 4.0)");
-  EXPECT_EQ(std::tie(plain.factor, plain.original_length, plain.beta_fast, plain.beta_slow, plain.truncate),
-            std::make_tuple(4, 64, 32, 1, true));
-  EXPECT_FALSE(plain.attention_factor);
-  const std::string length = R"("original_max_position_embeddings": 16)";
-  EXPECT_EQ(yarn(R"("factor": null, )" + length).factor, 4);
-  EXPECT_EQ(yarn(R"("factor": 4.0, )" + length, R"(, "original_max_position_embeddings": 8)").original_length,
-            8);
-  EXPECT_EQ(
-      yarn(R"("factor": 4.0, "attention_factor": 1.5, "mscale": 2, "mscale_all_dim": 2)").attention_factor,
-      1.5);
-  EXPECT_EQ(yarn(R"("factor": 4.0, "mscale": 2, "mscale_all_dim": 2)").attention_factor, 1);
-  EXPECT_FALSE(yarn(R"("factor": 4.0, "mscale": 2)").attention_factor);
-  EXPECT_THAT(message([&] { yarn(length); }), HasSubstr("there is no `factor`"));
-  EXPECT_THAT(message([&] { yarn(R"("factor": 4.0, "beta_fast": 0.5)"); }),
-              HasSubstr("`beta_fast` must be `beta_slow` at least"));
-}
-
-TEST(CausalLmConfig, APartOfAHeadIsTurned) {
-  const auto size = [](const std::string& type, const std::string& entries) {
-    return parse_causal_lm_config(
-               fmt::format(R"({{"hidden_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4,
-                   "num_key_value_heads": 4, "intermediate_size": 8, "vocab_size": 9, "model_type": "{}", {}}})",
-                           type, entries),
-               "config.json")
-        .rotary_size;
-  };
-  EXPECT_EQ(size("gpt_neox", R"("rotary_pct": 0.6)"), 6);
-  EXPECT_EQ(size("gpt_neox", R"("rotary_pct": 1.0)"), std::nullopt);
-  EXPECT_EQ(size("gpt_neox", R"("rotary_pct": 0.6, "rope_parameters": {"partial_rotary_factor": 0.4})"), 4);
-  EXPECT_EQ(size("phi", R"("partial_rotary_factor": 0.4)"), 4);
-  EXPECT_EQ(size("phi", R"("partial_rotary_factor": 0.45)"), 4);
-  EXPECT_EQ(size("stablelm", R"("rope_scaling": null)"), 2);
-  EXPECT_THAT(message([&] { size("phi", R"("bos_token_id": 1)"); }),
-              HasSubstr("5 of the 10 entries of a head have rotary positions"));
-  EXPECT_THAT(message([&] { size("phi", R"("partial_rotary_factor": 0.1)"); }), HasSubstr("1 of the 10"));
-  EXPECT_THAT(message([&] { size("phi", R"("partial_rotary_factor": 1.2)"); }), HasSubstr("12 of the 10"));
-  EXPECT_THAT(message([&] { size("phi", R"("qk_layernorm": true)"); }), HasSubstr("only false can be"));
-  EXPECT_THAT(message([&] { size("stablelm", R"("hidden_dropout": 0.1)"); }), HasSubstr("only 0.0 can be"));
-  EXPECT_THAT(message([&] { size("stablelm", R"("head_dim": 12)"); }), HasSubstr("only 10 can be"));
-}
-
 TEST(CausalLmConfig, AGraniteDividesLogitsOfAttentionByARoot) {
   const auto size = [](const std::string& multiplier) {
     return parsed_lm(R"("model_type": "granite", "attention_multiplier": )" + multiplier).scaling_size;
@@ -204,81 +142,6 @@ TEST(CausalLmConfig, AGraniteDividesLogitsOfAttentionByARoot) {
   EXPECT_EQ(size("null"), 1);
   for (const char* wrong : {"0.3", "2.0", "1e-9"})
     EXPECT_THAT(message([&] { size(wrong); }), HasSubstr("which is no root of 1 / n"));
-}
-
-TEST(CausalLmConfig, EachShareOfAHeadComesBack) {
-  for (int64_t size = 2; size <= 98; size += 2) {
-    CausalLmConfig lm = small_lm(CausalLmFamily::kStableLm);
-    lm.head_size = 98;
-    lm.hidden = 4 * 98;
-    lm.rotary_size = size < 98 ? std::optional(size) : std::nullopt;
-    EXPECT_EQ(parse_causal_lm_config(causal_lm_json(lm), "config.json").rotary_size, lm.rotary_size);
-  }
-}
-
-CausalLmConfig windowed(const std::string& type, const std::string& entries) {
-  return parse_causal_lm_config(R"({"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 8,
-      "num_key_value_heads": 8, "intermediate_size": 8, "vocab_size": 9, "model_type": ")" +
-                                    type + "\", " + entries + "}",
-                                "config.json");
-}
-
-void expect_windows(const CausalLmConfig& lm, const std::vector<bool>& local, std::optional<int64_t> window) {
-  EXPECT_EQ(lm.local, local);
-  EXPECT_EQ(lm.window, window);
-}
-
-TEST(CausalLmConfig, WindowsAreThoseOfEachModel) {
-  expect_windows(windowed("mistral", R"("sliding_window": 5)"), {true}, 5);
-  expect_windows(windowed("mistral", R"("max_position_embeddings": 8192)"), {true}, 4096);
-  expect_windows(windowed("mistral", R"("max_position_embeddings": 4096)"), {false}, {});
-  expect_windows(windowed("mistral", R"("sliding_window": null)"), {false}, {});
-  EXPECT_EQ(windowed("mistral", R"("sliding_window": null)").family, CausalLmFamily::kLlama);
-  expect_windows(windowed("llama", R"("sliding_window": 5)"), {false}, {});
-  expect_windows(windowed("phi3", R"("sliding_window": 5)"), {true}, 5);
-  expect_windows(windowed("phi3", R"("sliding_window": 4096)"), {false}, {});
-  expect_windows(windowed("phi3", R"("bos_token_id": 1)"), {false}, {});
-  for (const char* qwen : {"qwen2", "qwen3"}) {
-    expect_windows(windowed(qwen, R"("sliding_window": 5, "max_window_layers": 0)"), {false}, {});
-    const std::string used = R"("use_sliding_window": true, "sliding_window": 5, )";
-    expect_windows(windowed(qwen, used + R"("max_window_layers": 0)"), {true}, 5);
-    expect_windows(windowed(qwen, used + R"("max_window_layers": 3)"), {false, false, false, true}, 5);
-    expect_windows(windowed(qwen, used + R"("num_experts": 0)"), {false}, {});
-    expect_windows(windowed(qwen, used + R"("max_window_layers": 0, "layer_types": ["sliding_attention",
-        "full_attention", "sliding_attention", "full_attention"])"),
-                   {true, false}, 5);
-  }
-  const auto refused = [&](const std::string& type, const std::string& entries) {
-    return message([&] { windowed(type, entries); });
-  };
-  const std::string types = R"("layer_types": ["sliding_attention", "full_attention", "full_attention", )";
-  EXPECT_THAT(refused("mistral", types + R"("full_attention"])"), HasSubstr("other windows than a mistral"));
-  EXPECT_THAT(refused("qwen3", types + R"("full_attention"])"), HasSubstr("other windows than a qwen3"));
-  EXPECT_THAT(refused("qwen2", types + R"("chunked_attention"])"), HasSubstr("has \"chunked_attention\""));
-  EXPECT_THAT(refused("qwen2", R"("layer_types": ["full_attention"])"), HasSubstr("is no list of 4 types"));
-  EXPECT_THAT(refused("phi3", R"("resid_pdrop": 0.5)"), HasSubstr("`resid_pdrop` is 0.5, and only 0.0 can"));
-  EXPECT_THAT(refused("mistral", R"("sliding_window": 0)"), HasSubstr("`sliding_window` is 0, no size"));
-}
-
-TEST(CausalLmConfig, WindowsOfModelsWithExpertsAreThoseOfEachModel) {
-  const auto experts = [](const std::string& type, const std::string& entries) {
-    return windowed(type, R"("num_experts": 9, "moe_intermediate_size": 8,
-        "shared_expert_intermediate_size": 8, )" +
-                              entries);
-  };
-  expect_windows(experts("mixtral", R"("sliding_window": 5)"), {true}, 5);
-  expect_windows(experts("mixtral", R"("sliding_window": null)"), {false}, {});
-  expect_windows(experts("mixtral", R"("bos_token_id": 1)"), {false}, {});
-  expect_windows(experts("olmoe", R"("sliding_window": 5)"), {false}, {});
-  const std::string used = R"("use_sliding_window": true, "sliding_window": 5, )";
-  expect_windows(experts("qwen3_moe", R"("sliding_window": 5)"), {false}, {});
-  expect_windows(experts("qwen3_moe", used + R"("max_window_layers": 3)"), {true}, 5);
-  expect_windows(experts("qwen2_moe", R"("sliding_window": 0)"), {false}, {});
-  expect_windows(experts("qwen2_moe", used + R"("bos_token_id": 1)"), {true, false}, 5);
-  expect_windows(experts("qwen2_moe", used + R"("max_window_layers": 2)"), {true, false, false, false}, 5);
-  expect_windows(experts("qwen2_moe", used + R"("layer_types": ["full_attention", "full_attention",
-      "sliding_attention", "sliding_attention"])"),
-                 {false, false, true, true}, 5);
 }
 
 TEST(CausalLmConfig, GemmasHaveTheDefaultsOfTransformers) {
@@ -298,8 +161,8 @@ TEST(CausalLmConfig, GemmasHaveTheDefaultsOfTransformers) {
     EXPECT_EQ(lm.scaling_size, std::nullopt);
   }
   EXPECT_EQ(first.window, std::nullopt);
-  EXPECT_EQ(second.local, (std::vector<bool>{true, false}));
-  EXPECT_EQ(third.local, (std::vector<bool>{true, true, true, true, true, false}));
+  EXPECT_EQ(locals_of(second), (std::vector<bool>{true, false}));
+  EXPECT_EQ(locals_of(third), (std::vector<bool>{true, true, true, true, true, false}));
   EXPECT_EQ(std::tie(second.window, third.window), std::make_tuple(4096, 4096));
   EXPECT_EQ(std::tie(second.attention_soft_cap, second.logit_soft_cap), std::make_tuple(50, 30));
   EXPECT_EQ(std::tie(third.attention_soft_cap, third.logit_soft_cap),
@@ -307,7 +170,7 @@ TEST(CausalLmConfig, GemmasHaveTheDefaultsOfTransformers) {
   EXPECT_EQ(std::tie(third.rotary_base, third.local_rotary_base), std::make_tuple(1e6, 1e4));
   EXPECT_EQ(gemma("gemma2", R"("final_logit_softcapping": null)").logit_soft_cap, std::nullopt);
   EXPECT_EQ(gemma("gemma2", R"("query_pre_attn_scalar": 144)").scaling_size, 144);
-  EXPECT_EQ(gemma("gemma3_text", R"("sliding_window_pattern": 3)").local,
+  EXPECT_EQ(locals_of(gemma("gemma3_text", R"("sliding_window_pattern": 3)")),
             (std::vector<bool>{true, true, false}));
   const CausalLmConfig old = gemma("gemma3_text", R"("rope_theta": 500, "rope_local_base_freq": 100,
       "rope_scaling": {"rope_type": "linear", "factor": 8})");
@@ -329,6 +192,107 @@ TEST(CausalLmConfig, GemmasHaveTheDefaultsOfTransformers) {
                      "full_attention", "full_attention", "full_attention", "full_attention"])"));
               }),
               HasSubstr("other windows than a gemma2"));
+}
+
+CausalLmConfig parsed_text(const std::string& text) { return parse_causal_lm_config(text, "config.json"); }
+
+/// Published files, with smaller sizes.
+TEST(CausalLmConfig, OptsHaveTheValuesOfTheirFiles) {
+  const std::string opt =
+      R"({"_remove_final_layer_norm": false, "activation_dropout": 0.0, "activation_function": "relu",
+      "attention_dropout": 0.0, "bos_token_id": 2, "do_layer_norm_before": true, "dropout": 0.1, "eos_token_id": 2,
+      "ffn_dim": 48, "hidden_size": 12, "init_std": 0.03, "layerdrop": 0.0, "max_position_embeddings": 64,
+      "model_type": "opt", "num_attention_heads": 3, "num_hidden_layers": 2, "pad_token_id": 1, "vocab_size": 9,)";
+  const CausalLmConfig lm = parsed_text(opt + R"("word_embed_proj_dim": 12})");
+  EXPECT_EQ(std::tie(lm.hidden, lm.intermediate, lm.num_heads, lm.head_size, lm.max_positions),
+            std::make_tuple(12, 48, 3, 4, 64));
+  EXPECT_EQ(std::tie(lm.activation, lm.attention_bias, lm.feed_forward_bias, lm.tied),
+            std::make_tuple(Activation::kRelu, AttentionBias::kAll, true, true));
+  EXPECT_EQ(std::tie(lm.dropout, lm.embedding_dropout, lm.epsilon, lm.initializer_range),
+            std::make_tuple(0.1, 0, 1e-5, 0.03));
+  EXPECT_EQ(parsed_text(opt + R"("enable_bias": false})").attention_bias, AttentionBias::kNone);
+  EXPECT_THAT(message([&] { parsed_text(opt + R"("word_embed_proj_dim": 6})"); }),
+              HasSubstr("`word_embed_proj_dim` is 6, and only 12 can be converted"));
+  std::string post_norm = opt + R"("use_cache": true})";
+  post_norm.replace(post_norm.find("before\": true"), 13, "before\": false");
+  EXPECT_THAT(message([&] { parsed_text(post_norm); }),
+              HasSubstr("`do_layer_norm_before` is false, and only true can be converted"));
+}
+
+TEST(CausalLmConfig, FalconsHaveTheArchitectureOfTheirFiles) {
+  const auto falcon = [](const std::string& entries) {
+    return parsed_text(R"({"attention_dropout": 0.0, "bias": false, "bos_token_id": 1, "eos_token_id": 1,
+        "hidden_dropout": 0.0, "hidden_size": 32, "layer_norm_epsilon": 1e-05, "model_type": "falcon",
+        "num_attention_heads": 8, "num_hidden_layers": 2, "vocab_size": 9, )" +
+                       entries + "}");
+  };
+  const auto shape = [&](const std::string& entries) {
+    const CausalLmConfig lm = falcon(entries);
+    return std::tuple(lm.num_memory_heads, lm.form);
+  };
+  const CausalLmConfig of_7b = falcon(R"("alibi": false, "apply_residual_connection_post_layernorm": false,
+      "multi_query": true, "new_decoder_architecture": false, "parallel_attn": true)");
+  EXPECT_EQ(std::tie(of_7b.num_memory_heads, of_7b.form, of_7b.intermediate, of_7b.head_size),
+            std::make_tuple(1, BlockForm::kParallel, 128, 4));
+  EXPECT_EQ(std::tie(of_7b.activation, of_7b.attention_bias, of_7b.feed_forward_bias, of_7b.tied),
+            std::make_tuple(Activation::kGeluErf, AttentionBias::kNone, false, true));
+  const std::string is_new = R"("new_decoder_architecture": true, )";
+  EXPECT_EQ(shape(is_new + R"("num_kv_heads": 2)"), std::tuple(2, BlockForm::kParallelNorms));
+  EXPECT_EQ(shape(is_new + R"("num_kv_heads": 2, "num_ln_in_parallel_attn": 1, "multi_query": true)"),
+            std::tuple(2, BlockForm::kParallel));
+  EXPECT_EQ(shape(R"("multi_query": false)"), std::tuple(8, BlockForm::kParallel));
+  EXPECT_EQ(shape(R"("parallel_attn": false)"), std::tuple(1, BlockForm::kNormsBefore));
+  const auto refused = [&](const std::string& entries) { return message([&] { falcon(entries); }); };
+  EXPECT_THAT(refused(R"("alibi": true)"), HasSubstr("`alibi` is true, and only false can be"));
+  EXPECT_THAT(refused(is_new + R"("parallel_attn": false)"), HasSubstr("only true can be"));
+  EXPECT_THAT(refused(is_new + R"("num_kv_heads": 3)"), HasSubstr("8 heads cannot share 3 `num_kv_heads`"));
+  EXPECT_THAT(refused(is_new + R"("num_ln_in_parallel_attn": 3)"),
+              HasSubstr("`num_ln_in_parallel_attn` is 3"));
+  EXPECT_THAT(refused(R"("num_ln_in_parallel_attn": 2)"), HasSubstr("only 1 can be"));
+}
+
+TEST(CausalLmConfig, BloomsHaveTheKeysOfAnyVersion) {
+  const CausalLmConfig old =
+      parsed_text(R"({"n_embed": 24, "n_layer": 3, "num_attention_heads": 3, "n_inner": null,
+      "offset_alibi": 100, "model_type": "bloom", "hidden_dropout": 0.125, "vocab_size": 9, "seq_length": 40})");
+  EXPECT_EQ(std::tie(old.hidden, old.num_layers, old.num_heads, old.intermediate, old.max_positions),
+            std::make_tuple(24, 3, 3, 96, 40));
+  EXPECT_EQ(std::tie(old.dropout, old.embedding_dropout, old.activation),
+            std::make_tuple(0.125, 0, Activation::kGelu));
+  EXPECT_EQ(
+      parsed_text(R"({"hidden_size": 24, "n_layer": 3, "n_head": 3, "model_type": "bloom", "vocab_size": 9})")
+          .max_positions,
+      2048);
+  EXPECT_THAT(message([&] {
+                parsed_text(R"({"model_type": "bloom", "vocab_size": 9, "hidden_size": 24, "n_layer": 1,
+      "n_head": 3, "apply_residual_connection_post_layernorm": true})");
+              }),
+              HasSubstr("only false can be converted"));
+}
+
+TEST(CausalLmConfig, ACohereMultipliesLogits) {
+  const auto cohere = [](const std::string& entries) {
+    return parsed_lm(R"("model_type": "cohere", )" + entries);
+  };
+  const CausalLmConfig lm = cohere(R"("attention_bias": false, "layer_norm_eps": 1e-05, "logit_scale": 0.0625,
+      "rope_theta": 8000000.0, "use_qk_norm": false)");
+  EXPECT_EQ(std::tie(lm.scales->logit_divisor, lm.rotary_base, lm.form, lm.tied),
+            std::make_tuple(16, 8e6, BlockForm::kParallel, true));
+  EXPECT_EQ(cohere(R"("bos_token_id": 5)").scales->logit_divisor, 16);
+  EXPECT_FALSE(cohere(R"("logit_scale": 1.0)").scales);
+  EXPECT_THAT(message([&] { cohere(R"("use_qk_norm": true)"); }), HasSubstr("only false can be converted"));
+}
+
+TEST(CausalLmConfig, AStarcoder2HasGroupedHeadsAndAWindow) {
+  const CausalLmConfig lm = parsed_lm(R"("model_type": "starcoder2", "attention_dropout": 0.1,
+      "embedding_dropout": 0.1, "residual_dropout": 0.125, "hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-05,
+      "norm_type": "layer_norm", "mlp_type": "default", "rope_theta": 999999.4420358813, "sliding_window": 16,
+      "max_position_embeddings": 64, "use_bias": true)");
+  EXPECT_EQ(std::tie(lm.window, lm.dropout, lm.embedding_dropout, lm.feed_forward_bias, lm.attention_bias),
+            std::make_tuple(16, 0.125, 0.1, true, AttentionBias::kAll));
+  EXPECT_EQ(std::tie(lm.activation, lm.rotary_base, lm.tied),
+            std::make_tuple(Activation::kGelu, 999999.4420358813, true));
+  EXPECT_FALSE(parsed_lm(R"("model_type": "starcoder2", "use_bias": false)").feed_forward_bias);
 }
 
 TEST(CausalLmConfig, WhatCannotBeBuiltIsRefused) {
@@ -380,157 +344,6 @@ TEST(CausalLmConfig, ExpertsThatCannotBeBuiltAreRefused) {
               HasSubstr("it has no `shared_expert_intermediate_size`"));
   EXPECT_THAT(json("olmoe", R"("num_experts": 9, "clip_qkv": 8.0)"), HasSubstr("only null can be converted"));
   EXPECT_THAT(json("olmoe", R"("num_experts": 9, "head_dim": 4)"), HasSubstr("only 8 can be converted"));
-}
-
-/// The message for a model in whose configuration `to` stands in the place of `from`.
-std::string refused(CausalLmFamily family, const std::string& from, const std::string& to) {
-  std::string text = yaml(small_lm(family));
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  text.replace(at, from.size(), to);
-  return message([&] { causal_lm_of(ConfigText(text, "config.yaml").load()); });
-}
-
-TEST(CausalLmConfig, OtherModelsAreRefusedWithTheDifference) {
-  using enum CausalLmFamily;
-  EXPECT_THAT(refused(kLlama, "type: lm", "type: delimited_lm"), HasSubstr("it reads inputs as a whole"));
-  EXPECT_THAT(refused(kLlama, "positions: none", "positions: learned"), HasSubstr("and learned positions"));
-  EXPECT_THAT(refused(kLlama, "rotary: true, ", ""), HasSubstr("and no rotary positions"));
-  EXPECT_THAT(refused(kLlama, "[gelu, linear]", "gelu"), HasSubstr("and no gated units"));
-  EXPECT_THAT(refused(kLlama, "[gelu, linear]", "[elu, linear]"), HasSubstr("the activation [elu, linear]"));
-  EXPECT_THAT(refused(kGpt2, "scale_logits: false", "scale_like_classifier: true"),
-              HasSubstr("its embeddings are scaled as only those of a Gemma"));
-  EXPECT_THAT(refused(kLlama, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
-              HasSubstr("SelfAttention has a soft_cap"));
-  EXPECT_THAT(refused(kLlama, "bias: false, dropout", "scaling_size: 30, bias: false, dropout"),
-              HasSubstr("SelfAttention has a scaling_size"));
-  EXPECT_THAT(refused(kLlama, "  z_loss: 0", "  logit_soft_cap: 30\n  z_loss: 0"),
-              HasSubstr("its logits have a soft cap"));
-  EXPECT_THAT(refused(kLlama, "call_layer, residual", "call_layer, rms_norm, residual"),
-              HasSubstr("norms stand behind its layers"));
-  EXPECT_THAT(refused(kGemma2, "call_layer, rms_norm, residual", "call_layer, residual"),
-              HasSubstr("local attention without norms behind the layers"));
-  EXPECT_THAT(refused(kGemma, "[gelu, linear]", "[gelu_erf, linear]"),
-              HasSubstr("which a Gemma 1 cannot say"));
-  EXPECT_THAT(refused(kGemma3, "bias: false, dropout", "soft_cap: 30, bias: false, dropout"),
-              HasSubstr("has other options than the first of these layers"));
-  EXPECT_THAT(refused(kGemma2, "rotary_base: 10000", "rotary_base: 500"),
-              HasSubstr("LocalSelfAttention has other rotary positions than SelfAttention"));
-  EXPECT_THAT(refused(kLlama, "fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
-              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
-  EXPECT_THAT(refused(kLlama, "residual], final: [rms_norm]", "residual], final: [layer_norm]"),
-              HasSubstr("`sublayers.final` is [layer_norm]"));
-  EXPECT_THAT(refused(kLlama, "per_layer: [rms_norm, call_layer, residual], final: [rms_norm]",
-                      "per_layer: [call_layer, residual], final: []"),
-              HasSubstr("`sublayers.final` is []"));
-  EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer, residual]", "[call_layer, residual, rms_norm]"),
-              HasSubstr("`sublayers.per_layer` is [call_layer, residual, rms_norm]"));
-  EXPECT_THAT(refused(kLlama, "[SelfAttention, DenseReluDense]", "[DenseReluDense]"),
-              HasSubstr("its block is [DenseReluDense]"));
-  EXPECT_THAT(refused(kQwen2, "bias: false, kernel", "bias: true, kernel"),
-              HasSubstr("biases of DenseReluDense"));
-  EXPECT_THAT(refused(kQwen3, "bias: false, dropout", "bias: qkv, dropout"),
-              HasSubstr("qk_norm with `bias: qkv`"));
-  EXPECT_THAT(refused(kQwen3, "{epsilon: 0.0001", "{epsilon: 1e-05"),
-              HasSubstr("beside an epsilon of 1e-05"));
-  EXPECT_THAT(refused(kQwen3, "qk_norm: true", "qk_norm: all_heads"),
-              HasSubstr("qk_norm of all heads without experts"));
-  EXPECT_THAT(refused(kGpt2, "positions: learned", "positions: none"), HasSubstr("and no learned positions"));
-  EXPECT_THAT(refused(kGpt2, "bias: true, dropout", "bias: qkv, dropout"),
-              HasSubstr("no biases in SelfAttention"));
-  EXPECT_THAT(refused(kGpt2, "key_value_size: 6", "key_value_size: 8"),
-              HasSubstr("4 heads of 8 entries for vectors of 24"));
-  EXPECT_THAT(refused(kGpt2, "num_heads: 4", "num_heads: 4, num_memory_heads: 2"),
-              HasSubstr("grouped heads"));
-  const std::string two = "[LocalSelfAttention, DenseReluDense, ";
-  EXPECT_THAT(refused(kMistral, "[LocalSelfAttention, ", two + "SelfAttention: {num_heads: 4}, "),
-              HasSubstr("SelfAttention has fold_scaling_into_initializer"));
-  EXPECT_THAT(refused(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {radius: 4}, "),
-              HasSubstr("its windows are of several lengths"));
-  EXPECT_THAT(refused(kMistral, "[LocalSelfAttention, ", two + "LocalSelfAttention: {num_heads: 2}, "),
-              HasSubstr("LocalSelfAttention has other options than the first"));
-  EXPECT_THAT(refused(kMistral, "DenseReluDense]",
-                      "DenseReluDense, LocalSelfAttention, DenseReluDense: {hidden_size: 5}]"),
-              HasSubstr("DenseReluDense has other options than the first"));
-  EXPECT_THAT(refused(kMistral, "bias: false, dropout", "bias: true, dropout"),
-              HasSubstr("biases beside local attention"));
-}
-
-TEST(CausalLmConfig, OtherModelsWithLayerNormAndRotaryPositionsAreRefused) {
-  using enum CausalLmFamily;
-  EXPECT_THAT(refused(kGptNeoX, "scale: none", "scale: sqrt"),
-              HasSubstr("the sum of its parallel layers is"));
-  EXPECT_THAT(refused(kGptNeoX, "use: feed_forward, name: feed_forward", "use: feed_forward"),
-              HasSubstr("has the name ``"));
-  EXPECT_THAT(refused(kGptNeoX, "use: feed_forward", "use: mlp"), HasSubstr("there is no block `mlp`"));
-  EXPECT_THAT(refused(kGptNeoX, "[layer_norm, DenseReluDense", "[DenseReluDense"),
-              HasSubstr("the block `feed_forward` is [DenseReluDense]"));
-  EXPECT_THAT(refused(kGptNeoX, "DenseReluDense, dropout: $dropout", "DenseReluDense"),
-              HasSubstr("several rates of dropout"));
-  EXPECT_THAT(refused(kGptNeoX, "initial: [dropout: $dropout]", "initial: []"),
-              HasSubstr("a dropout of 0 before its layers and of 0.125 behind them"));
-  EXPECT_THAT(refused(kGptNeoX, "per_layer: [call_layer", "per_layer: [call_layer, dropout: 0.1"),
-              HasSubstr("the sum of its parallel layers has dropout"));
-  EXPECT_THAT(refused(kGptNeoX, "num_heads: 4", "num_heads: 4, num_memory_heads: 2"),
-              HasSubstr("grouped heads"));
-  EXPECT_THAT(refused(kPhi, "logit_bias: true", "logit_bias: false"), HasSubstr("logits without a bias"));
-  EXPECT_THAT(refused(kPhi, "bias: true, dropout", "bias: qkv, dropout"), HasSubstr("no biases of all"));
-  EXPECT_THAT(refused(kStableLm, "z_loss: 0", "z_loss: 0\n  logit_bias: true"),
-              HasSubstr("the other layers of a StableLmForCausalLM, and logits with a bias"));
-  EXPECT_THAT(refused(kStableLm, "bias: false, dropout", "bias: true, dropout"),
-              HasSubstr("a bias of the output"));
-  EXPECT_THAT(refused(kLlama, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
-              HasSubstr("rotary positions of a part of a head"));
-  EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer", "[call_layer"), HasSubstr("no norms stand around"));
-  EXPECT_THAT(refused(kGranite, "bias: false, dropout", "bias: qkv, dropout"),
-              HasSubstr("a Qwen2ForCausalLM, and layers that multiply"));
-  EXPECT_THAT(refused(kGranite, "call_layer, scale: 0.22", "scale: 0.22, call_layer"),
-              HasSubstr("`sublayers.per_layer` is [rms_norm, scale, call_layer, residual]"));
-  EXPECT_THAT(refused(kGranite, "scale: 0.22", "scale: -1"), HasSubstr("it multiplies by -1"));
-  EXPECT_THAT(refused(kOlmo2, "qk_norm: all_heads", "qk_norm: true"), HasSubstr("no qk_norm of all heads"));
-}
-
-TEST(CausalLmConfig, OtherExpertsAreRefusedWithTheDifference) {
-  using enum CausalLmFamily;
-  const std::string more = "experts_per_token: 2";
-  EXPECT_THAT(refused(kMixtral, "dispatch: dropless", "dispatch: capacity"),
-              HasSubstr("MoE1D has a capacity"));
-  EXPECT_THAT(refused(kMixtral, more, more + ", score: sigmoid"), HasSubstr("sigmoids as scores"));
-  EXPECT_THAT(refused(kMixtral, more, more + ", selection_bias: true"), HasSubstr("a selection_bias"));
-  EXPECT_THAT(refused(kMixtral, more, more + ", expert_groups: 3, groups_per_token: 2, group_score: max"),
-              HasSubstr("expert_groups"));
-  EXPECT_THAT(refused(kMixtral, more, more + ", scale: 2"), HasSubstr("a scale of its weights"));
-  EXPECT_THAT(refused(kMixtral, more, more + ", weight_on: input"), HasSubstr("weights on inputs"));
-  EXPECT_THAT(refused(kMixtral, more, "experts_per_token: 4"), HasSubstr("there are 3 experts"));
-  EXPECT_THAT(refused(kMixtral, "[gelu, linear]", "[elu, linear]"), HasSubstr("MoE1D has the activation"));
-  EXPECT_THAT(refused(kMixtral, "normalize: true", "normalize: false"), HasSubstr("do not add up to 1"));
-  EXPECT_THAT(refused(kMixtral, "bias: false", "bias: true"), HasSubstr("biases in SelfAttention"));
-  EXPECT_THAT(refused(kQwen2Moe, "shared_gate: true", "shared_gate: false"), HasSubstr("without a gate"));
-  EXPECT_THAT(refused(kQwen2Moe, "bias: qkv", "bias: true"), HasSubstr("biases of all projections"));
-  EXPECT_THAT(refused(kQwen3Moe, more, more + ", shared_experts: 1, shared_gate: true"),
-              HasSubstr("shared ones beside qk_norm"));
-  EXPECT_THAT(refused(kGemma, "[SelfAttention, DenseReluDense]",
-                      "[SelfAttention, MoE1D: {gating: top_k, activation: [swish, linear]}]"),
-              HasSubstr("scaled as those of a Gemma, and it has experts"));
-  const std::string one = "[SelfAttention, MoE1D]";
-  EXPECT_THAT(refused(kMixtral, one, "[SelfAttention, MoE1D, SelfAttention, DenseReluDense]"),
-              HasSubstr("its block is [SelfAttention, MoE1D, SelfAttention, DenseReluDense]"));
-  EXPECT_THAT(refused(kMixtral, one, "[SelfAttention, MoE1D, SelfAttention, MoE1D: {num_experts: 4}]"),
-              HasSubstr("MoE1D has other options than the first"));
-  EXPECT_THAT(refused(kQwen3Moe, "bias: false", "bias: qkv"), HasSubstr("qk_norm with `bias: qkv`"));
-  const auto with_local = [&](CausalLmFamily family, const std::string& block) {
-    std::string text = yaml(small_lm(family));
-    text.replace(text.find(one), one.size(), block);
-    const size_t begin = text.find("    SelfAttention:"), end = text.find("    MoE1D:");
-    text.insert(begin, "    Local" + text.substr(begin + 4, end - begin - 4));
-    return message([&] { causal_lm_of(ConfigText(text, "config.yaml").load()); });
-  };
-  EXPECT_THAT(with_local(kMixtral, "[SelfAttention, MoE1D, LocalSelfAttention, MoE1D]"),
-              HasSubstr("local attention in some of its layers without shared ones"));
-  EXPECT_THAT(with_local(kOlmoe, "[LocalSelfAttention, MoE1D]"),
-              HasSubstr("local attention beside qk_norm of all heads"));
-  EXPECT_THAT(refused(kOlmoe, "key_value_size: 6", "key_value_size: 8"),
-              HasSubstr("all 4 heads of 8 entries for vectors of 24"));
 }
 
 TEST(CausalLmConfig, AllStepsOfAdamHaveOneLength) {

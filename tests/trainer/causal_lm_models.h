@@ -1,8 +1,10 @@
 // Small language models of each family, for tests of their conversion.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "trainer/programs/convert/causal_lm_config.h"
 #include "trainer/programs/convert/causal_lm_models.h"
@@ -10,11 +12,15 @@
 namespace mtf::testing {
 
 inline constexpr std::array kFamilies = {
-    CausalLmFamily::kGpt2,     CausalLmFamily::kGptNeoX, CausalLmFamily::kPhi,     CausalLmFamily::kStableLm,
-    CausalLmFamily::kGranite,  CausalLmFamily::kLlama,   CausalLmFamily::kMistral, CausalLmFamily::kMinistral,
-    CausalLmFamily::kQwen2,    CausalLmFamily::kQwen3,   CausalLmFamily::kOlmo2,   CausalLmFamily::kGemma,
-    CausalLmFamily::kGemma2,   CausalLmFamily::kGemma3,  CausalLmFamily::kMixtral, CausalLmFamily::kOlmoe,
-    CausalLmFamily::kQwen2Moe, CausalLmFamily::kQwen3Moe};
+    CausalLmFamily::kGpt2,       CausalLmFamily::kOpt,       CausalLmFamily::kGptNeoX,
+    CausalLmFamily::kFalcon,     CausalLmFamily::kBloom,     CausalLmFamily::kPhi,
+    CausalLmFamily::kStarcoder2, CausalLmFamily::kStableLm,  CausalLmFamily::kCohere,
+    CausalLmFamily::kGranite,    CausalLmFamily::kLlama,     CausalLmFamily::kSmolLm3,
+    CausalLmFamily::kMistral,    CausalLmFamily::kMinistral, CausalLmFamily::kQwen2,
+    CausalLmFamily::kQwen3,      CausalLmFamily::kOlmo2,     CausalLmFamily::kOlmo3,
+    CausalLmFamily::kGemma,      CausalLmFamily::kGemma2,    CausalLmFamily::kGemma3,
+    CausalLmFamily::kMixtral,    CausalLmFamily::kOlmoe,     CausalLmFamily::kQwen2Moe,
+    CausalLmFamily::kQwen3Moe};
 
 inline bool has_experts(CausalLmFamily family) {
   using enum CausalLmFamily;
@@ -25,42 +31,52 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
   CausalLmConfig lm;
   lm.family = family;
   lm.form = model_of(family).form;
-  const bool has_biases = lm.has_dropout(),
-             has_one_size = lm.has_layer_norm() || family == CausalLmFamily::kOlmoe;
+  const CausalLmModel& model = model_of(family);
+  const bool has_biases = model.has_dropout,
+             has_one_size = model.has_layer_norm || family == CausalLmFamily::kOlmoe,
+             has_groups = !has_biases || family == CausalLmFamily::kStarcoder2;
   lm.vocab_size = 9;
   lm.begin = 4;
   lm.end = 6;
   lm.hidden = 24;
   lm.num_layers = 2;
   lm.num_heads = 4;
-  lm.num_memory_heads = has_biases ? 4 : 2;
+  lm.num_memory_heads = has_groups ? 2 : 4;
   lm.head_size = has_one_size ? 6 : 10;
-  lm.intermediate = 40;
+  lm.intermediate = family == CausalLmFamily::kBloom ? 96 : 40;
   lm.max_positions = 30;
-  lm.activation = has_biases ? Activation::kRelu : Activation::kGelu;
+  lm.activation = has_biases && !model.has_alibi ? Activation::kRelu : Activation::kGelu;
   const bool is_qwen2 = family == CausalLmFamily::kQwen2 || family == CausalLmFamily::kQwen2Moe;
   lm.attention_bias = has_biases ? AttentionBias::kAll
                       : is_qwen2 ? AttentionBias::kInputs
                                  : AttentionBias::kNone;
   lm.feed_forward_bias = has_biases;
   lm.logit_bias = family == CausalLmFamily::kPhi;
-  if (model_of(family).rotary_share > 0) lm.rotary_size = 4;
-  lm.epsilon = 1e-4;
+  if (model.rotary_share > 0) lm.rotary_size = 4;
+  lm.epsilon = family == CausalLmFamily::kOpt ? 1e-5 : 1e-4;  // that of an OPT is none of its keys
   lm.initializer_range = 0.25;
   lm.attention_dropout = 0.5;
   if (has_biases) lm.dropout = lm.embedding_dropout = 0.125;
-  if (family == CausalLmFamily::kMistral) lm.local = {true};
+  if (family == CausalLmFamily::kOpt || family == CausalLmFamily::kBloom) lm.embedding_dropout = 0;
+  constexpr AttentionKind kFull, kLocal{.is_local = true}, kWithoutRotary{.has_rotary = false};
+  if (family == CausalLmFamily::kMistral || family == CausalLmFamily::kStarcoder2) lm.kinds = {kLocal};
+  if (family == CausalLmFamily::kSmolLm3) lm.kinds = {kFull, kWithoutRotary};
+  if (family == CausalLmFamily::kCohere) lm.scales = {.logit_divisor = 16};
   if (family == CausalLmFamily::kGranite) {
     lm.scales = {.embedding = 12, .residual = 0.22, .logit_divisor = 49};
     lm.scaling_size = 16;
   }
-  if (family == CausalLmFamily::kMinistral) lm.local = {false, true};
+  if (family == CausalLmFamily::kMinistral) lm.kinds = {kFull, kLocal};
   if (lm.has_outer_norms()) {
-    lm.local = {true, false};
+    lm.kinds = {kLocal, kFull};
     lm.scaling_size = 7;
     lm.logit_soft_cap = 2.5;
   }
-  if (lm.local[0] || lm.pattern() > 1) lm.window = 5;
+  if (family == CausalLmFamily::kOlmo3) {
+    lm.kinds = {kLocal, kFull};
+    lm.local_rotary_base = lm.rotary_base;
+  }
+  if (std::ranges::any_of(lm.kinds, &AttentionKind::is_local)) lm.window = 5;
   if (family == CausalLmFamily::kGemma2) lm.attention_soft_cap = 1.5;
   if (family == CausalLmFamily::kGemma3) lm.local_rotary_base = 100;
   if (has_experts(family)) {
@@ -70,6 +86,21 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
     if (family == CausalLmFamily::kQwen2Moe) lm.experts->shared_hidden = 14;
   }
   return lm;
+}
+
+/// Whether the layers of a pattern are local.
+inline std::vector<bool> locals_of(const CausalLmConfig& lm) {
+  std::vector<bool> locals;
+  for (const AttentionKind& kind : lm.kinds) locals.push_back(kind.is_local);
+  return locals;
+}
+
+/// What config.json with these entries says, beside some sizes.
+inline CausalLmConfig parsed_lm(const std::string& entries) {
+  return parse_causal_lm_config(R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+      "num_key_value_heads": 1, "intermediate_size": 8, "vocab_size": 9, )" +
+                                    entries + "}",
+                                "config.json");
 }
 
 inline std::string yaml(const CausalLmConfig& lm) {

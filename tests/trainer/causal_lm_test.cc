@@ -256,6 +256,42 @@ TEST_F(CausalLmImports, EachHeadOfAGptNeoXHasItsQueriesKeysAndValuesTogether) {
   expect_weights(model);
 }
 
+TEST_F(CausalLmImports, QueriesOfAFalconStandBeforeTheKeysThatTheyShare) {
+  const ModelWeights model = counted(CausalLmFamily::kFalcon, "e");
+  export_causal_lm(model, "run", hf());
+  const HuggingFaceFiles files(hf());
+  const StoredTensor& tensor = files.at("transformer.h.1.self_attention.query_key_value.weight");
+  EXPECT_THAT(tensor.shape, ElementsAre(48, 24));
+  // Each of two groups has 12 rows of queries, 6 of keys and 6 of values. Those of the second begin at 24, 36 and 42.
+  const std::vector<float> values = tensor.values<float>();
+  EXPECT_EQ(values[24 * 24], 12);
+  EXPECT_EQ(values[36 * 24], 6);
+  EXPECT_EQ(values[42 * 24 + 1], 12 + 6);
+  expect_weights(model);
+}
+
+TEST_F(CausalLmImports, EntriesThatACohereTurnsTogetherAreNeighboursInItsFile) {
+  const ModelWeights model = counted(CausalLmFamily::kCohere, "e");
+  export_causal_lm(model, "run", hf());
+  const auto rows = [&](const std::string& name) {
+    return first_entries("model.layers.0.self_attn." + name + "_proj.weight");
+  };
+  EXPECT_THAT(rows("k"), ElementsAre(0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11));
+  EXPECT_THAT(rows("v"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_EQ(rows("q")[19], 21);
+  expect_weights(model);
+}
+
+TEST_F(CausalLmImports, NoTextReadsTheFirstRowsOfThePositionsOfAnOpt) {
+  const ModelWeights model = counted(CausalLmFamily::kOpt, "e");
+  export_causal_lm(model, "run", hf());
+  const std::vector<float> rows = first_entries("model.decoder.embed_positions.weight");
+  ASSERT_EQ(rows.size(), 32);
+  EXPECT_EQ(rows[1], 0);
+  EXPECT_EQ(rows[3], 24);
+  expect_weights(model);
+}
+
 TEST_F(CausalLmImports, TheBiasOfLogitsHasANumberForEachId) {
   const ModelWeights model = counted(CausalLmFamily::kPhi, "e");
   export_causal_lm(model, "run", hf());

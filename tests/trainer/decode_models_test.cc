@@ -32,6 +32,9 @@ INSTANTIATE_TEST_SUITE_P(
         DecodedModel{"without_padding",
                      "predict_padding: false, positions: none, block: [SelfAttention: {num_heads: 2, "
                      "key_value_size: 4, rotary: true, rotary_scaling: {type: linear, factor: 3}}]"},
+        DecodedModel{"with_alibi",
+                     "positions: none, block: [SelfAttention: {num_heads: 6, num_memory_heads: 2, "
+                     "key_value_size: 4, alibi: true}]"},
         DecodedModel{"heads_apart",
                      "block: [SelfAttention: {num_heads: 4, num_memory_heads: 2, key_value_size: 4, "
                      "combine_dims: false}, LocalSelfAttention: {num_heads: 4, num_memory_heads: 1, "

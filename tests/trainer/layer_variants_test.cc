@@ -276,6 +276,8 @@ const std::vector<std::string> kAttentionOptions = {
     "prefix_length: 4, num_heads: 4, num_memory_heads: 2, combine_dims: false, key_value_size: 4",
     "qk_norm: true, convolution_width: 3, num_memory_heads: 1, fold_scaling_into_initializer: false",
     "qk_norm: all_heads, qk_norm_epsilon: 0.01, num_heads: 4, num_memory_heads: 2, key_value_size: 4",
+    "alibi: true, num_heads: 4, key_value_size: 4, dropout: 0.25",
+    "alibi: true, num_heads: 6, num_memory_heads: 2, key_value_size: 4, qk_norm: true, combine_dims: false",
 };
 
 std::vector<Variant> variants() {
@@ -284,6 +286,11 @@ std::vector<Variant> variants() {
     result.push_back(
         {fmt::format("self_attention_{}", i),
          language_model(fmt::format("SelfAttention: {{{}}}, DenseReluDense", kAttentionOptions[i]))});
+  result.push_back(
+      {"norms_without_biases",
+       language_model("SelfAttention, DenseReluDense",
+                      "sublayers: {per_layer: [layer_norm: {bias: false}, call_layer, residual], "
+                      "final: [layer_norm: {bias: false}]},")});
   result.push_back(
       {"local_attention", language_model("LocalSelfAttention: {qk_norm: true, prefix_length: 2, z_loss: "
                                          "0.1, convolution_width: 3}, DenseReluDense")});

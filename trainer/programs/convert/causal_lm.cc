@@ -83,6 +83,11 @@ HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, cons
     const auto rows = rows_by_id(stored, file_ids, is_embedding ? lm.end : std::nullopt);
     return value_of(variable, rows.tensor, theirs.transposed, from);
   }
+  if (theirs.rows) {
+    shape[0] = theirs.rows->count;
+    check_stored(stored, shape, from);
+    return value_of(variable, rows_by_id(stored, theirs.rows->of_each, {}).tensor, theirs.transposed, from);
+  }
   if (!theirs.part) {
     HostTensor value = value_of(variable, stored, theirs.transposed, from);
     if (theirs.is_less_one) add(1, {value.data<float>(), static_cast<size_t>(value.shape.size())});
@@ -106,6 +111,7 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
     }
     WrittenTensor tensor = written_tensor(weight, *theirs);
     if (theirs->has_row_of_each_id) order_rows(tensor, file_ids, lm.vocab_size);
+    if (theirs->rows) order_rows(tensor, theirs->rows->of_each, theirs->rows->count);
     if (theirs->is_less_one) add(-1, tensor.value);
     if (!theirs->part) {
       tensors.push_back(std::move(tensor));

@@ -1,7 +1,8 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
-// configuration of this program: GPT-2 (Radford et al., 2019), GPT-NeoX (Black et al., 2022), Phi (Li et al., 2023), StableLM,
-// Llama (Touvron et al., 2023), Granite, Mistral, Ministral, Qwen2, Qwen3, OLMo-2, Gemma 1 to 3, and with experts Mixtral (Jiang et
-// al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
+// configuration of this program: GPT-2 (Radford et al., 2019), OPT (Zhang et al., 2022), GPT-NeoX (Black et al., 2022), Falcon
+// (Almazrouei et al., 2023), BLOOM (Le Scao et al., 2022), Phi (Li et al., 2023), StarCoder2 (Lozhkov et al., 2024), StableLM,
+// Cohere, Llama (Touvron et al., 2023), SmolLM3, Granite, Mistral, Ministral, Qwen2, Qwen3, OLMo-2, OLMo-3, Gemma 1 to 3, and with
+// experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -31,16 +32,23 @@ inline constexpr std::string_view kParallel = "parallel", kAttentionBlock = "att
 /// a window in all layers is a Mistral, and a Phi-3 is a Mistral whose file has some tensors together.
 enum class CausalLmFamily {
   kGpt2,
+  kOpt,
   kGptNeoX,
+  kFalcon,
+  kBloom,
   kPhi,
+  kStarcoder2,
   kStableLm,
+  kCohere,
   kLlama,
+  kSmolLm3,
   kGranite,
   kMistral,
   kMinistral,
   kQwen2,
   kQwen3,
   kOlmo2,
+  kOlmo3,
   kGemma,
   kGemma2,
   kGemma3,
@@ -49,6 +57,8 @@ enum class CausalLmFamily {
   kQwen2Moe,
   kQwen3Moe
 };
+
+struct CausalLmModel;
 
 /// Where the norms of a block stand, and whether its layers see one input.
 enum class BlockForm {
@@ -59,7 +69,14 @@ enum class BlockForm {
   kParallelNorms  ///< the same with a norm for each
 };
 
-/// The numbers by which a Granite multiplies vectors.
+/// What the attention of one layer sees, and whether its queries and keys are turned by their positions.
+struct AttentionKind {
+  bool is_local = false;
+  bool has_rotary = true;  ///< of models with rotary positions
+  bool operator==(const AttentionKind&) const = default;
+};
+
+/// The numbers by which a Granite multiplies vectors; a Cohere divides logits.
 struct CausalLmScales {
   double embedding = 1;
   double residual = 1;       ///< the result of each layer
@@ -77,8 +94,7 @@ struct CausalLmExperts {
   bool has_noise = false;   ///< `router_jitter_noise` is more than 0, which an import leaves out
 };
 
-/// The hyperparameters. A GPT-2 has learned positions, the others have rotary ones. A Gemma multiplies embeddings by the root
-/// of their size, and its files have the scales of norms less 1.
+/// The hyperparameters. A Gemma multiplies embeddings by the root of their size, and its files have scales of norms less 1.
 struct CausalLmConfig {
   CausalLmFamily family = CausalLmFamily::kLlama;
   BlockForm form = BlockForm::kNormsBefore;
@@ -94,51 +110,52 @@ struct CausalLmConfig {
   int64_t head_size = 0;
   int64_t intermediate = 0;  ///< units of the feed-forward layer, or of one expert
   int64_t max_positions = 0;
-  /// Whether the attention of a layer is local, for each layer of a pattern that repeats up to num_layers.
-  std::vector<bool> local = {false};
+  /// The kinds of the layers of a pattern that repeats up to num_layers.
+  std::vector<AttentionKind> kinds = {{}};
   std::optional<int64_t> window;  ///< the positions that local attention sees, the last one of them its own
   Activation activation = Activation::kSwish;
   AttentionBias attention_bias = AttentionBias::kNone;
   bool feed_forward_bias = false;
   std::optional<CausalLmExperts> experts;  ///< nothing: feed-forward layers
   bool logit_bias = false;
-  std::optional<CausalLmScales> scales;  ///< those of a Granite
+  std::optional<CausalLmScales> scales;
   double rotary_base = 10000;
   std::optional<int64_t> rotary_size;  ///< entries of a head that are turned, if not all
   std::optional<RotaryScalingChoice> rotary_scaling;
   std::optional<double>
-      local_rotary_base;  ///< the base of local attention in a Gemma 3, which has no scaling
+      local_rotary_base;  ///< the base of local attention in a Gemma 3 or an OLMo-3, which has no scaling
   std::optional<int64_t>
       scaling_size;  ///< the number whose root divides the logits of attention, if not head_size
   std::optional<double> attention_soft_cap, logit_soft_cap;
   double epsilon = 1e-6;
   double initializer_range = 0.02;
-  double dropout = 0;            ///< after each layer, where has_dropout()
-  double embedding_dropout = 0;  ///< before the first layer, where has_dropout()
+  double dropout = 0;            ///< after each layer, in models that have it there
+  double embedding_dropout = 0;  ///< before the first layer, in the same models
   double attention_dropout = 0;
   bool tied = false;             ///< logits are computed with the embedding
   bool is_fused = false;         ///< the file of a Mistral has the tensors of a Phi-3
   bool predicts_padding = true;  ///< id 0 has a logit
 
-  bool is_gpt2() const { return family == CausalLmFamily::kGpt2; }
   bool is_gemma() const { return family == CausalLmFamily::kGemma || has_outer_norms(); }
   /// True if norms stand behind the layers, too.
   bool has_outer_norms() const { return form == BlockForm::kNormsAround; }
   bool is_parallel() const { return form == BlockForm::kParallel || form == BlockForm::kParallelNorms; }
-  /// False: rms_norm.
-  bool has_layer_norm() const { return has_dropout() || family == CausalLmFamily::kStableLm; }
-  /// True if units are multiplied by others.
-  bool has_gates() const { return !has_dropout(); }
-  /// True if there is dropout elsewhere than in attention.
-  bool has_dropout() const {
-    return is_gpt2() || family == CausalLmFamily::kGptNeoX || family == CausalLmFamily::kPhi;
-  }
   /// The norms of queries and keys, which have `epsilon`, too.
   QkNorm qk_norm() const;
   /// True if the heads do not divide `hidden`, which transformers wants of a Llama and not of a Mistral.
   bool has_odd_heads() const { return hidden % num_heads != 0; }
-  int64_t pattern() const { return static_cast<int64_t>(local.size()); }
+  int64_t pattern() const { return static_cast<int64_t>(kinds.size()); }
+  /// The kind of a layer, by its number.
+  const AttentionKind& kind_of(int64_t layer) const { return kinds[static_cast<size_t>(layer % pattern())]; }
+  /// True if some layers, and not all, have rotary positions.
+  bool has_layers_without_rotary() const;
+  /// The traits of the family.
+  const CausalLmModel& model() const;
 };
+
+/// Leaves out digits in which a product and its factors differ by rounding.
+std::string coefficient_text(double value);
+double rounded_coefficient(double value);
 
 /// Parses config.json; `path` names the text in messages. Throws Error (kCheckpoint) for a damaged text, for other models, and
 /// for those that this program cannot build. `begin` and `end` are as it says them, and may be one id.

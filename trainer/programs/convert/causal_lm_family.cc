@@ -25,6 +25,8 @@ class CausalLmFamilyFinder {
       check_rotary_model();
     } else if (layers_.attention.rotary && !layers_.has_learned_positions) {
       check_rotary_model_with_layer_norm();
+    } else if (layers_.attention.alibi && !layers_.has_learned_positions) {
+      check_bloom();
     } else {
       check_gpt2();
     }
@@ -35,13 +37,26 @@ class CausalLmFamilyFinder {
     };
     has(!lm_.logit_bias || lm_.family == CausalLmFamily::kPhi, layers_.of_model, "logits with a bias",
         "logit_bias: false");
-    has(!lm_.scales || lm_.family == CausalLmFamily::kGranite, layers_.of_sublayers, "layers that multiply",
+    has(!lm_.scales || may_have_scales(), layers_.of_sublayers, "layers that multiply",
         "no `scale` in `sublayers`");
+    has(layers_.has_norm_biases || !model.has_norm_biases, layers_.of_model, "layer_norm without biases",
+        "layer_defaults: {layer_norm: {bias: true}}");
+    has(!layers_.has_embedding_norm || model.has_embedding_norm, layers_.of_sublayers,
+        "a norm before its first layer", "no norm in `sublayers.initial`");
+    has(!layers_.attention.alibi || model.has_alibi, layers_.of_attention, "alibi", "alibi: false");
+    has(!lm_.has_layers_without_rotary() || lm_.family == CausalLmFamily::kSmolLm3, layers_.of_attention,
+        "layers without rotary positions", "rotary: true for all");
     has(!lm_.rotary_size || model.rotary_share > 0, layers_.of_attention,
         "rotary positions of a part of a head", "rotary_size: null");
   }
 
  private:
+  /// True if the family multiplies at the places where the model does.
+  bool may_have_scales() const {
+    if (lm_.family == CausalLmFamily::kGranite) return true;
+    return lm_.family == CausalLmFamily::kCohere && lm_.scales->embedding == 1 && lm_.scales->residual == 1;
+  }
+
   /// Refuses what only a Gemma has.
   void check_no_gemma() const {
     require(!layers_.has_scaled_embedding, layers_.of_model,
@@ -90,24 +105,25 @@ class CausalLmFamilyFinder {
           "a soft_cap of SelfAttention beside qk_norm", "null");
   }
 
-  /// Sets the rotary positions of local attention, which may be others in a Gemma 3.
+  /// Sets the rotary positions of local attention, which may be others in a Gemma 3 and an OLMo-3.
   void settle_local_rotary() {
-    if (lm_.family != CausalLmFamily::kGemma3) {
-      require(!layers_.has_mixed_windows() ||
-                  config::dump(*layers_.local_rotary) == config::dump(*layers_.full_rotary),
-              layers_.of_attention,
-              "LocalSelfAttention has other rotary positions than SelfAttention, as only a Gemma 3 has",
+    const CausalLmModel& model = model_of(lm_.family);
+    const std::optional<ConvertedRotary>&full = layers_.full_rotary, &local = layers_.local_rotary;
+    if (!model.has_local_rotary) {
+      require(!full || !local || config::dump(*local) == config::dump(*full), layers_.of_attention,
+              "LocalSelfAttention has other rotary positions than SelfAttention, as only a Gemma 3 and an "
+              "OLMo-3 have",
               "the same");
       return;
     }
-    require(!layers_.local_rotary || !layers_.local_rotary->rotary_scaling, layers_.of_attention,
-            "LocalSelfAttention scales its rotary positions, which a Gemma 3 does not",
+    require(!local || !local->rotary_scaling, layers_.of_attention,
+            fmt::format("LocalSelfAttention scales its rotary positions, which a {} does not", model.title),
             "rotary_scaling: null");
-    require(!layers_.local_rotary || !layers_.local_rotary->rotary_size, layers_.of_attention,
-            "LocalSelfAttention turns a part of a head, which a Gemma 3 does not", "rotary_size: null");
-    lm_.local_rotary_base =
-        layers_.local_rotary ? layers_.local_rotary->rotary_base : RotaryOptions().rotary_base;
-    if (layers_.full_rotary) return;
+    require(!local || !local->rotary_size, layers_.of_attention,
+            fmt::format("LocalSelfAttention turns a part of a head, which a {} does not", model.title),
+            "rotary_size: null");
+    lm_.local_rotary_base = local ? local->rotary_base : RotaryOptions().rotary_base;
+    if (full) return;
     lm_.rotary_base = RotaryOptions().rotary_base;
     lm_.rotary_scaling.reset();
   }
@@ -122,18 +138,58 @@ class CausalLmFamilyFinder {
     gpt2(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
     gpt2(layers_.has_learned_positions, layers_.of_model, "no learned positions", "positions: learned");
     gpt2(!layers_.attention.rotary, layers_.of_attention, "rotary positions", "rotary: false, or rms_norm");
+    if (is_opt()) lm_.family = CausalLmFamily::kOpt;
     gpt2(layers_.attention.qk_norm == QkNorm::kNone, layers_.of_attention, "qk_norm",
          "qk_norm: false, or rms_norm");
-    gpt2(layers_.attention.bias == AttentionBias::kAll, layers_.of_attention, "no biases in SelfAttention",
-         "bias: true");
+    gpt2(layers_.attention.bias == AttentionBias::kAll || lm_.family == CausalLmFamily::kOpt,
+         layers_.of_attention, "no biases in SelfAttention", "bias: true");
     gpt2(lm_.num_memory_heads == lm_.num_heads, layers_.of_attention, "grouped heads", "num_memory_heads: 0");
     gpt2(lm_.num_heads * lm_.head_size == lm_.hidden, layers_.of_attention,
          fmt::format("{} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size, lm_.hidden),
          "`num_heads` times `key_value_size` equal to `d_model`");
     gpt2(!lm_.experts, layers_.of_feed_forward, "experts", "DenseReluDense, or rms_norm");
-    gpt2(layers_.feed_forward.bias, layers_.of_feed_forward, "no biases in DenseReluDense", "bias: true");
+    gpt2(layers_.feed_forward.bias || lm_.family == CausalLmFamily::kOpt, layers_.of_feed_forward,
+         "no biases in DenseReluDense", "bias: true");
     gpt2(layers_.feed_forward.activation.size() == 1, layers_.of_feed_forward, "gated units",
          "one `activation`, such as gelu");
+  }
+
+  /// True if the model is an OPT: one with relu, or one without biases, which no GPT-2 is. It has an epsilon and no dropout of
+  /// embeddings.
+  bool is_opt() const {
+    if (lm_.epsilon != model_of(CausalLmFamily::kOpt).epsilon || lm_.embedding_dropout != 0) return false;
+    const bool has_unit_biases = layers_.feed_forward.bias;
+    if (layers_.attention.bias == AttentionBias::kNone) return !has_unit_biases;
+    return layers_.attention.bias == AttentionBias::kAll && has_unit_biases &&
+           lm_.activation == Activation::kRelu;
+  }
+
+  void check_bloom() {
+    const auto bloom = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "it has layer_norm and alibi as a BLOOM has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kBloom;
+    bloom(lm_.form == BlockForm::kNormsBefore, layers_.of_model, "parallel layers, or norms behind them",
+          "[layer_norm, call_layer, residual]");
+    bloom(layers_.has_embedding_norm, layers_.of_sublayers, "no norm before its first layer",
+          "sublayers.initial: [layer_norm]");
+    bloom(lm_.embedding_dropout == 0, layers_.of_sublayers, "dropout before its first layer",
+          "no dropout in `sublayers.initial`");
+    bloom(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
+    bloom(layers_.attention.qk_norm == QkNorm::kNone, layers_.of_attention, "qk_norm", "qk_norm: false");
+    bloom(lm_.attention_bias == AttentionBias::kAll, layers_.of_attention, "no biases in SelfAttention",
+          "bias: true");
+    bloom(lm_.num_memory_heads == lm_.num_heads, layers_.of_attention, "grouped heads",
+          "num_memory_heads: 0");
+    bloom(lm_.num_heads * lm_.head_size == lm_.hidden, layers_.of_attention,
+          fmt::format("{} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size, lm_.hidden),
+          "`num_heads` times `key_value_size` equal to `d_model`");
+    bloom(!lm_.experts, layers_.of_feed_forward, "experts", kFeedForward);
+    bloom(lm_.feed_forward_bias, layers_.of_feed_forward, "no biases in DenseReluDense", "bias: true");
+    bloom(layers_.feed_forward.activation == std::vector{Activation::kGelu}, layers_.of_feed_forward,
+          "the activation " + activation_text(layers_.feed_forward.activation), "gelu");
+    bloom(lm_.intermediate == 4 * lm_.hidden, layers_.of_feed_forward,
+          fmt::format("{} units for vectors of {}", lm_.intermediate, lm_.hidden), "4 times as many");
   }
 
   static void layer_norm(bool holds, const Mark& mark, const std::string& what, const std::string& right) {
@@ -141,7 +197,6 @@ class CausalLmFamilyFinder {
   }
 
   void check_rotary_model_with_layer_norm() {
-    layer_norm(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
     layer_norm(layers_.attention.qk_norm == QkNorm::kNone, layers_.of_attention, "qk_norm", "qk_norm: false");
     layer_norm(!lm_.experts, layers_.of_feed_forward, "experts", kFeedForward);
     layer_norm(lm_.form != BlockForm::kNormsBehind, layers_.of_sublayers, "norms behind its layers",
@@ -154,13 +209,77 @@ class CausalLmFamilyFinder {
     const bool has_gates = activation.size() == 2 && activation[1] == Activation::kLinear;
     layer_norm(has_gates || activation.size() == 1, layers_.of_feed_forward,
                "the activation " + activation_text(activation), "gelu_erf, or [swish, linear]");
-    if (has_gates) {
+    if (has_gates && !layers_.has_norm_biases) {
+      check_cohere();
+    } else if (has_gates) {
       check_stablelm();
+    } else if (is_falcon()) {
+      check_falcon();
+    } else if (is_starcoder2()) {
+      check_starcoder2();
     } else if (lm_.form == BlockForm::kParallel) {
       check_phi();
     } else {
       check_neox();
     }
+    layer_norm(!lm_.window || lm_.family == CausalLmFamily::kStarcoder2, layers_.of_attention,
+               "local attention", "SelfAttention");
+  }
+
+  void check_cohere() {
+    const auto cohere = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      layer_norm(holds, mark, "norms without biases as a Cohere has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kCohere;
+    cohere(lm_.form == BlockForm::kParallel, layers_.of_model, "no parallel layers with one norm",
+           "block: [parallel: {layers: [...], scale: none}]");
+    cohere(lm_.attention_bias != AttentionBias::kInputs, layers_.of_attention, "`bias: qkv`",
+           "bias: true, or false");
+    cohere(!lm_.feed_forward_bias, layers_.of_feed_forward, "biases of DenseReluDense", "bias: false");
+    cohere(lm_.dropout == 0 && lm_.embedding_dropout == 0, layers_.of_model, "dropout outside attention",
+           "no dropout in `sublayers` and `blocks`");
+    cohere(!lm_.scaling_size, layers_.of_attention, "a scaling_size", "null");
+  }
+
+  /// True if the model has parallel layers without what a Phi or a GPT-NeoX has, or is one with no biases and one head of keys
+  /// and values or as many as of queries. There is no dropout but that of attention.
+  bool is_falcon() const {
+    if (lm_.logit_bias || lm_.rotary_size || lm_.embedding_dropout != 0 || lm_.dropout != 0 || lm_.window)
+      return false;
+    const bool has_groups = lm_.num_memory_heads != lm_.num_heads, has_biases = lm_.feed_forward_bias;
+    if (lm_.form == BlockForm::kParallel) return true;
+    if (lm_.form == BlockForm::kParallelNorms) return has_groups || !has_biases;
+    return !has_biases && (!has_groups || lm_.num_memory_heads == 1) && lm_.attention_dropout == 0;
+  }
+
+  /// True if layers follow one another as those of no GPT-NeoX do: with a window, with grouped heads or without biases.
+  bool is_starcoder2() const {
+    return !lm_.is_parallel() &&
+           (lm_.window || lm_.num_memory_heads != lm_.num_heads || !lm_.feed_forward_bias);
+  }
+
+  void check_starcoder2() {
+    const auto starcoder2 = [](bool holds, const Mark& mark, const std::string& what,
+                               const std::string& right) {
+      layer_norm(holds, mark, "units without gates as a StarCoder2 has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kStarcoder2;
+    starcoder2(lm_.attention_bias == (lm_.feed_forward_bias ? AttentionBias::kAll : AttentionBias::kNone),
+               layers_.of_attention, "biases only in some of its layers", "the same `bias` for all");
+    starcoder2(!layers_.has_mixed_windows(), layers_.of_attention, "local attention in some of its layers",
+               "LocalSelfAttention in all, or in none");
+    starcoder2(!lm_.rotary_size, layers_.of_attention, "rotary positions of a part of a head",
+               "rotary_size: null");
+  }
+
+  void check_falcon() {
+    const auto falcon = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      layer_norm(holds, mark, "units without gates as a Falcon has, and " + what, right);
+    };
+    lm_.family = CausalLmFamily::kFalcon;
+    const bool has_biases = lm_.feed_forward_bias;
+    falcon(lm_.attention_bias == (has_biases ? AttentionBias::kAll : AttentionBias::kNone),
+           layers_.of_attention, "biases only in some of its layers", "the same `bias` for all");
   }
 
   void check_stablelm() {
@@ -227,6 +346,8 @@ class CausalLmFamilyFinder {
       check_gemma();
     } else if (lm_.experts) {
       check_model_with_experts();
+    } else if (lm_.has_layers_without_rotary()) {
+      check_smollm3();
     } else {
       check_llama();
     }
@@ -237,16 +358,29 @@ class CausalLmFamilyFinder {
     const auto olmo2 = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
       require(holds, mark, "norms stand only behind its layers, as in an OLMo-2, and it has " + what, right);
     };
-    lm_.family = CausalLmFamily::kOlmo2;
+    lm_.family = lm_.window ? CausalLmFamily::kOlmo3 : CausalLmFamily::kOlmo2;
     olmo2(!layers_.has_scaled_embedding, layers_.of_model, "scaled embeddings",
           "scale_like_classifier: false");
     olmo2(layers_.attention.qk_norm == QkNorm::kAllHeads, layers_.of_attention, "no qk_norm of all heads",
           "qk_norm: all_heads");
     olmo2(lm_.attention_bias != AttentionBias::kInputs, layers_.of_attention, "`bias: qkv`",
           "bias: false, or true");
-    olmo2(!lm_.window, layers_.of_attention, "local attention", "SelfAttention");
     olmo2(!lm_.experts, layers_.of_feed_forward, "experts", kFeedForward);
     olmo2(!layers_.feed_forward.bias, layers_.of_feed_forward, "biases of DenseReluDense", "bias: false");
+  }
+
+  void check_smollm3() {
+    const auto smollm3 = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "some of its layers have no rotary positions, as in a SmolLM3, and it has " + what,
+              right);
+    };
+    lm_.family = CausalLmFamily::kSmolLm3;
+    smollm3(layers_.attention.bias != AttentionBias::kInputs, layers_.of_attention, "`bias: qkv`",
+            "bias: false, or true");
+    smollm3(layers_.attention.qk_norm == QkNorm::kNone, layers_.of_attention, "qk_norm", "qk_norm: false");
+    smollm3(!lm_.has_odd_heads(), layers_.of_attention,
+            fmt::format("{} heads, which do not divide {}", lm_.num_heads, lm_.hidden),
+            "`num_heads` that divide `d_model`");
   }
 
   void check_llama() {

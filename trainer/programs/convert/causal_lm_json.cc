@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "trainer/programs/convert/causal_lm_config.h"
 #include "trainer/programs/convert/causal_lm_models.h"
+#include "trainer/programs/convert/causal_lm_own_keys.h"
 
 namespace mtf {
 namespace {
@@ -48,7 +49,7 @@ void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json["rope_scaling"] = nullptr;
   if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
   parameters["rope_theta"] = lm.rotary_base;
-  if (model_of(lm.family).rotary_share > 0) {
+  if (lm.model().rotary_share > 0) {
     const double share = rotary_share(lm.rotary_size.value_or(lm.head_size), lm.head_size);
     parameters["partial_rotary_factor"] = json["partial_rotary_factor"] = share;
     if (lm.family == CausalLmFamily::kGptNeoX) {
@@ -58,31 +59,15 @@ void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   }
   json["rope_parameters"] = parameters;
   if (!lm.local_rotary_base) return;
-  json["rope_local_base_freq"] = *lm.local_rotary_base;
+  if (lm.family == CausalLmFamily::kGemma3) json["rope_local_base_freq"] = *lm.local_rotary_base;
   json["rope_parameters"] = {
       {"full_attention", parameters},
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", *lm.local_rotary_base}}}};
 }
 
-void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  json.update({{"n_embd", lm.hidden},
-               {"n_layer", lm.num_layers},
-               {"n_head", lm.num_heads},
-               {"n_inner", lm.intermediate},
-               {"n_positions", lm.max_positions},
-               {"activation_function", activation_name(lm.activation)},
-               {"layer_norm_epsilon", lm.epsilon},
-               {"resid_pdrop", lm.dropout},
-               {"embd_pdrop", lm.embedding_dropout},
-               {"attn_pdrop", lm.attention_dropout},
-               {"scale_attn_weights", true},
-               {"scale_attn_by_inverse_layer_idx", false}});
-  if (lm.intermediate == 4 * lm.hidden) json["n_inner"] = nullptr;
-}
-
 /// `layer_types` is for newer versions of transformers, `max_window_layers` for older ones.
 void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
-  const Windows windows = model_of(lm.family).windows;
+  const Windows windows = lm.model().windows;
   if (has_switch(windows)) {
     json["use_sliding_window"] = lm.window.has_value();
   } else if (are_alike(windows)) {
@@ -94,8 +79,7 @@ void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (!has_types) return;
   std::vector<std::string_view> types;
   for (int64_t layer = 0; layer < lm.num_layers; ++layer)
-    types.push_back(lm.local[static_cast<size_t>(layer % lm.pattern())] ? "sliding_attention"
-                                                                        : "full_attention");
+    types.push_back(lm.kind_of(layer).is_local ? "sliding_attention" : "full_attention");
   json["layer_types"] = types;
   if (windows == Windows::kUpper)
     json["max_window_layers"] = std::ranges::find(types, "sliding_attention") - types.begin();
@@ -112,6 +96,14 @@ void write_gemma(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   };
   json["final_logit_softcapping"] = cap(lm.logit_soft_cap);
   json["attn_logit_softcapping"] = cap(lm.attention_soft_cap);
+}
+
+void write_smollm3(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  std::vector<int> has_rotary;
+  for (int64_t layer = 0; layer < lm.num_layers; ++layer)
+    has_rotary.push_back(lm.kind_of(layer).has_rotary ? 1 : 0);
+  json["no_rope_layers"] = has_rotary;
+  json["pad_token_id"] = nullptr;  // 128004 where it is absent, which smaller vocabularies lack
 }
 
 /// Each key stands where any version of transformers reads it.
@@ -131,8 +123,20 @@ void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
 }
 
-/// What stands in config.json of a GPT-NeoX, a Phi or a StableLM alone.
-void write_parallel_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+/// What stands in config.json of a GPT-NeoX, a Phi, a StarCoder2, a StableLM or a Cohere alone.
+void write_model_with_layer_norm(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  if (lm.family == CausalLmFamily::kStarcoder2) {
+    json.update({{"norm_epsilon", lm.epsilon},
+                 {"use_bias", lm.feed_forward_bias},
+                 {"residual_dropout", lm.dropout},
+                 {"embedding_dropout", lm.embedding_dropout}});
+    return;
+  }
+  if (lm.family == CausalLmFamily::kCohere) {
+    json["logit_scale"] = lm.scales ? rounded_coefficient(1 / lm.scales->logit_divisor) : 1;
+    json["use_qk_norm"] = false;
+    return;
+  }
   if (lm.family == CausalLmFamily::kPhi) {
     json.update({{"resid_pdrop", lm.dropout}, {"embd_pdrop", lm.embedding_dropout}, {"qk_layernorm", false}});
     return;
@@ -152,10 +156,10 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                {"intermediate_size", lm.intermediate},
                {"hidden_act", activation_name(lm.activation)},
                {"max_position_embeddings", lm.max_positions},
-               {lm.has_layer_norm() ? "layer_norm_eps" : "rms_norm_eps", lm.epsilon},
+               {lm.model().has_layer_norm ? "layer_norm_eps" : "rms_norm_eps", lm.epsilon},
                {"attention_dropout", lm.attention_dropout}});
-  if (lm.has_layer_norm()) {
-    write_parallel_model(lm, json);
+  if (lm.model().has_layer_norm) {
+    write_model_with_layer_norm(lm, json);
   } else {
     json["head_dim"] = lm.head_size;
   }
@@ -163,7 +167,8 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
   if (may_have_all_biases(lm.family)) json["attention_bias"] = lm.attention_bias == AttentionBias::kAll;
   if (lm.family == CausalLmFamily::kQwen2Moe) json["qkv_bias"] = lm.attention_bias == AttentionBias::kInputs;
   write_windows(lm, json);
-  if (lm.scales)
+  if (lm.family == CausalLmFamily::kSmolLm3) write_smollm3(lm, json);
+  if (lm.family == CausalLmFamily::kGranite)
     json.update({{"embedding_multiplier", lm.scales->embedding},
                  {"residual_multiplier", lm.scales->residual},
                  {"logits_scaling", lm.scales->logit_divisor},
@@ -171,20 +176,20 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                   1 / std::sqrt(static_cast<double>(lm.scaling_size.value_or(lm.head_size)))}});
   if (lm.is_gemma()) write_gemma(lm, json);
   if (lm.experts) write_experts(lm, json);
-  write_rotary(lm, json);
 }
 
 }  // namespace
 
 std::string causal_lm_json(const CausalLmConfig& lm) {
-  const CausalLmModel& model = model_of(lm.family);
+  const CausalLmModel& model = lm.model();
   nlohmann::ordered_json json = {
       {"architectures", {model.architecture}}, {"model_type", model.type}, {"vocab_size", lm.vocab_size}};
-  if (lm.is_gpt2()) {
-    write_gpt2(lm, json);
+  if (has_own_keys(lm.family)) {
+    write_own_keys(lm, json);
   } else {
     write_rotary_model(lm, json);
   }
+  if (model.has_rotary()) write_rotary(lm, json);
   json.update({{"initializer_range", lm.initializer_range},
                {"tie_word_embeddings", lm.tied},
                {"bos_token_id", lm.begin.value_or(*lm.end)},

@@ -48,6 +48,15 @@ void describe(config::Visitor& visit, ConvertedBlock& options) {
   visit("name", options.name, "");
 }
 
+/// The options of the norms of a language model: those of layer_norm, since rms_norm refuses `bias` itself.
+struct CausalLmNorm : ConvertedNorm {
+  bool bias = true;
+};
+void describe(config::Visitor& visit, CausalLmNorm& options) {
+  describe(visit, static_cast<ConvertedNorm&>(options));
+  visit("bias", options.bias, "");
+}
+
 struct ConvertedScale {
   static constexpr std::string_view shorthand = "factor";
   double factor = 1;
@@ -132,11 +141,14 @@ class CausalLmReader {
   }
 
   void add_norm(const LayerEntry& entry) {
-    const double epsilon = layer<ConvertedNorm>(entry).epsilon;
-    require(norm_.empty() || (entry.name == norm_ && epsilon == lm_.epsilon), entry.mark,
-            "its norms are of several kinds", "one norm with one `epsilon` in `layer_defaults`");
+    const auto options = layer<CausalLmNorm>(entry);
+    require(norm_.empty() || (entry.name == norm_ && options.epsilon == lm_.epsilon &&
+                              options.bias == read_.has_norm_biases),
+            entry.mark, "its norms are of several kinds",
+            "one norm with one `epsilon` and one `bias` in `layer_defaults`");
     norm_ = entry.name;
-    lm_.epsilon = epsilon;
+    lm_.epsilon = options.epsilon;
+    read_.has_norm_biases = options.bias;
   }
 
   void read_sublayers() {
@@ -152,7 +164,12 @@ class CausalLmReader {
     if (!given.initial.is_null()) {
       std::vector<LayerEntry> initial = left_of(given.initial, lm_.embedding_dropout);
       take_scale(initial, 0, &CausalLmScales::embedding);
-      expect_names(initial, {}, given.initial.mark(), "`sublayers.initial` is");
+      read_.has_embedding_norm = initial.size() == 1 && is_norm(initial[0]);
+      if (read_.has_embedding_norm) {
+        add_norm(initial[0]);
+      } else {
+        expect_names(initial, {}, given.initial.mark(), "`sublayers.initial` is");
+      }
     }
     std::vector<LayerEntry> around =
         left_of(list(given.per_layer, {"rms_norm", "call_layer", "residual"}), rate);
@@ -160,7 +177,7 @@ class CausalLmReader {
     std::vector<LayerEntry> last = left_of(list(given.final, {"rms_norm"}), rate);
     take_scale(around, 2, &CausalLmScales::residual);
     take_scale(last, 1, &CausalLmScales::logit_divisor);
-    if (lm_.scales) lm_.scales->logit_divisor = std::stod(coefficient_text(1 / lm_.scales->logit_divisor));
+    if (lm_.scales) lm_.scales->logit_divisor = rounded_coefficient(1 / lm_.scales->logit_divisor);
     read_form(around, last, given.per_layer.mark());
     for (const LayerEntry& entry : around)
       if (is_norm(entry)) add_norm(entry);
@@ -271,30 +288,38 @@ class CausalLmReader {
             "the same options for all layers, as in `layer_defaults`");
   }
 
-  /// Sets the pattern of local layers, and returns what all layers of attention have.
+  /// Sets the kinds of layers, and returns what all layers of attention have.
   CausalLmAttention read_attention(const std::vector<LayerEntry>& block) {
     std::optional<CausalLmAttention> first;
-    lm_.local.clear();
+    lm_.kinds.clear();
     for (size_t i = 0; i < block.size(); i += 2) {
       const bool is_local = block[i].name == kLocalAttention;
       CausalLmAttention options = is_local ? CausalLmAttention(layer<LocalCausalLmAttention>(block[i]))
                                            : layer<CausalLmAttention>(block[i]);
       check_attention(options, block[i]);
+      lm_.kinds.push_back({.is_local = is_local, .has_rotary = options.rotary});
       if (!first) first = options;
-      std::optional<ConvertedRotary>& rotary = is_local ? read_.local_rotary : read_.full_rotary;
-      if (!rotary) rotary = ConvertedRotary{options};
-      require_same(ConvertedRotary{options}, *rotary, block[i]);
+      read_rotary(options, block[i]);
       static_cast<RotaryOptions&>(options) = *first;
       require_same(options, *first, block[i]);
-      lm_.local.push_back(is_local);
       if (!is_local) continue;
       require(!lm_.window || lm_.window == options.radius, block[i].mark,
               "its windows are of several lengths", "one `radius` in `layer_defaults`");
       lm_.window = options.radius;
     }
     lm_.num_layers = model_.num_layers * lm_.pattern();
-    if (read_.full_rotary) static_cast<RotaryOptions&>(*first) = *read_.full_rotary;
+    for (const auto& rotary : {read_.local_rotary, read_.full_rotary})
+      if (rotary) static_cast<RotaryOptions&>(*first) = *rotary;
     return *first;
+  }
+
+  /// Sets the rotary positions of layers of one kind, which are the same for all that have them.
+  void read_rotary(const RotaryOptions& options, const LayerEntry& entry) {
+    if (!options.rotary) return;
+    std::optional<ConvertedRotary>& known =
+        entry.name == kLocalAttention ? read_.local_rotary : read_.full_rotary;
+    if (!known) known = ConvertedRotary{options};
+    require_same(ConvertedRotary{options}, *known, entry);
   }
 
   static void check_attention(const CausalLmAttention& options, const LayerEntry& entry) {
@@ -362,7 +387,7 @@ class CausalLmReader {
     if (options.shared_experts > 0)
       lm_.experts->shared_hidden =
           options.shared_hidden_size.value_or(options.shared_experts * options.hidden_size);
-    lm_.experts->balance_coef = std::stod(coefficient_text(options.balance.coef / balance_ratio(lm_)));
+    lm_.experts->balance_coef = rounded_coefficient(options.balance.coef / balance_ratio(lm_));
     ConvertedFeedForward common;
     common.hidden_size = options.hidden_size;
     common.activation = options.activation;
@@ -379,22 +404,22 @@ class CausalLmReader {
 }  // namespace
 
 void not_causal_lm(const Mark& mark, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kConfig, mark,
-              "the model is no GPT-2, GPT-NeoX, Phi, StableLM, Llama, Granite, Mistral, Qwen, Gemma, Mixtral "
-              "or OLMo: " +
-                  what,
-              hint);
+  throw Error(ErrorKind::kConfig, mark, "no language model of Hugging Face has these layers: " + what, hint);
+}
+
+bool CausalLmLayers::has_mixed_windows() const {
+  const auto local = std::ranges::count(lm.kinds, true, &AttentionKind::is_local);
+  return local > 0 && local < std::ssize(lm.kinds);
 }
 
 double balance_ratio(const CausalLmConfig& lm) {
   return static_cast<double>(lm.experts->per_token) / static_cast<double>(lm.num_layers);
 }
 
-std::string coefficient_text(double value) { return fmt::format("{:.12g}", value); }
-
 void describe(config::Visitor& visit, CausalLmAttention& options) {
   describe_both(visit, options);
   visit("relative_attention_type", options.relative_attention_type, "");
+  visit("alibi", options.alibi, "");
 }
 
 void describe(config::Visitor& visit, ConvertedRotary& options) { describe_rotary(visit, options); }

@@ -28,12 +28,10 @@ inline constexpr const char *kFeedForward = "DenseReluDense", *kExperts = "MoE1D
 /// number of experts of a token; here each layer has a loss, and loads add up to 1.
 double balance_ratio(const CausalLmConfig& lm);
 
-/// Leaves out digits in which a product and its factors differ by rounding.
-std::string coefficient_text(double value);
-
 /// All options of the layers of attention.
 struct CausalLmAttention : HeadOptions, RotaryOptions {
   RelativeAttention relative_attention_type = RelativeAttention::kNone;
+  bool alibi = false;
   int64_t radius = 128;
 };
 void describe(config::Visitor& visit, CausalLmAttention& options);
@@ -49,12 +47,14 @@ struct CausalLmLayers {
   CausalLmAttention attention;
   ConvertedFeedForward feed_forward;  ///< or what experts have in common with one
   bool has_layer_norm = false;        ///< false: rms_norm
+  bool has_norm_biases = true;        ///< of layer_norm
   bool has_learned_positions = false;
   bool has_scaled_embedding = false;
-  std::optional<ConvertedRotary> full_rotary, local_rotary;
+  bool has_embedding_norm = false;                           ///< before the first layer
+  std::optional<ConvertedRotary> full_rotary, local_rotary;  ///< nothing: no such layer has rotary positions
 
   /// True if the attention of some layers is local, and of others not.
-  bool has_mixed_windows() const { return local_rotary && full_rotary; }
+  bool has_mixed_windows() const;
 };
 
 /// Throws Error (kConfig) for what no language model of Hugging Face has.

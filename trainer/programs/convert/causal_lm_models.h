@@ -11,7 +11,8 @@
 
 namespace mtf {
 
-/// Which layers have local attention where `layer_types` does not say: IfGiven means that `sliding_window` is given, IfUsed
+/// Which layers have local attention where `layer_types` does not say: WithoutRotary ones are those that have no rotary
+/// positions, if `use_sliding_window` is true; IfGiven means that `sliding_window` is given, IfUsed
 /// that `use_sliding_window` is true, UnlessListed that `layer_types` may say something else; upper ones begin at
 /// `max_window_layers`, lower ones end there.
 enum class Windows {
@@ -22,7 +23,9 @@ enum class Windows {
   kAllIfUsed,
   kUpper,
   kLowerAlternate,
+  kWithoutRotary,
   kAlternate,
+  kThreeOfFour,
   kFiveOfSix
 };
 
@@ -36,7 +39,18 @@ struct CausalLmModel {
   std::string_view type = "";  ///< `model_type`
   CausalLmFamily family = CausalLmFamily::kLlama;
   std::string_view architecture = "";
+  std::string_view title = "";  ///< name in texts
   BlockForm form = BlockForm::kNormsBefore;
+  // What its layers are.
+  bool has_layer_norm = false;  ///< false: rms_norm
+  bool has_norm_biases = true;  ///< of layer_norm
+  bool has_gates = true;        ///< units are multiplied by others
+  bool has_dropout = false;     ///< elsewhere than in attention
+  bool has_learned_positions = false;
+  bool has_alibi = false;
+  bool has_embedding_norm = false;  ///< embeddings are normalised
+  bool has_local_rotary = false;    ///< `rope_parameters` has those of each type of layers
+  bool has_pairs_together = false;  ///< entries of a head that are turned together are neighbours in the file
   // What transformers takes for keys that a file omits.
   int64_t memory_heads = 0;  ///< 0: as many as heads
   int64_t head_size = 0;     ///< 0: hidden_size / heads
@@ -50,6 +64,8 @@ struct CausalLmModel {
   bool is_fused = false;
   int64_t experts_per_token = 0;  ///< 0: there are no experts
   double balance_coef = 0.001;
+
+  bool has_rotary() const { return !has_learned_positions && !has_alibi; }
 };
 
 /// All models; several may be of one family.

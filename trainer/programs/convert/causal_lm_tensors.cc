@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <vector>
+
+#include "engine/base/replace_all.h"
+#include "trainer/programs/convert/causal_lm_models.h"
 
 namespace mtf {
 namespace {
@@ -21,15 +25,27 @@ TensorNames outer_tensors(const CausalLmConfig& lm) {
                        {"logits/kernel", {{softmax + ".weight", true}, {}, true}},
                        {"logits/bias", {{softmax + ".bias"}, {}, true}}};
   };
-  if (lm.is_gpt2()) {
+  using enum CausalLmFamily;
+  if (lm.family == kGpt2) {
     TensorNames gpt2 = names("transformer.wte.weight", "transformer.ln_f", "lm_head");
     gpt2["positional_embedding"] = {{"transformer.wpe.weight"}};
     return gpt2;
   }
-  if (lm.family == CausalLmFamily::kGptNeoX)
+  if (lm.family == kOpt) {
+    TensorNames opt = names("model.decoder.embed_tokens.weight", "model.decoder.final_layer_norm", "lm_head");
+    opt["positional_embedding"] = {{"model.decoder.embed_positions.weight"}};
+    return opt;
+  }
+  if (lm.family == kGptNeoX)
     return names("gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm", "embed_out");
-  return names("model.embed_tokens.weight",
-               lm.family == CausalLmFamily::kPhi ? "model.final_layernorm" : "model.norm", "lm_head");
+  if (lm.family == kFalcon || lm.family == kBloom) {
+    TensorNames falcon = names("transformer.word_embeddings.weight", "transformer.ln_f", "lm_head");
+    falcon["layer_norm_1/layer_norm_scale"] = {{"transformer.word_embeddings_layernorm.weight"}};
+    falcon["layer_norm_1/layer_norm_bias"] = {{"transformer.word_embeddings_layernorm.bias"}};
+    return falcon;
+  }
+  return names("model.embed_tokens.weight", lm.family == kPhi ? "model.final_layernorm" : "model.norm",
+               "lm_head");
 }
 
 /// Names behind transformer/block_007/ and behind transformer.h.7.
@@ -104,6 +120,38 @@ const TensorNames& phi_block() {
   return names;
 }
 
+const TensorNames& starcoder2_block() {
+  static const TensorNames names = [] {
+    TensorNames starcoder2 = stablelm_block();
+    starcoder2["layer_001/DenseReluDense/wi/kernel"] = {{"mlp.c_fc.weight", true}};
+    starcoder2["layer_001/DenseReluDense/wi/bias"] = {{"mlp.c_fc.bias"}};
+    starcoder2["layer_001/DenseReluDense/wo/kernel"] = {{"mlp.c_proj.weight", true}};
+    starcoder2["layer_001/DenseReluDense/wo/bias"] = {{"mlp.c_proj.bias"}};
+    return starcoder2;
+  }();
+  return names;
+}
+
+/// The same behind model.decoder.layers.7.
+const TensorNames& opt_block() {
+  static const TensorNames names = [] {
+    TensorNames opt = phi_block();
+    for (const char* variable : {"layer_000/SelfAttention/o", "layer_000/SelfAttention/o_bias"})
+      replace_all(opt[variable].name, "dense", "out_proj");
+    for (const char* variable : {"layer_001/DenseReluDense/wi/", "layer_001/DenseReluDense/wo/"})
+      for (const char* part : {"kernel", "bias"})
+        replace_all(opt[std::string(variable) + part].name, "mlp.", "");
+    for (const char* part : {"scale", "bias"}) {
+      replace_all(opt[fmt::format("layer_000/layer_norm/layer_norm_{}", part)].name, "input_layernorm",
+                  "self_attn_layer_norm");
+      replace_all(opt[fmt::format("layer_001/layer_norm/layer_norm_{}", part)].name,
+                  "post_attention_layernorm", "final_layer_norm");
+    }
+    return opt;
+  }();
+  return names;
+}
+
 const TensorNames& neox_block() {
   static const TensorNames names = [] {
     TensorNames neox = stablelm_block();
@@ -121,6 +169,27 @@ const TensorNames& neox_block() {
     return neox;
   }();
   return names;
+}
+
+/// The same behind transformer.h.7.
+const TensorNames& falcon_block(BlockForm form) {
+  static const TensorNames with_one_norm = [] {
+    TensorNames falcon = neox_block();
+    for (auto& [variable, tensor] : falcon) {
+      if (tensor.name.starts_with("attention.")) tensor.name.insert(0, "self_");
+    }
+    return falcon;
+  }();
+  static const TensorNames with_norms = [] {
+    TensorNames falcon = with_one_norm;
+    for (const char* part : {"scale", "bias"}) {
+      const std::string variable = std::string("layer_norm/layer_norm_") + part;
+      replace_all(falcon["layer_000/" + variable].name, "input_layernorm", "ln_attn");
+      replace_all(falcon["layer_001/" + variable].name, "post_attention_layernorm", "ln_mlp");
+    }
+    return falcon;
+  }();
+  return form == BlockForm::kParallelNorms ? with_norms : with_one_norm;
 }
 
 const TensorNames& phi3_block() {
@@ -195,28 +264,33 @@ const TensorNames& block_with_experts(bool is_mixtral) {
 
 const TensorNames& block_tensors(const CausalLmConfig& lm) {
   using enum CausalLmFamily;
-  if (lm.is_gpt2()) return gpt2_block();
+  if (lm.family == kGpt2) return gpt2_block();
+  if (lm.family == kOpt) return opt_block();
   if (lm.family == kGptNeoX) return neox_block();
+  if (lm.family == kFalcon || lm.family == kBloom) return falcon_block(lm.form);
   if (lm.family == kPhi) return phi_block();
-  if (lm.family == kStableLm) return stablelm_block();
-  if (lm.family == kOlmo2) return olmo2_block();
+  if (lm.family == kStarcoder2) return starcoder2_block();
+  if (lm.family == kStableLm || lm.family == kCohere) return stablelm_block();
+  if (lm.family == kOlmo2 || lm.family == kOlmo3) return olmo2_block();
   if (lm.experts) return block_with_experts(lm.family == kMixtral);
   if (lm.is_fused) return phi3_block();
   return lm.has_outer_norms() ? gemma_block() : llama_block();
 }
 
-/// Returns what a variable has of a tensor in which a GPT-2, a GPT-NeoX or a Phi-3 has several; nullopt: all of it. The heads
-/// of a GPT-NeoX each have their queries, keys and values together.
+/// Returns what a variable has of a tensor in which a GPT-2, a GPT-NeoX, a BLOOM, a Falcon or a Phi-3 has several; nullopt: all
+/// of it.
+/// The heads of a GPT-NeoX each have their queries, keys and values together, and so have those of a Falcon that share keys.
 std::optional<TensorPart> fused_part(const std::string& variable, const CausalLmConfig& lm) {
-  const bool is_neox = lm.family == CausalLmFamily::kGptNeoX;
-  const int64_t groups = is_neox ? lm.num_heads : 1, q = lm.num_heads * lm.head_size / groups,
+  using enum CausalLmFamily;
+  const bool is_by_head = lm.family == kGptNeoX || lm.family == kFalcon || lm.family == kBloom;
+  const int64_t groups = is_by_head ? lm.num_memory_heads : 1, q = lm.num_heads * lm.head_size / groups,
                 kv = lm.num_memory_heads * lm.head_size / groups, wi = lm.intermediate;
   const std::map<std::string, TensorPart> attention = {{"SelfAttention/q", {groups, 0, q, q + 2 * kv}},
                                                        {"SelfAttention/k", {groups, q, kv, q + 2 * kv}},
                                                        {"SelfAttention/v", {groups, q + kv, kv, q + 2 * kv}}};
   const std::map<std::string, TensorPart> units = {{"DenseReluDense/wi_0/kernel", {1, 0, wi, 2 * wi}},
                                                    {"DenseReluDense/wi_1/kernel", {1, wi, wi, 2 * wi}}};
-  if (!lm.is_gpt2() && !is_neox && !lm.is_fused) return std::nullopt;
+  if (lm.family != kGpt2 && !is_by_head && !lm.is_fused) return std::nullopt;
   const std::string suffix = "_bias", name = variable.ends_with(suffix)
                                                  ? variable.substr(0, variable.size() - suffix.size())
                                                  : variable;
@@ -253,6 +327,39 @@ std::optional<PlaceInModel> place_of(const std::string& name, const CausalLmConf
       fmt::format("{}", fmt::join(parts.begin() + static_cast<ptrdiff_t>(skipped), parts.end(), "/"))};
 }
 
+/// What stands before the number of a layer.
+const char* scope_of_layers(CausalLmFamily family) {
+  using enum CausalLmFamily;
+  if (family == kGpt2 || family == kFalcon || family == kBloom) return "transformer.h";
+  if (family == kOpt) return "model.decoder.layers";
+  return family == kGptNeoX ? "gpt_neox.layers" : "model.layers";
+}
+
+/// Returns the rows of a file in which entries of a head that are turned together are neighbours; here the second ones of all
+/// pairs stand behind the first ones. nullopt: the variable has no such rows.
+std::optional<FileRows> rows_of_pairs(const std::string& variable, const CausalLmConfig& lm) {
+  const bool is_query = variable.starts_with("SelfAttention/q"),
+             is_key = variable.starts_with("SelfAttention/k");
+  if (!lm.model().has_pairs_together || (!is_query && !is_key)) return std::nullopt;
+  const int64_t heads = is_query ? lm.num_heads : lm.num_memory_heads, pairs = lm.head_size / 2;
+  FileRows rows{.of_each = {}, .count = heads * lm.head_size};
+  for (int64_t head = 0; head < heads; ++head)
+    for (const int64_t second : {0, 1})
+      for (int64_t pair = 0; pair < pairs; ++pair)
+        rows.of_each.push_back(static_cast<int32_t>(head * lm.head_size + 2 * pair + second));
+  return rows;
+}
+
+/// Returns the rows of the positions of a file, of which an OPT never reads the first two. nullopt: it has no others.
+std::optional<FileRows> rows_of_positions(const CausalLmConfig& lm) {
+  if (lm.family != CausalLmFamily::kOpt) return std::nullopt;
+  constexpr int32_t unread = 2;
+  FileRows rows{.of_each = std::vector<int32_t>(static_cast<size_t>(lm.max_positions)),
+                .count = lm.max_positions + unread};
+  std::iota(rows.of_each.begin(), rows.of_each.end(), unread);
+  return rows;
+}
+
 /// Returns the tensor of a variable of a block; nullopt: there is none.
 std::optional<CausalLmTensor> block_tensor(const std::string& name, const CausalLmConfig& lm) {
   const std::optional<PlaceInModel> place = place_of(name, lm);
@@ -260,13 +367,11 @@ std::optional<CausalLmTensor> block_tensor(const std::string& name, const Causal
   const TensorNames& inner = block_tensors(lm);
   const auto found = inner.find(fmt::format("{}/{}", place->sublayer, place->rest));
   if (found == inner.end()) return std::nullopt;
-  const char* const layers = lm.is_gpt2()                            ? "transformer.h"
-                             : lm.family == CausalLmFamily::kGptNeoX ? "gpt_neox.layers"
-                                                                     : "model.layers";
-  const std::string scope = fmt::format("{}.{}.", layers, place->layer);
+  const std::string scope = fmt::format("{}.{}.", scope_of_layers(lm.family), place->layer);
   CausalLmTensor tensor = found->second;
   tensor.name = scope + tensor.name;
   tensor.part = fused_part(place->rest, lm);
+  tensor.rows = rows_of_pairs(place->rest, lm);
   if (tensor.experts) {
     tensor.experts->of_each = scope + tensor.experts->of_each;
     tensor.experts->of_all = scope + tensor.experts->of_all;
@@ -283,6 +388,7 @@ std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, cons
   const TensorNames outer = outer_tensors(lm);
   if (const auto found = outer.find(name); found != outer.end()) {
     tensor = found->second;
+    if (name == "positional_embedding") tensor->rows = rows_of_positions(lm);
   } else {
     tensor = block_tensor(name, lm);
   }

@@ -9,6 +9,7 @@
 #include "engine/config/load.h"
 #include "trainer/programs/convert/causal_lm_config.h"
 #include "trainer/programs/convert/causal_lm_layers.h"
+#include "trainer/programs/convert/causal_lm_models.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/layer_options.h"
 
@@ -55,31 +56,34 @@ std::string attention_text(const CausalLmConfig& lm, double rate_of_variable, bo
     text += fmt::format(", qk_norm: {}, qk_norm_epsilon: {}", config::dump(lm.qk_norm()).text(), lm.epsilon);
   if (lm.scaling_size) text += fmt::format(", scaling_size: {}", *lm.scaling_size);
   if (lm.attention_soft_cap) text += fmt::format(", soft_cap: {}", *lm.attention_soft_cap);
-  if (!lm.is_gpt2()) text += ", " + rotary_text(lm, local);
+  if (lm.model().has_alibi) text += ", alibi: true";
+  if (lm.model().has_rotary()) text += ", " + rotary_text(lm, local);
   return text;
 }
 
 /// The lists of layers around those of the block; `rate` is that of the variable.
 std::string sublayers_text(const CausalLmConfig& lm, const std::string& norm, double rate) {
-  const std::string initial =
-      lm.has_dropout() ? fmt::format("dropout: {}", rate_text(lm.embedding_dropout, rate)) : "";
-  if (lm.scales)
+  const bool has_dropout = lm.model().has_dropout;
+  std::string initial = has_dropout ? fmt::format("dropout: {}", rate_text(lm.embedding_dropout, rate)) : "";
+  if (lm.model().has_embedding_norm) initial = norm;
+  if (lm.family == CausalLmFamily::kGranite)
     return fmt::format(
         "{{initial: [scale: {}], per_layer: [{}, call_layer, scale: {}, residual], final: [{}, scale: {}]}}",
         lm.scales->embedding, norm, lm.scales->residual, norm, 1 / lm.scales->logit_divisor);
-  const char* const drop = lm.has_dropout() && !lm.is_parallel() ? "dropout: $dropout, " : "";
+  const char* const drop = has_dropout && !lm.is_parallel() ? "dropout: $dropout, " : "";
   std::string each = fmt::format("{}, call_layer, {}residual", norm, drop);
   if (lm.form == BlockForm::kNormsAround) each = fmt::format("{0}, call_layer, {0}, residual", norm);
   if (lm.form == BlockForm::kNormsBehind) each = fmt::format("call_layer, {}, residual", norm);
   if (lm.form == BlockForm::kParallelNorms) each = "call_layer, residual";
-  return fmt::format("{{initial: [{}], per_layer: [{}], final: [{}]}}", initial, each, norm);
+  const std::string scale = lm.scales ? fmt::format(", scale: {}", 1 / lm.scales->logit_divisor) : "";
+  return fmt::format("{{initial: [{}], per_layer: [{}], final: [{}{}]}}", initial, each, norm, scale);
 }
 
 /// The layers that see one input, and the lists of layers that they are.
 std::string parallel_text(const CausalLmConfig& lm, const std::string& norm) {
   const auto list = [&](std::string_view layer) {
     return fmt::format("[{}{}{}]", lm.form == BlockForm::kParallelNorms ? norm + ", " : "", layer,
-                       lm.has_dropout() ? ", dropout: $dropout" : "");
+                       lm.model().has_dropout ? ", dropout: $dropout" : "");
   };
   return fmt::format(
       "[{0}: {{layers: [block: {{use: {1}, name: {1}}}, block: {{use: {2}, name: {2}}}], scale: none}}]\n"
@@ -98,13 +102,15 @@ struct BlockText {
 BlockText block_text(const CausalLmConfig& lm, const std::string& norm, double rate_of_variable,
                      const std::string& initializer) {
   std::vector<std::string> layers;
-  for (const bool local : lm.local)
-    layers.push_back(fmt::format("{}, {}", local ? kLocalAttention : kFullAttention,
-                                 lm.experts ? kExperts : kFeedForward));
+  const char* const no_rotary =
+      lm.rotary_scaling ? ": {rotary: false, rotary_scaling: null}" : ": {rotary: false}";
+  for (const AttentionKind& kind : lm.kinds)
+    layers.push_back(fmt::format("{}{}, {}", kind.is_local ? kLocalAttention : kFullAttention,
+                                 kind.has_rotary ? "" : no_rotary, lm.experts ? kExperts : kFeedForward));
   BlockText text{lm.is_parallel() ? parallel_text(lm, norm) : fmt::format("[{}]", fmt::join(layers, ", ")),
                  ""};
   for (const bool local : {false, true}) {
-    if (std::ranges::find(lm.local, local) == lm.local.end()) continue;
+    if (std::ranges::find(lm.kinds, local, &AttentionKind::is_local) == lm.kinds.end()) continue;
     text.attention += fmt::format("    {}:\n      {{{},\n       kernel_initializer: {}}}\n",
                                   local ? kLocalAttention : kFullAttention,
                                   attention_text(lm, rate_of_variable, local), initializer);
@@ -114,8 +120,8 @@ BlockText block_text(const CausalLmConfig& lm, const std::string& norm, double r
 
 /// The layer that turns each vector into another one, as `layer_defaults` has it.
 std::string feed_forward_text(const CausalLmConfig& lm, const std::string& initializer) {
-  const std::string activation = lm.has_gates() ? activation_text({lm.activation, Activation::kLinear})
-                                                : activation_text({lm.activation});
+  const std::string activation = lm.model().has_gates ? activation_text({lm.activation, Activation::kLinear})
+                                                      : activation_text({lm.activation});
   if (!lm.experts)
     return fmt::format("{}: {{hidden_size: {}, activation: {}, bias: {}, kernel_initializer: {}}}",
                        kFeedForward, lm.intermediate, activation, lm.feed_forward_bias, initializer);
@@ -158,8 +164,9 @@ CausalLmConfig causal_lm_of(const Config& config) {
 
 std::string causal_lm_yaml(const CausalLmConfig& lm, const ModelSurroundings& around) {
   const std::string initializer = fmt::format("{{type: normal, stddev: {}}}", lm.initializer_range);
-  const std::string norm = lm.has_layer_norm() ? "layer_norm" : "rms_norm";
-  const double dropout = lm.has_dropout() ? lm.dropout : lm.attention_dropout;
+  const CausalLmModel& traits = lm.model();
+  const std::string norm = traits.has_layer_norm ? "layer_norm" : "rms_norm";
+  const double dropout = traits.has_dropout ? lm.dropout : lm.attention_dropout;
   const std::string cap =
       lm.logit_soft_cap ? fmt::format("  logit_soft_cap: {}\n", *lm.logit_soft_cap) : std::string();
   const BlockText block = block_text(lm, norm, dropout, initializer);
@@ -186,7 +193,7 @@ model:
 {bias}{cap}  predict_padding: {predicts_padding}
   z_loss: 0
   layer_defaults:
-    {norm}: {{epsilon: {epsilon}}}
+    {norm}: {{epsilon: {epsilon}{norm_biases}}}
 {attention}    {feed_forward}
 optimizer: {{type: adamw, beta2: 0.95, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1, scaled_steps: false}}
 learning_rate: {{type: cosine, learning_rate: 2e-5, warmup_steps: 100, end: 0.1}}
@@ -199,7 +206,8 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("length", std::min(kUsualTextLength, lm.max_positions)),
       fmt::arg("layers", lm.num_layers / lm.pattern()), fmt::arg("block", block.layers),
       fmt::arg("sublayers", sublayers_text(lm, norm, dropout)), fmt::arg("norm", norm),
-      fmt::arg("hidden", lm.hidden), fmt::arg("positions", lm.is_gpt2() ? "learned" : "none"),
+      fmt::arg("hidden", lm.hidden), fmt::arg("positions", traits.has_learned_positions ? "learned" : "none"),
+      fmt::arg("norm_biases", traits.has_norm_biases ? "" : ", bias: false"),
       fmt::arg("max_positions", lm.max_positions), fmt::arg("initializer", initializer),
       fmt::arg("tied", lm.tied), fmt::arg("cap", cap),
       fmt::arg("bias", lm.logit_bias ? "  logit_bias: true\n" : ""),

@@ -44,6 +44,8 @@ struct HuggingFaceFormat {
   HuggingFaceImport (*import_model)(const std::string& from, const ImportTarget& target);
   std::vector<std::string> (*export_model)(const ModelWeights& model, const std::string& from,
                                            const std::string& directory);
+  /// Those for which import_model says what can be converted in their place.
+  std::vector<std::string_view> refused_types = {};
 };
 const std::vector<HuggingFaceFormat>& hugging_face_formats() {
   static const std::vector<HuggingFaceFormat> formats = {
@@ -51,7 +53,7 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
       {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
       {WeightFormat::kHuggingFaceMarian, {"marian"}, import_marian, export_marian},
       {WeightFormat::kHuggingFaceLm, causal_lm_types(), import_causal_lm, export_causal_lm},
-      {WeightFormat::kHuggingFaceVit, {"vit", "deit"}, import_vit, export_vit},
+      {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit, {"deit"}},
       {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
   return formats;
 }
@@ -62,14 +64,19 @@ const HuggingFaceFormat* hugging_face(WeightFormat format) {
   return found == hugging_face_formats().end() ? nullptr : &*found;
 }
 
-/// What config.json says; a T5 refuses other models.
+/// Returns the format of the model that config.json describes. Throws Error (kCheckpoint) for a model of none of them.
 WeightFormat hugging_face_format(const std::string& directory) {
   const std::string file = directory + "/config.json";
-  const std::string type = HuggingFaceJson(read_text_file(file), file).text("model_type", "");
+  const HuggingFaceJson json(read_text_file(file), file);
+  const std::string type = json.text("model_type", "none");
+  std::vector<std::string_view> all;
   for (const HuggingFaceFormat& format : hugging_face_formats()) {
-    if (std::ranges::find(format.model_types, type) != format.model_types.end()) return format.format;
+    for (const auto& types : {format.model_types, format.refused_types})
+      if (std::ranges::find(types, type) != types.end()) return format.format;
+    std::ranges::copy(format.model_types, std::back_inserter(all));
   }
-  return WeightFormat::kHuggingFaceT5;
+  json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
+            fmt::format("one of {}", fmt::join(all, ", ")));
 }
 
 WeightFormat format_of_source(const std::string& path) {

@@ -22,12 +22,6 @@
 
 namespace mtf {
 
-/// What can be converted, for messages: the values of `model_type`.
-inline constexpr std::string_view kConvertedModelTypes =
-    "bert, t5, mt5, marian, gpt2, gpt_neox, phi, stablelm, llama, granite, mistral, ministral, "
-    "qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe, qwen3_moe, vit or "
-    "resnet";
-
 /// What a model's directory says of its tokeniser.
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 

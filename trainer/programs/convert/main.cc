@@ -12,11 +12,13 @@
 #include "engine/base/parse_number.h"
 #include "engine/base/print_message.h"
 #include "engine/base/process.h"
+#include "trainer/programs/convert/causal_lm_models.h"
 #include "trainer/programs/convert/convert.h"
 
 namespace mtf {
 namespace {
 
+/// {language_models}: their names.
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
@@ -24,8 +26,8 @@ usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-lm
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, a
-Marian (OPUS-MT), a GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma (1 to 3), Phi-3, Mixtral, OLMoE, Qwen2-MoE or
-Qwen3-MoE, a ViT or a ResNet.
+Marian (OPUS-MT), a ViT, a ResNet or a language model, which may be one of
+{language_models}
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
@@ -42,11 +44,8 @@ Qwen3-MoE, a ViT or a ResNet.
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
-      hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases), GPT-NeoX, Phi
-                    and StableLM (rotary positions, layer_norm) or Llama (rotary positions, rms_norm, gated
-                    units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, OLMo-2 with norms behind its layers, Gemma
-                    with scaled embeddings, Granite with `scale` in `sublayers`, with experts Mixtral, OLMoE, Qwen2-MoE and Qwen3-MoE; with
-                    LocalSelfAttention where these have sliding windows
+      hf-lm         likewise, for language models with the layers of one of those above; what each of them
+                    has says docs/weights.md
       hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)
       hf-resnet     likewise, for classifiers of images that are a ResNet (conv2d without biases, batch_norm)
   --step N          the checkpoint of step N of a run; default: the newest
@@ -56,11 +55,27 @@ Qwen3-MoE, a ViT or a ResNet.
   --force           replaces TO
 
 What is written appears whole or not at all. Values do not change: an import that is exported again gives the
-same tensors, but for the fused ones of a Phi-3 and roundings of a Gemma's scales in float32. An import makes
-float32 of bfloat16 and float16, and refuses float64.
+same tensors, but for the fused ones of a Phi-3, two rows that no OPT reads and roundings of a Gemma's scales in
+float32. An import makes float32 of bfloat16 and float16, and refuses float64.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 )";
+
+/// The names of all language models, in lines as long as those of the help.
+std::string language_models() {
+  constexpr size_t width = 110;
+  std::string text, line;
+  for (const CausalLmModel& model : causal_lm_models()) {
+    const bool is_last = &model == &causal_lm_models().back();
+    const std::string name = fmt::format("{}{}", model.title, is_last ? "." : ",");
+    if (line.size() + 1 + name.size() > width) {
+      text += line + "\n";
+      line.clear();
+    }
+    line += line.empty() ? name : " " + name;
+  }
+  return text + line;
+}
 
 [[noreturn]] void wrong_usage(const std::string& message, const std::string& hint) {
   throw Error(ErrorKind::kUsage, message, hint);
@@ -124,7 +139,8 @@ int convert_main(const std::vector<std::string>& words) {
   try {
     const std::optional<ConvertOptions> options = parse(words);
     if (!options) {
-      std::fputs(kHelp.data(), stdout);
+      const std::string help = fmt::format(kHelp, fmt::arg("language_models", language_models()));
+      std::fputs(help.c_str(), stdout);
       check_standard_output();
       return 0;
     }

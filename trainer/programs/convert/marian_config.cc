@@ -43,8 +43,7 @@ MarianConfig parse_marian_config(const std::string& text, const std::string& pat
                                  std::vector<std::string>& notes) {
   const HuggingFaceJson json(text, path);
   if (const std::string type = json.text("model_type", "none"); type != "marian")
-    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
-              std::string(kConvertedModelTypes));
+    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type), "marian");
   json.require("is_encoder_decoder", true, "a Marian translates");
   const char* const norms = "the norms of a Marian stand behind its layers";
   json.require("normalize_before", false, norms);

@@ -64,8 +64,7 @@ bool has_feed_forward_name(const std::vector<Activation>& activation) {
 T5Config parse_t5_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   if (const std::string type = json.text("model_type", "none"); type != "t5" && type != "mt5")
-    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
-              std::string(kConvertedModelTypes));
+    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type), "t5, or mt5");
   const char* const ids = "padding, and the start of a decoder, is id 0, the end of a sequence id 1";
   json.require("pad_token_id", 0, ids);
   json.require("decoder_start_token_id", 0, ids);
