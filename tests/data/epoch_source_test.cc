@@ -204,7 +204,7 @@ TEST_F(SampledTexts, EachEpochHasOtherTokensOfTheSameTexts) {
 }
 
 TEST_F(SampledTexts, ThreadsAndRestartsAndProcessesChangeNothing) {
-  const std::string path = words("train", 700);  // more than a chunk of the tokeniser
+  const std::string path = words("train", 560);  // more than a chunk of the tokeniser
   const TextOptions options = sampled(path);
   const std::shared_ptr<const Source> source = options.open(context(1));
   const int64_t epoch = source->examples() / 4, count = 3 * epoch + 2;
@@ -248,7 +248,7 @@ TEST_F(SampledTexts, ObjectivesTakeDrawnTokens) {
   const std::shared_ptr<const Vocabulary> vocabulary =
       with_extra_ids(pieces(SentencePieceModelFile::Algorithm::kUnigram), 100);
   with_sentinels.text.vocabularies = {vocabulary, vocabulary};
-  with_sentinels.text.lengths = {24, 0};
+  with_sentinels.text.lengths = {64, 64};
   const std::shared_ptr<const Source> source = drawn.open(with_sentinels);
   const int64_t count = source->examples() / 2;  // of all objectives two epochs or more
   const auto expected = batches_of(source, count);

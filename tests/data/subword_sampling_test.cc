@@ -27,7 +27,7 @@ using Distribution = std::map<Pieces, double>;
 using ModelFile = SentencePieceModelFile;
 using enum ModelFile::PieceType;
 
-constexpr int64_t kDrawn = 20000;
+constexpr int64_t kDrawn = 10000;
 
 const SubwordSampling kTenth{SegmentationKind::kUnigram, 0.1};
 const SubwordSampling kDropTenth{SegmentationKind::kMerges, 0.1};
