@@ -21,8 +21,8 @@ enum class SegmentationKind { kUnigram, kMerges };
 struct SubwordSampling {
   SegmentationKind kind = SegmentationKind::kUnigram;
   /// kUnigram: the exponent alpha > 0; a segmentation is drawn with a probability in proportion to P^alpha, among all of
-  /// them (Kudo: Subword regularization, 2018). kMerges: the probability p of 0 to 1 with which each possible merge is left out
-  /// when the next one is chosen (Provilkov et al.: BPE-dropout, 2020, algorithm 1).
+  /// them (Kudo: Subword regularization, 2018). kMerges: the probability p of 0 to 1 with which each possible merge is left
+  /// out when the next one is chosen (Provilkov et al.: BPE-dropout, 2020, algorithm 1).
   double rate = 0;
 
   friend bool operator==(const SubwordSampling&, const SubwordSampling&) = default;
