@@ -8,6 +8,7 @@
 #include "data/class_names.h"
 #include "data/mixed_source.h"
 #include "data/text/text_reader.h"
+#include "data/text/text_sampling.h"
 #include "data/text/text_source.h"
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
@@ -95,6 +96,38 @@ void check_lengths(const TextSourceOptions& text, const DataOptions& options, co
                  "`data.filter.too_long` drop or cut, or sources without `inputs`");
 }
 
+/// How the vocabulary that the options describe finds its pieces, where no file needs to be read to know it.
+struct DeclaredKind {
+  bool is_known = false;
+  std::optional<SegmentationKind> kind = {};
+};
+DeclaredKind declared_kind(const LanguageVocabulary& options) {
+  if (const auto* const pieces = options.get_if<SentencePieceOptions>()) {
+    if (!pieces->is_trained()) return {};
+    return {true, pieces->model == SentencePieceModel::kUnigram ? SegmentationKind::kUnigram
+                                                                : SegmentationKind::kMerges};
+  }
+  if (options.get_if<MarianOptions>() != nullptr) return {};
+  if (options.get_if<HuggingFaceOptions>() != nullptr) return {true, SegmentationKind::kMerges};
+  return {true, std::nullopt};
+}
+
+/// What `sampling` asks for must suit the vocabulary, as far as it is known.
+void check_sampling(const TextSourceOptions& text, const DataOptions& options, const config::Report& report) {
+  if (!text.sampling || !options.vocabulary) return;
+  const std::vector<Side> sides = sides_in_rows(text);
+  const BySide<std::optional<SubwordSampling>> sampling = sampling_of(*text.sampling, sides);
+  const BySide<LanguageVocabulary> vocabularies = by_side(*options.vocabulary);
+  for (const Side side : sides) {
+    if (!sampling[side] || vocabularies[side].empty()) continue;
+    const DeclaredKind declared = declared_kind(vocabularies[side]);
+    if (!declared.is_known || declared.kind == sampling[side]->kind) continue;
+    const SamplingRefusal refusal = refusal_of(side, sampling[side]->kind, declared.kind);
+    report.error("train", refusal.message, refusal.hint);
+    return;
+  }
+}
+
 /// Shares are above 0, and some examples are left for training.
 void check_split(const config::Named<double>& split, const config::Report& report) {
   double sum = 0;
@@ -121,6 +154,7 @@ void check_texts(const DataOptions& options, const config::Report& report) {
     can_be_split = can_be_split && (*source)->can_be_split();
     const TextSourceOptions* const text = text_source(*source);
     if (text != nullptr && options.sequence_length) check_lengths(*text, options, report);
+    if (text != nullptr) check_sampling(*text, options, report);
   }
   if (!can_be_split && !options.split.empty())
     report.error("split", "`data.split` divides tables, labelled texts and images, not other texts",

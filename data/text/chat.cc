@@ -50,6 +50,7 @@ void describe(config::Visitor& visit, ChatOptions& options) {
         config::required);
   visit("messages", options.messages, "key of the list of messages in each object");
   describe_chat_turns(visit, options, config::required);
+  describe_sampling(visit, options);
   visit.check([&options](const config::Report& report) {
     if (options.turns.empty())
       report.error("turns", "`turns` is empty", "the text around a message of each role");

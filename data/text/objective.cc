@@ -19,7 +19,7 @@ void append_side(ObjectiveRow& row, size_t first, std::span<const int32_t> ids) 
   for (int32_t position = 0; positions.size() < values.size(); ++position) positions.push_back(position);
 }
 
-ObjectiveSource::ObjectiveSource(std::vector<Feature> features, std::unique_ptr<Objective> objective,
+ObjectiveSource::ObjectiveSource(std::vector<Feature> features, std::shared_ptr<const Objective> objective,
                                  PieceStore pieces, PhiloxKey key)
     : features_(std::move(features)),
       objective_(std::move(objective)),
@@ -68,7 +68,44 @@ void ObjectiveSource::make_row(int64_t row, int64_t epoch, ObjectiveRow& values)
   }
 }
 
-std::unique_ptr<Source> make_objective_source(const ObjectiveOptions& options, const PieceTokens& tokens,
+namespace {
+
+/// Makes the rows of one objective.
+struct ObjectiveRows {
+  ObjectiveTokens tokens;
+  std::shared_ptr<const Objective> objective;
+  std::vector<Feature> features;
+  PhiloxKey key;
+  TextSettings settings;
+
+  EpochRows operator()(int64_t epoch, const TextProgress& progress) const {
+    const PieceTokens of_epoch = tokens.open(epoch, progress);
+    const PiecePacking packing{.packing = objective->shares_rows() ? settings.packing : Packing::kNone,
+                               .row = objective->capacity(),
+                               .room = [this](int64_t length) { return objective->room(length); }};
+    PieceStore pieces = open_piece_store(of_epoch, objective->pieces(), packing, progress, settings.note);
+    objective->check(pieces);
+    if (settings.report && epoch == 0) {
+      TextReport report = pieces.report();
+      report.name = settings.name;
+      report.rules = {.row = packing.row, .limit = packing.row, .packing = packing.packing};
+      settings.report(report);
+    }
+    std::vector<std::string> stores = {of_epoch.store->path(), pieces.path()};
+    return {std::make_unique<ObjectiveSource>(features, objective, std::move(pieces), key),
+            std::move(stores)};
+  }
+  /// Later epochs are made while a run shows its own progress.
+  void be_silent() {
+    settings.progress = {};
+    settings.report = {};
+    settings.note = {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Source> make_objective_source(const ObjectiveOptions& options, const ObjectiveTokens& tokens,
                                               const TextSettings& settings, uint64_t seed, const Mark& mark) {
   const std::shared_ptr<const Vocabulary>& vocabulary = settings.vocabularies[tokens.side];
   std::vector<std::unique_ptr<Source>> sources;
@@ -76,23 +113,22 @@ std::unique_ptr<Source> make_objective_source(const ObjectiveOptions& options, c
   try {
     const BySide<int64_t> row = options.row(settings.lengths);
     for (WeightedObjective& part : options.make(row, vocabulary)) {
-      Objective& objective = *part.objective;
-      const PiecePacking packing{.packing = objective.shares_rows() ? settings.packing : Packing::kNone,
-                                 .row = objective.capacity(),
-                                 .room = [&](int64_t length) { return objective.room(length); }};
-      PieceStore pieces =
-          open_piece_store(tokens, objective.pieces(), packing, settings.progress, settings.note);
-      objective.check(pieces);
-      if (settings.report) {
-        TextReport report = pieces.report();
-        report.name = settings.name;
-        report.rules = {.row = packing.row, .limit = packing.row, .packing = packing.packing};
-        settings.report(report);
-      }
-      const PhiloxKey key = random_key(fmt::format("data.objective/{}", sources.size()), seed);
+      const auto rows = std::make_shared<ObjectiveRows>(
+          ObjectiveRows{.tokens = tokens,
+                        .objective = std::move(part.objective),
+                        .features = options.features(row, vocabulary->size()),
+                        .key = random_key(fmt::format("data.objective/{}", sources.size()), seed),
+                        .settings = settings});
       weights.push_back(part.weight);
-      sources.push_back(std::make_unique<ObjectiveSource>(options.features(row, vocabulary->size()),
-                                                          std::move(part.objective), std::move(pieces), key));
+      if (!tokens.epochs) {
+        sources.push_back((*rows)(0, settings.progress).source);
+        continue;
+      }
+      const auto open_epoch = [rows](int64_t epoch, const TextProgress& progress) {
+        return (*rows)(epoch, progress);
+      };
+      sources.push_back(std::make_unique<EpochSource>(open_epoch, *tokens.epochs, settings.progress));
+      rows->be_silent();
     }
   } catch (const Error& error) {
     throw placed_at(error, mark);

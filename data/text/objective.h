@@ -3,16 +3,19 @@
 // number of the piece and the epoch alone, so that it is the same on every layout, thread and restart, and another one in
 // each epoch. How much room an example takes follows from the number of its tokens, so that rows are packed once.
 //
-//   const std::unique_ptr<Source> source = make_objective_source(options, objective, tokens, settings, mark);
+//   const std::unique_ptr<Source> source = make_objective_source(options, tokens, settings, seed, mark);
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/draws.h"
+#include "data/text/epoch_source.h"
 #include "data/text/objective_options.h"
 #include "data/text/piece_store.h"
 #include "data/text/text_settings.h"
@@ -47,15 +50,24 @@ struct WeightedObjective {
 /// Adds an example of `ids` to SIDE, SIDE_segmentation and SIDE_position, which are features `first` and the two after it.
 void append_side(ObjectiveRow& row, size_t first, std::span<const int32_t> ids);
 
+/// The tokens that examples are made of.
+struct ObjectiveTokens {
+  /// Returns the tokens of an epoch; epoch 0 if they are the same in all.
+  std::function<PieceTokens(int64_t epoch, const TextProgress& progress)> open;
+  Side side = Side::kTargets;
+  std::optional<PhiloxKey> epochs = {};  ///< tokens are drawn anew in each epoch: the key of EpochSource
+};
+
 /// The source of an objective. Throws Error as make_text_source() does.
-std::unique_ptr<Source> make_objective_source(const ObjectiveOptions& objective, const PieceTokens& tokens,
-                                              const TextSettings& settings, uint64_t seed, const Mark& mark);
+std::unique_ptr<Source> make_objective_source(const ObjectiveOptions& objective,
+                                              const ObjectiveTokens& tokens, const TextSettings& settings,
+                                              uint64_t seed, const Mark& mark);
 
 /// Examples of one objective.
 class ObjectiveSource final : public Source {
  public:
-  ObjectiveSource(std::vector<Feature> features, std::unique_ptr<Objective> objective, PieceStore pieces,
-                  PhiloxKey key);
+  ObjectiveSource(std::vector<Feature> features, std::shared_ptr<const Objective> objective,
+                  PieceStore pieces, PhiloxKey key);
 
   int64_t examples() const override { return pieces_.rows(); }
   const std::vector<Feature>& features() const override { return features_; }
@@ -72,7 +84,7 @@ class ObjectiveSource final : public Source {
   void make_row(int64_t row, int64_t epoch, ObjectiveRow& values) const;
 
   std::vector<Feature> features_;
-  std::unique_ptr<Objective> objective_;
+  std::shared_ptr<const Objective> objective_;
   PieceStore pieces_;
   PhiloxKey key_;
 };

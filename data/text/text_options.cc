@@ -64,6 +64,34 @@ void describe_objective(config::Visitor& visit, TextSourceOptions& options) {
       report.error("objective", "an objective makes inputs and targets of one text, not of pairs",
                    "`as: targets`, or a source of single texts");
   });
+  describe_sampling(visit, options);
+}
+
+void describe_sampling(config::Visitor& visit, TextSourceOptions& options) {
+  visit("sampling", options.sampling,
+        "in training the tokens of the texts are drawn anew in each epoch (subword regularisation): {alpha: "
+        "0.1} or "
+        "{dropout: 0.1}; none: they are always the same");
+  visit.check([&options](const config::Report& report) {
+    if (!options.sampling) return;
+    const std::vector<Side> sides = sides_in_rows(options);
+    if (sides.empty()) return;  // `columns` or `features` are wrong
+    const BySide<std::optional<SubwordSampling>> all =
+        sampling_of(*options.sampling, {kSides.begin(), kSides.end()});
+    for (const Side side : kSides) {
+      const bool is_in_rows = std::ranges::find(sides, side) != sides.end();
+      if (all[side] && !is_in_rows && !sampling_of(*options.sampling, sides)[sides.front()])
+        report.error("sampling", fmt::format("the rows have no `{}`", name_of(side)),
+                     fmt::format("`{}`", name_of(sides.front())));
+      if (all[side] && is_in_rows && options.has_ids(side))
+        report.error("sampling",
+                     fmt::format("`{}` are token ids, of which nothing can be drawn", name_of(side)),
+                     "numbers for the features of `kind: text` alone, or no `sampling`");
+    }
+    if (options.has_alignments())
+      report.error("sampling", "the words of `alignments` are not found among tokens that are drawn",
+                   "`sampling` or `alignments`");
+  });
 }
 
 void describe(config::Visitor& visit, ParallelOptions& options) {

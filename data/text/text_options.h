@@ -12,6 +12,7 @@
 #include "data/sides.h"
 #include "data/source_options.h"
 #include "data/text/objective_options.h"
+#include "data/text/text_sampling.h"
 
 namespace mtf {
 
@@ -36,6 +37,7 @@ struct FormatContext;
 /// A source of texts.
 struct TextSourceOptions : SourceOptions {
   std::optional<ObjectiveChoice> objective;
+  std::optional<SamplingOptions> sampling;
 
   /// Returns the sides that the files contain; inputs come first.
   virtual std::vector<Side> sides() const = 0;
@@ -65,8 +67,10 @@ struct TextSourceOptions : SourceOptions {
   virtual bool has_preferences() const { return false; }
 };
 
-/// The key `objective`.
+/// The keys `objective` and `sampling`.
 void describe_objective(config::Visitor& visit, TextSourceOptions& options);
+/// The key `sampling` alone.
+void describe_sampling(config::Visitor& visit, TextSourceOptions& options);
 
 /// A source of texts whose files are read one at a time.
 struct FilesOfTexts : TextSourceOptions {

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
+#include "data/text/epoch_source.h"
 #include "data/text/objective.h"
 #include "data/text/text_cache.h"
 #include "engine/base/check.h"
@@ -235,59 +237,164 @@ void TextSource::read_alignment(int64_t row, const Box& box, float* output) cons
 
 namespace {
 
-/// The texts of a source as tokens in the cache.
-struct OpenedTokens {
+/// The files of a source, and how their tokens are made.
+struct TextsToOpen {
   TextFiles files;
+  TokenizeOptions tokenizing;
   std::string cache;  ///< directory of the stores
-  std::string key;
-  TokenStore store;
+  std::string key;    ///< token_store_key()
+  std::function<void(const std::string&)> note;
+
+  /// Later epochs are made while a run shows its own progress.
+  void be_silent() {
+    tokenizing.progress = {};
+    note = {};
+  }
 };
 
-OpenedTokens open_tokens(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark,
-                         bool lines_apart = false) {
+TextsToOpen find_texts(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark,
+                       bool lines_apart = false) {
   std::vector<Problem> problems;
   TextFiles files = find_text_files(options, mark, problems, settings.limit);
   if (!problems.empty()) throw Error(std::move(problems));
   const std::string cache = settings.cache.empty() ? default_cache_directory() : settings.cache;
-  const TokenizeOptions tokenizing{settings.vocabularies, settings.lowercase, settings.threads,
-                                   settings.progress, lines_apart};
-  const std::string key = token_store_key(files, tokenizing, cache);
-  TokenStore store = open_token_store(files, tokenizing, key, cache, settings.note);
-  return {std::move(files), cache, key, std::move(store)};
+  TokenizeOptions tokenizing{settings.vocabularies, settings.lowercase, settings.threads, settings.progress,
+                             lines_apart};
+  std::string key = token_store_key(files, tokenizing, cache);
+  return {std::move(files), std::move(tokenizing), cache, std::move(key), settings.note};
+}
+
+/// The texts of a source as tokens in the cache.
+struct OpenedTokens {
+  std::string key;
+  TokenStore store;
+};
+
+OpenedTokens open_tokens(const TextsToOpen& texts, const TokenizeOptions& tokenizing) {
+  return {stored_key(texts.key, tokenizing),
+          open_token_store(texts.files, tokenizing, texts.key, texts.cache, texts.note)};
+}
+
+/// Returns the options of `texts` for an epoch.
+TokenizeOptions options_of_epoch(const TextsToOpen& texts, int64_t epoch, const TextProgress& progress) {
+  TokenizeOptions tokenizing = texts.tokenizing;
+  tokenizing.progress = progress;
+  if (tokenizing.sampling) tokenizing.sampling->epoch = epoch;
+  return tokenizing;
+}
+
+/// Makes the rows of a source without an objective.
+struct TextRows {
+  TextsToOpen texts;
+  RowRules rules;
+  std::vector<Feature> features;
+  TextSettings settings;
+
+  std::unique_ptr<TextSource> open(int64_t epoch, const TextProgress& progress) const {
+    OpenedTokens tokens = open_tokens(texts, options_of_epoch(texts, epoch, progress));
+    RowStore rows =
+        open_row_store(tokens.store, tokens.key, rules, texts.files, texts.cache, progress, settings.note);
+    auto source = std::make_unique<TextSource>(features, std::move(tokens.store), std::move(rows), rules);
+    if (settings.report && epoch == 0) {
+      TextReport report = source->report();
+      report.name = settings.name;
+      settings.report(report);
+    }
+    return source;
+  }
+  EpochRows operator()(int64_t epoch, const TextProgress& progress) const {
+    std::unique_ptr<TextSource> source = open(epoch, progress);
+    std::vector<std::string> stores = source->stores();
+    return {std::move(source), std::move(stores)};
+  }
+  void be_silent() {
+    texts.be_silent();
+    settings.progress = {};
+    settings.report = {};
+    settings.note = {};
+  }
+};
+
+TextRows text_rows(const TextSourceOptions& options, const TextSettings& settings, const Mark& mark) {
+  check_settings(options, settings, mark);
+  const RowRules rules = rules_for(options, settings, mark);
+  const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
+  return {.texts = find_texts(options, settings, mark),
+          .rules = rules,
+          .features = text_features(options, rules.row, sizes, rules.packing),
+          .settings = settings};
+}
+
+/// Returns what draws the tokens of a side. Throws Error (kConfig) for a vocabulary of another kind.
+std::shared_ptr<const SubwordSampler> sampler_of(const Vocabulary& vocabulary,
+                                                 const SubwordSampling& sampling, Side side,
+                                                 const Mark& mark) {
+  if (std::shared_ptr<const SubwordSampler> sampler = vocabulary.sampler(sampling)) return sampler;
+  const SegmentationKind other =
+      sampling.kind == SegmentationKind::kUnigram ? SegmentationKind::kMerges : SegmentationKind::kUnigram;
+  const bool has_other = vocabulary.sampler({other, sampling.rate}) != nullptr;
+  const SamplingRefusal refusal =
+      refusal_of(side, sampling.kind, has_other ? std::optional(other) : std::nullopt);
+  throw Error(ErrorKind::kConfig, mark, refusal.message, refusal.hint);
+}
+
+/// How the tokens of epoch 0 are drawn; nothing: they are not drawn.
+std::optional<EpochSampling> first_sampling(const TextSourceOptions& options, const SourceContext& context) {
+  if (!options.sampling) return std::nullopt;
+  const TextSettings& settings = context.text;
+  if (settings.purpose == TextPurpose::kEvaluation)
+    throw Error(ErrorKind::kConfig, context.mark,
+                "`sampling` draws the tokens of training texts, and these are none", "no `sampling` here");
+  EpochSampling result;
+  result.sampling = sampling_of(*options.sampling, sides_in_rows(options));
+  result.key = random_key("data.sampling/" + settings.name, context.seed);
+  for (const Side side : sides_in_rows(options)) {
+    if (result.sampling[side])
+      result.samplers[side] =
+          sampler_of(*settings.vocabularies[side], *result.sampling[side], side, context.mark);
+  }
+  return result;
 }
 
 }  // namespace
 
 std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
                                              const Mark& mark) {
-  check_settings(options, settings, mark);
-  const RowRules rules = rules_for(options, settings, mark);
-  OpenedTokens tokens = open_tokens(options, settings, mark);
-  RowStore rows = open_row_store(tokens.store, tokens.key, rules, tokens.files, tokens.cache,
-                                 settings.progress, settings.note);
-
-  const BySide<int64_t> sizes = sizes_of(settings.vocabularies, sides_in_rows(options));
-  std::vector<Feature> features = text_features(options, rules.row, sizes, rules.packing);
-  auto source =
-      std::make_unique<TextSource>(std::move(features), std::move(tokens.store), std::move(rows), rules);
-  if (settings.report) {
-    TextReport report = source->report();
-    report.name = settings.name;
-    settings.report(report);
-  }
-  return source;
+  return text_rows(options, settings, mark).open(0, settings.progress);
 }
 
 std::unique_ptr<Source> TextSourceOptions::open(const SourceContext& context) const {
-  if (!objective) return make_text_source(*this, context.text, context.mark);
-  check_settings(*this, context.text, context.mark);
-  OpenedTokens tokens = open_tokens(*this, context.text, context.mark, (*objective)->lines_are_sentences());
-  const PieceTokens parts{.store = std::make_shared<const TokenStore>(std::move(tokens.store)),
-                          .key = tokens.key,
-                          .side = sides_in_rows(*this).front(),
-                          .files = tokens.files,
-                          .cache = tokens.cache};
-  return make_objective_source(**objective, parts, context.text, context.seed, context.mark);
+  const TextSettings& settings = context.text;
+  check_settings(*this, settings, context.mark);
+  std::optional<EpochSampling> drawn = first_sampling(*this, context);
+  const std::optional<PhiloxKey> key = drawn ? std::optional(drawn->key) : std::nullopt;
+  if (!objective) {
+    const auto rows = std::make_shared<TextRows>(text_rows(*this, settings, context.mark));
+    rows->texts.tokenizing.sampling = std::move(drawn);
+    if (!key) return rows->open(0, settings.progress);
+    const auto open_epoch = [rows](int64_t epoch, const TextProgress& progress) {
+      return (*rows)(epoch, progress);
+    };
+    auto source = std::make_unique<EpochSource>(open_epoch, *key, settings.progress);
+    rows->be_silent();
+    return source;
+  }
+  const auto texts = std::make_shared<TextsToOpen>(
+      find_texts(*this, settings, context.mark, (*objective)->lines_are_sentences()));
+  texts->tokenizing.sampling = std::move(drawn);
+  const Side side = sides_in_rows(*this).front();
+  const auto open_epoch = [texts, side](int64_t epoch, const TextProgress& progress) {
+    OpenedTokens tokens = open_tokens(*texts, options_of_epoch(*texts, epoch, progress));
+    return PieceTokens{.store = std::make_shared<const TokenStore>(std::move(tokens.store)),
+                       .key = tokens.key,
+                       .side = side,
+                       .files = texts->files,
+                       .cache = texts->cache};
+  };
+  auto source = make_objective_source(**objective, {.open = open_epoch, .side = side, .epochs = key},
+                                      settings, context.seed, context.mark);
+  texts->be_silent();
+  return source;
 }
 
 std::optional<std::vector<Feature>> TextSourceOptions::declared_features(const BySide<int64_t>& lengths,

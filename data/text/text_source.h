@@ -43,6 +43,8 @@ class TextSource final : public Source {
   void check_aligned(const Mark& mark) const override;
 
   const TextReport& report() const { return report_; }
+  /// The paths of its files in the cache.
+  std::vector<std::string> stores() const { return {tokens_.path(), rows_.path()}; }
 
  private:
   /// The part of a row of one feature that is read, and where it goes.
@@ -66,7 +68,7 @@ class TextSource final : public Source {
   bool cut_ends_;  ///< texts that were cut also end with an end-of-sequence token
 };
 
-/// Scans the files, tokenises and packs them, unless the cache already has the result. Throws Error: kData
+/// Scans the files, tokenises and packs them, whatever their `sampling` says, unless the cache already has the result. Throws Error: kData
 /// with all problems of the files; kConfig at `mark` for settings that do not suit the source; kSystem when
 /// the cache cannot be written.
 std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,

@@ -132,7 +132,8 @@ void build(const std::string& path, const TextFiles& files, const TokenizeOption
 /// Returns the options of a source without its paths and what is done with its tokens.
 std::string settings_of(const SourceChoice& options) {
   config::Node node = config::dump(options);
-  for (const char* key : {"path", "inputs", "targets", "alignments", "objective"}) node = node.without(key);
+  for (const char* key : {"path", "inputs", "targets", "alignments", "objective", "sampling"})
+    node = node.without(key);
   return config::to_flow_yaml(node);
 }
 
@@ -205,10 +206,14 @@ std::string texts_key(const SourceChoice& source, const std::string& cache_direc
   return hash128_hex(text);
 }
 
+std::string stored_key(const std::string& key, const TokenizeOptions& options) {
+  return options.sampling ? hash128_hex(key + " " + options.sampling->to_string()) : key;
+}
+
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
                             const std::string& cache_directory,
                             const std::function<void(const std::string&)>& note) {
-  const std::string path = fmt::format("{}/tokens-{}.safetensors", cache_directory, key);
+  const std::string path = fmt::format("{}/tokens-{}.safetensors", cache_directory, stored_key(key, options));
   TokenStore store = open_or_build(
       path, [&] { return TokenStore(path); }, [&] { build(path, files, options, key); },
       [&] {

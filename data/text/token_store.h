@@ -104,8 +104,8 @@ class TokenStore {
   std::span<const int64_t> link_offsets_;
 };
 
-/// Returns the XXH3-128 hash of everything that determines the tokens: the bytes of the files, the options of
-/// the source and the vocabularies.
+/// Returns the XXH3-128 hash of everything that determines the tokens that are not drawn: the bytes of the files, the options
+/// of the source and the vocabularies.
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory);
 
@@ -114,7 +114,10 @@ std::string token_store_key(const TextFiles& files, const TokenizeOptions& optio
 /// default_cache_directory().
 std::string texts_key(const SourceChoice& source, const std::string& cache_directory);
 
-/// Opens tokens-KEY.safetensors in the directory. If it does not exist or is damaged, which is reported to `note`, scans
+/// The key of the tokens that are stored, which are drawn if the options say so; otherwise it is `key`, token_store_key().
+std::string stored_key(const std::string& key, const TokenizeOptions& options);
+
+/// Opens tokens-STORED_KEY.safetensors in the directory; `key`: token_store_key(). If it does not exist or is damaged, which is reported to `note`, scans
 /// and tokenises the files first. Throws Error (kData) for files with a text beyond their limit, also where a greater limit
 /// has made the store.
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,

@@ -24,16 +24,19 @@ class Encoder {
         kept_(sides_in_rows(files.source())),
         joined_(kept_.size() < read_.size()) {}
 
-  TokenChunk operator()(const std::vector<TextExample>& examples) const {
+  /// `first`: the number of the first of the examples.
+  TokenChunk operator()(const std::vector<TextExample>& examples, int64_t first) const {
     TokenChunk chunk;
     for (const TextExample& example : examples) {
+      std::optional<Draws> draws;
+      if (options_.sampling) draws.emplace(options_.sampling->key, first++, options_.sampling->epoch);
       for (const Side side : kept_) {
         std::vector<int32_t>& tokens = chunk.tokens[side];
         const size_t begin = tokens.size();
         if (joined_) {
-          append_joined(example, tokens);
+          append_joined(example, draws, tokens);
         } else {
-          append(example[side], side, tokens, &chunk.lines[side]);
+          append(example[side], side, draws, tokens, &chunk.lines[side]);
         }
         chunk.lengths[side].push_back(static_cast<int64_t>(tokens.size() - begin));
       }
@@ -45,32 +48,32 @@ class Encoder {
  private:
   /// Appends the texts of the example, or nothing if one of them has no tokens: each needs its
   /// end-of-sequence token.
-  void append_joined(const TextExample& example, std::vector<int32_t>& tokens) const {
+  void append_joined(const TextExample& example, std::optional<Draws>& draws,
+                     std::vector<int32_t>& tokens) const {
     const size_t begin = tokens.size();
     for (const Side part : read_) {
       const size_t before = tokens.size();
-      append(example[part], Side::kTargets, tokens);
+      append(example[part], Side::kTargets, draws, tokens);
       if (tokens.size() == before) return tokens.resize(begin);
     }
   }
 
   /// Appends the tokens of a text. `lines`: where lines begin that are encoded one by one.
-  void append(const TextField& field, Side side, std::vector<int32_t>& tokens,
+  void append(const TextField& field, Side side, std::optional<Draws>& draws, std::vector<int32_t>& tokens,
               std::vector<int64_t>* lines = nullptr) const {
     if (field.empty()) return;
     if (field.has_ids) {
       tokens.insert(tokens.end(), field.ids.begin(), field.ids.end());
       return;
     }
-    if (!field.parts.empty()) return append_parts(field, side, tokens);
+    if (!field.parts.empty()) return append_parts(field, side, draws, tokens);
     const std::string text = options_.lowercase ? to_lower_case(field.text) : field.text;
     const size_t begin = tokens.size();
     for (size_t part = 0; part < text.size();) {
       const size_t end =
           options_.lines_apart ? std::min(text.find('\n', part), text.size() - 1) + 1 : text.size();
       if (lines != nullptr && part > 0) lines->push_back(std::ssize(tokens));
-      std::vector<int32_t> ids =
-          options_.vocabularies[side]->encode(std::string_view(text).substr(part, end - part));
+      std::vector<int32_t> ids = encode(std::string_view(text).substr(part, end - part), side, draws);
       if (joined_)
         std::erase(ids, kEosId);  // parts of a pair are told by their ends, which a text may spell out
       tokens.insert(tokens.end(), ids.begin(), ids.end());
@@ -99,17 +102,22 @@ class Encoder {
 
   /// Appends the tokens of a text of parts: negative ones have no loss (models/token_loss.h). Its last part may spell out the
   /// end of sequence.
-  void append_parts(const TextField& field, Side side, std::vector<int32_t>& tokens) const {
+  void append_parts(const TextField& field, Side side, std::optional<Draws>& draws,
+                    std::vector<int32_t>& tokens) const {
     size_t begin = 0;
     for (const TextPart& part : field.parts) {
       const std::string text = field.text.substr(begin, part.end - begin);
-      for (const int32_t id :
-           options_.vocabularies[side]->encode(options_.lowercase ? to_lower_case(text) : text))
+      for (const int32_t id : encode(options_.lowercase ? to_lower_case(text) : text, side, draws))
         tokens.push_back(part.learned ? id : -id);
       begin = part.end;
     }
     const int32_t end = field.parts.back().learned ? kEosId : -kEosId;
     if (tokens.empty() || tokens.back() != end) tokens.push_back(end);
+  }
+
+  std::vector<int32_t> encode(std::string_view text, Side side, std::optional<Draws>& draws) const {
+    const SubwordSampler* const sampler = draws ? options_.sampling->samplers[side].get() : nullptr;
+    return sampler ? sampler->encode(text, *draws) : options_.vocabularies[side]->encode(text);
   }
 
   const TokenizeOptions& options_;
@@ -137,9 +145,9 @@ class Workers {
   void work() {
     try {
       std::vector<TextExample> examples;
-      while (const std::optional<int64_t> number = read_chunk(examples)) {
-        const TokenChunk chunk = encode_(examples);
-        if (!hand_on(*number, chunk)) return;
+      while (const std::optional<Place> place = read_chunk(examples)) {
+        const TokenChunk chunk = encode_(examples, place->first_example);
+        if (!hand_on(place->chunk, chunk)) return;
       }
     } catch (...) {
       const std::lock_guard lock(turn_mutex_);
@@ -148,8 +156,13 @@ class Workers {
     }
   }
 
-  /// Reads the next chunk and returns its number; nullopt at the end.
-  std::optional<int64_t> read_chunk(std::vector<TextExample>& examples) {
+  /// The number of a chunk, and of its first example.
+  struct Place {
+    int64_t chunk, first_example;
+  };
+
+  /// Reads the next chunk; nullopt at the end.
+  std::optional<Place> read_chunk(std::vector<TextExample>& examples) {
     const std::lock_guard lock(read_mutex_);
     examples.clear();
     size_t bytes = 0;
@@ -163,7 +176,9 @@ class Workers {
     }
     if (examples.empty()) return std::nullopt;
     if (options_.progress) options_.progress(TextStage::kTokenise, reader_.bytes_read(), reader_.bytes());
-    return next_chunk_++;
+    const Place place{next_chunk_++, next_example_};
+    next_example_ += std::ssize(examples);
+    return place;
   }
 
   /// Waits for the turn of chunk `number` and appends it; false if another worker has failed.
@@ -184,7 +199,7 @@ class Workers {
   const std::function<void(const TokenChunk&)>& append_;
   std::mutex read_mutex_, turn_mutex_;
   std::condition_variable turn_changed_;
-  int64_t next_chunk_ = 0;
+  int64_t next_chunk_ = 0, next_example_ = 0;
   int64_t turn_ = 0;
   std::exception_ptr error_;
 };

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/text/text_reader.h"
+#include "data/text/text_sampling.h"
 #include "data/text/text_scan.h"
 #include "data/vocabulary/vocabulary.h"
 
@@ -20,7 +22,8 @@ struct TokenizeOptions {
   bool lowercase = false;
   int threads = 2;
   TextProgress progress = {};
-  bool lines_apart = false;  ///< each line is encoded by itself: it is a sentence
+  bool lines_apart = false;                    ///< each line is encoded by itself: it is a sentence
+  std::optional<EpochSampling> sampling = {};  ///< nothing: the tokens of Vocabulary::encode()
 };
 
 /// The tokens of consecutive examples. Sides that the rows do not have are empty.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "data/vocabulary/byte_characters.h"
@@ -12,10 +11,6 @@
 
 namespace mtf {
 namespace {
-
-constexpr int32_t kNoSymbol = -1;
-/// The id of a symbol that has become part of the one before it.
-constexpr int32_t kMergedAway = -1;
 
 uint64_t pair_key(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
@@ -49,9 +44,9 @@ std::optional<int32_t> BytePairMerges::find_id(std::string_view token) const {
   return found == model_.ids.end() ? std::nullopt : std::optional(found->second);
 }
 
-const BytePairMerges::Merge* BytePairMerges::find_merge(int32_t left, int32_t right) const {
+std::optional<SymbolMerge> BytePairMerges::find_merge(int32_t left, int32_t right) const {
   const auto found = merges_.find(pair_key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
+  return found == merges_.end() ? std::nullopt : std::optional(found->second);
 }
 
 size_t BytePairMerges::end_of_part(std::string_view word) const {
@@ -95,54 +90,19 @@ std::vector<int32_t> BytePairMerges::ids_of_characters(std::string_view word) co
   return ids;
 }
 
-void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids) const {
+void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids,
+                            const MergeDropout* dropout) const {
   const std::string characters = model_.is_byte_level ? bytes_as_characters(word) : std::string(word);
-  if (model_.ignores_merges) {
+  if (model_.ignores_merges && dropout == nullptr) {
     if (const std::optional<int32_t> id = find_id(characters)) return ids.push_back(*id);
   }
-  std::vector<Symbol> symbols;
-  for (const int32_t id : ids_of_characters(characters)) {
-    const auto position = static_cast<int32_t>(symbols.size());
-    symbols.push_back({id, position - 1, position + 1});
-  }
-  if (symbols.empty()) return;
-  symbols.back().next = kNoSymbol;
-  merge_symbols(symbols);
-  for (const Symbol& symbol : symbols) {
+  std::vector<MergeSymbol> symbols = symbols_of(ids_of_characters(characters));
+  const auto find = [&](int32_t left, int32_t right) {
+    return find_merge(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
+  };
+  merge_symbols(symbols, find, dropout);
+  for (const MergeSymbol& symbol : symbols) {
     if (symbol.id != kMergedAway) ids.push_back(symbol.id);
-  }
-}
-
-/// Does the merge that is first in the list, at its first place, until none is left.
-void BytePairMerges::merge_symbols(std::vector<Symbol>& symbols) const {
-  const auto at = [&](int32_t position) -> Symbol& { return symbols[static_cast<size_t>(position)]; };
-  const auto is_later = [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.merge.rank, a.position) > std::tie(b.merge.rank, b.position);
-  };
-  std::vector<Candidate> candidates;  // a heap; some are no longer there when they come up
-  const auto add_candidate = [&](int32_t position) {
-    if (position == kNoSymbol || at(position).next == kNoSymbol) return;
-    const Merge* const merge = find_merge(at(position).id, at(at(position).next).id);
-    if (merge == nullptr) return;
-    candidates.push_back({*merge, position});
-    std::ranges::push_heap(candidates, is_later);
-  };
-  for (int32_t position = 0; position < std::ssize(symbols); ++position) add_candidate(position);
-  while (!candidates.empty()) {
-    std::ranges::pop_heap(candidates, is_later);
-    const auto [candidate, position] = candidates.back();
-    candidates.pop_back();
-    Symbol& left = at(position);
-    if (left.id == kMergedAway || left.next == kNoSymbol) continue;
-    Symbol& right = at(left.next);
-    const Merge* const merge = find_merge(left.id, right.id);
-    if (merge == nullptr || merge->merged != candidate.merged) continue;
-    left.id = candidate.merged;
-    right.id = kMergedAway;
-    left.next = right.next;
-    if (left.next != kNoSymbol) at(left.next).previous = position;
-    add_candidate(left.previous);
-    add_candidate(position);
   }
 }
 

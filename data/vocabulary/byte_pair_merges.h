@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/vocabulary/merge_symbols.h"
 #include "data/vocabulary/tokenizer_file.h"
 
 namespace mtf {
@@ -18,36 +19,21 @@ class BytePairMerges {
  public:
   explicit BytePairMerges(BytePairModel model);
 
-  /// Appends the ids of a word in valid UTF-8, in time O(n log n).
-  void encode(std::string_view word, std::vector<int32_t>& ids) const;
+  /// Appends the ids of a word in valid UTF-8, in time O(n log n). With dropout a word that is a token is made of merges, too.
+  void encode(std::string_view word, std::vector<int32_t>& ids, const MergeDropout* dropout = nullptr) const;
 
   /// Returns where the first part of a word ends whose ids do not depend on what is behind it: before a sign for a blank
   /// (U+2581) behind another character, if no token has both.
   size_t end_of_part(std::string_view word) const;
 
  private:
-  struct Merge {
-    int32_t rank = 0;
-    int32_t merged = 0;
-  };
-  struct Symbol {
-    int32_t id;
-    int32_t previous, next;  ///< -1: there is none
-  };
-  /// A merge of the symbol at `position` with the one behind it.
-  struct Candidate {
-    Merge merge;
-    int32_t position;
-  };
-
   std::optional<int32_t> find_id(std::string_view token) const;
-  const Merge* find_merge(int32_t left, int32_t right) const;
+  std::optional<SymbolMerge> find_merge(int32_t left, int32_t right) const;
   bool append_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const;
   std::vector<int32_t> ids_of_characters(std::string_view word) const;
-  void merge_symbols(std::vector<Symbol>& symbols) const;
 
   BytePairModel model_;
-  std::unordered_map<uint64_t, Merge> merges_;  ///< by the ids of both
+  std::unordered_map<uint64_t, SymbolMerge> merges_;  ///< by the ids of both
   bool divides_at_blanks_ = false;
 };
 

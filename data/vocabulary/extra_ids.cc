@@ -47,10 +47,11 @@ std::string_view without_extra_ids(std::string_view fingerprint) {
 ExtendedVocabulary::ExtendedVocabulary(std::unique_ptr<Vocabulary> vocabulary, int64_t extra)
     : vocabulary_(std::move(vocabulary)), extra_(extra) {}
 
-std::vector<int32_t> ExtendedVocabulary::encode(std::string_view text) const {
+template <class Encode>
+std::vector<int32_t> ExtendedVocabulary::encode_between(std::string_view text, const Encode& encode) const {
   std::vector<int32_t> ids;
   const auto add = [&](std::string_view part) {
-    if (!part.empty()) std::ranges::copy(vocabulary_->encode(part), std::back_inserter(ids));
+    if (!part.empty()) std::ranges::copy(encode(part), std::back_inserter(ids));
   };
   size_t begin = 0;
   for (size_t at = text.find(kFront); at != std::string_view::npos; at = text.find(kFront, at + 1)) {
@@ -62,6 +63,30 @@ std::vector<int32_t> ExtendedVocabulary::encode(std::string_view text) const {
   }
   add(text.substr(begin));
   return ids;
+}
+
+std::vector<int32_t> ExtendedVocabulary::encode(std::string_view text) const {
+  return encode_between(text, [this](std::string_view part) { return vocabulary_->encode(part); });
+}
+
+class ExtendedVocabulary::Sampler final : public SubwordSampler {
+ public:
+  Sampler(const ExtendedVocabulary& vocabulary, std::unique_ptr<SubwordSampler> sampler)
+      : vocabulary_(vocabulary), sampler_(std::move(sampler)) {}
+
+  std::vector<int32_t> encode(std::string_view text, Draws& draws) const override {
+    return vocabulary_.encode_between(text,
+                                      [&](std::string_view part) { return sampler_->encode(part, draws); });
+  }
+
+ private:
+  const ExtendedVocabulary& vocabulary_;
+  std::unique_ptr<SubwordSampler> sampler_;
+};
+
+std::unique_ptr<SubwordSampler> ExtendedVocabulary::sampler(const SubwordSampling& sampling) const {
+  std::unique_ptr<SubwordSampler> of_texts = vocabulary_->sampler(sampling);
+  return of_texts ? std::make_unique<Sampler>(*this, std::move(of_texts)) : nullptr;
 }
 
 std::string ExtendedVocabulary::decode(std::span<const int32_t> ids) const {

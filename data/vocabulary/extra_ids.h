@@ -37,8 +37,13 @@ class ExtendedVocabulary final : public Vocabulary {
   std::string piece(int32_t id) const override;
   bool continues_word(int32_t id) const override { return vocabulary_->continues_word(id); }
   std::string fingerprint() const override;
+  std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& sampling) const override;
 
  private:
+  class Sampler;
+  /// `encode` gives the ids of what lies between sentinels.
+  template <class Encode>
+  std::vector<int32_t> encode_between(std::string_view text, const Encode& encode) const;
   bool is_extra(int32_t id) const { return id >= vocabulary_->size() && id < size(); }
 
   std::unique_ptr<Vocabulary> vocabulary_;

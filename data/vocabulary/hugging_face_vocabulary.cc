@@ -99,7 +99,7 @@ int32_t HuggingFaceVocabulary::required_id(const std::string& key, const std::st
               "a token as tokenizer.json has it");
 }
 
-std::vector<int32_t> HuggingFaceVocabulary::encode(std::string_view text) const {
+std::vector<int32_t> HuggingFaceVocabulary::encode(std::string_view text, const MergeDropout* dropout) const {
   const std::string valid = valid_utf8(text);
   WordDivision division(pre_tokenizer_);
   std::vector<int32_t> ids;
@@ -115,7 +115,7 @@ std::vector<int32_t> HuggingFaceVocabulary::encode(std::string_view text) const 
       if (inner.token != nullptr) {
         ids.push_back(id_of(*inner.token));
       } else {
-        append_words(inner.text, begins_text, division, ids);
+        append_words(inner.text, begins_text, division, dropout, ids);
       }
     }
   }
@@ -124,27 +124,48 @@ std::vector<int32_t> HuggingFaceVocabulary::encode(std::string_view text) const 
 }
 
 void HuggingFaceVocabulary::append_words(std::string_view part, bool begins_text, WordDivision& division,
-                                         std::vector<int32_t>& ids) const {
+                                         const MergeDropout* dropout, std::vector<int32_t>& ids) const {
   for (const WordDivision::Word& word : division.divide(part, begins_text)) {
     for (std::string_view rest = word.text; !rest.empty();) {
       const size_t end = merges_.end_of_part(rest);
-      append_word(rest.substr(0, end), ids);
+      append_word(rest.substr(0, end), dropout, ids);
       rest.remove_prefix(end);
     }
   }
 }
 
-void HuggingFaceVocabulary::append_word(std::string_view word, std::vector<int32_t>& ids) const {
-  const bool is_long = word.size() > kLongestCachedWord;
-  if (const auto known = is_long ? std::nullopt : words_->find(word)) {
+void HuggingFaceVocabulary::append_word(std::string_view word, const MergeDropout* dropout,
+                                        std::vector<int32_t>& ids) const {
+  const bool is_kept = word.size() <= kLongestCachedWord && dropout == nullptr;
+  if (const auto known = is_kept ? words_->find(word) : std::nullopt) {
     ids.insert(ids.end(), known->ids.begin(), known->ids.end());
     return;
   }
   const size_t before = ids.size();
-  merges_.encode(word, ids);
+  merges_.encode(word, ids, dropout);
   const std::span<int32_t> of_word = std::span(ids).subspan(before);
   for (int32_t& id : of_word) id = ids_[static_cast<size_t>(id)];
-  if (!is_long) words_->add(word, {.ids = of_word});
+  if (is_kept) words_->add(word, {.ids = of_word});
+}
+
+class HuggingFaceVocabulary::Sampler final : public SubwordSampler {
+ public:
+  Sampler(const HuggingFaceVocabulary& vocabulary, double dropout)
+      : vocabulary_(vocabulary), dropout_(dropout) {}
+
+  std::vector<int32_t> encode(std::string_view text, Draws& draws) const override {
+    const MergeDropout dropout{dropout_, draws};
+    return vocabulary_.encode(text, dropout_ > 0 ? &dropout : nullptr);
+  }
+
+ private:
+  const HuggingFaceVocabulary& vocabulary_;
+  double dropout_;
+};
+
+std::unique_ptr<SubwordSampler> HuggingFaceVocabulary::sampler(const SubwordSampling& sampling) const {
+  if (sampling.kind != SegmentationKind::kMerges) return nullptr;
+  return std::make_unique<Sampler>(*this, sampling.rate);
 }
 
 std::string HuggingFaceVocabulary::decode(std::span<const int32_t> ids) const {

@@ -39,23 +39,27 @@ class HuggingFaceVocabulary final : public Vocabulary {
   int64_t size() const override { return std::ssize(file_ids_); }
   /// The ids of `tokenizers` without its special tokens around the text. A token of the file's list that the text spells out
   /// has its id; `begin` gives nothing. Bytes that are no UTF-8 are U+FFFD.
-  std::vector<int32_t> encode(std::string_view text) const override;
+  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, nullptr); }
   std::string decode(std::span<const int32_t> ids) const override;
   /// The text of the token in a vocabulary of bytes, with bytes that are no UTF-8 as <0xE4>.
   std::string piece(int32_t id) const override;
   /// A word begins behind a blank, or with its sign; an added token is no part of a word.
   bool continues_word(int32_t id) const override;
   std::string fingerprint() const override { return fingerprint_; }
+  /// Of merges.
+  std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& sampling) const override;
 
  private:
+  class Sampler;
   HuggingFaceVocabulary(TokenizerFile file, const std::string& name, const HuggingFaceRules& rules);
   void number_ids(const HuggingFaceRules& rules, const std::string& name);
   int32_t required_id(const std::string& key, const std::string& token, const std::string& name) const;
   bool has(int32_t id) const { return id >= 0 && id < size(); }
   const std::string& token_of(int32_t id) const;
+  std::vector<int32_t> encode(std::string_view text, const MergeDropout* dropout) const;
   void append_words(std::string_view part, bool begins_text, WordDivision& division,
-                    std::vector<int32_t>& ids) const;
-  void append_word(std::string_view word, std::vector<int32_t>& ids) const;
+                    const MergeDropout* dropout, std::vector<int32_t>& ids) const;
+  void append_word(std::string_view word, const MergeDropout* dropout, std::vector<int32_t>& ids) const;
 
   std::vector<std::string> tokens_;  ///< the file's, by its ids
   std::vector<NormalizerStep> normalizer_;

@@ -7,6 +7,7 @@
 
 #include "data/input_file.h"
 #include "data/vocabulary/sentencepiece_model.h"
+#include "data/vocabulary/sentencepiece_sampler.h"
 #include "engine/base/hash.h"
 #include "engine/base/replace_all.h"
 
@@ -44,12 +45,16 @@ int32_t MarianVocabulary::id_of(std::string_view token) const {
   return of_file ? ids_[static_cast<size_t>(*of_file)] : unknown_;
 }
 
+std::vector<int32_t> MarianVocabulary::take_language(std::string_view& text) const {
+  const size_t language = length_of_language(text);
+  if (language == 0) return {};
+  const int32_t id = id_of(text.substr(0, language));
+  text.remove_prefix(language);
+  return {id};
+}
+
 std::vector<int32_t> MarianVocabulary::encode(std::string_view text) const {
-  std::vector<int32_t> ids;
-  if (const size_t language = length_of_language(text); language > 0) {
-    ids.push_back(id_of(text.substr(0, language)));
-    text.remove_prefix(language);
-  }
+  std::vector<int32_t> ids = take_language(text);
   const std::vector<int32_t> pieces = pieces_.encode(text);
   const auto is_unknown = [this](int32_t id) { return pieces_.is_unknown(id); };
   if (std::ranges::any_of(pieces,
@@ -60,6 +65,28 @@ std::vector<int32_t> MarianVocabulary::encode(std::string_view text) const {
   }
   std::erase(ids, kPadId);
   return ids;
+}
+
+class MarianVocabulary::Sampler final : public SubwordSampler {
+ public:
+  Sampler(const MarianVocabulary& vocabulary, std::unique_ptr<SentencePieceSampler> pieces)
+      : vocabulary_(vocabulary), pieces_(std::move(pieces)) {}
+
+  std::vector<int32_t> encode(std::string_view text, Draws& draws) const override {
+    std::vector<int32_t> ids = vocabulary_.take_language(text);
+    for (const std::string& piece : pieces_->pieces(text, draws)) ids.push_back(vocabulary_.id_of(piece));
+    std::erase(ids, kPadId);
+    return ids;
+  }
+
+ private:
+  const MarianVocabulary& vocabulary_;
+  std::unique_ptr<SentencePieceSampler> pieces_;
+};
+
+std::unique_ptr<SubwordSampler> MarianVocabulary::sampler(const SubwordSampling& sampling) const {
+  std::unique_ptr<SentencePieceSampler> of_pieces = SentencePieceSampler::make(pieces_, sampling);
+  return of_pieces ? std::make_unique<Sampler>(*this, std::move(of_pieces)) : nullptr;
 }
 
 std::string MarianVocabulary::decode(std::span<const int32_t> ids) const {

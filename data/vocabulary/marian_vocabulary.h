@@ -34,8 +34,12 @@ class MarianVocabulary final : public Vocabulary {
   std::string piece(int32_t id) const override;
   bool continues_word(int32_t id) const override;
   std::string fingerprint() const override { return fingerprint_; }
+  std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& sampling) const override;
 
  private:
+  class Sampler;
+  /// The id of a language in front of the text, which is taken from it, or nothing.
+  std::vector<int32_t> take_language(std::string_view& text) const;
   bool has(int32_t id) const { return id >= 0 && id < size(); }
   int32_t id_of(std::string_view token) const;
 

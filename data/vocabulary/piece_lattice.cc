@@ -1,10 +1,11 @@
 #include "data/vocabulary/piece_lattice.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "engine/base/reproducible_math.h"
 
 namespace mtf {
 namespace {
@@ -18,11 +19,6 @@ constexpr double kCostOfUserDefined = 0.1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 uint8_t byte_at(std::string_view text, size_t index) { return static_cast<uint8_t>(text[index]); }
-
-/// Length of a character that begins with this byte, as the library has it for bytes that are no UTF-8 too.
-size_t character_length(uint8_t first) {
-  return first < 0xC0 ? 1 : static_cast<size_t>(std::min(std::countl_one(first), 4));
-}
 
 /// The costs of the two best segmentations of the text before some place.
 struct TwoBest {
@@ -72,7 +68,7 @@ PieceLattice::PieceLattice(const SentencePieceModelFile& model) : costs_(model.p
 
 template <class Visit>
 size_t PieceLattice::visit_pieces(std::string_view word, size_t begin, const Visit& visit) const {
-  const size_t character = std::min(character_length(byte_at(word, begin)), word.size() - begin);
+  const size_t character = character_length(word.substr(begin));
   bool is_known = false;
   // The pieces from `first` to `last` begin with the bytes of the word from `begin` to `end`.
   auto first = pieces_.begin() + static_cast<ptrdiff_t>(begins_[byte_at(word, begin)]);
@@ -127,6 +123,72 @@ void PieceLattice::append(std::string_view word, float& sum, std::vector<Part>& 
   const auto old = std::ssize(parts);
   for (size_t end = word.size(); end > 0; end = best[end].begin)
     parts.push_back({best[end].id, word.substr(best[end].begin, end - best[end].begin)});
+  std::ranges::reverse(parts.begin() + old, parts.end());
+}
+
+namespace {
+
+/// A piece that ends at some place of a text.
+struct PieceBefore {
+  size_t begin;
+  double log_weight;  ///< logarithm of the sum over all segmentations that end with it
+  int32_t id;
+  int32_t next;  ///< another one with the same end; -1: there is none
+};
+
+/// The pieces that end at each place.
+struct PiecesByEnd {
+  explicit PiecesByEnd(size_t bytes) : first(bytes + 1, -1), log_sum(bytes + 1, -kInfinity) {}
+
+  void add(size_t end, size_t begin, double log_weight, int32_t id) {
+    all.push_back({begin, log_weight, id, first[end]});
+    first[end] = static_cast<int32_t>(all.size()) - 1;
+  }
+  template <class Visit>
+  void for_each(size_t end, const Visit& visit) const {
+    for (int32_t i = first[end]; i >= 0; i = all[static_cast<size_t>(i)].next)
+      visit(all[static_cast<size_t>(i)]);
+  }
+  /// Sets log_sum[end] once all pieces that end there are known.
+  void add_up(size_t end) {
+    double most = -kInfinity, sum = 0;
+    for_each(end, [&](const PieceBefore& piece) { most = std::max(most, piece.log_weight); });
+    for_each(end, [&](const PieceBefore& piece) { sum += reproducible::exp(piece.log_weight - most); });
+    log_sum[end] = sum == 1 ? most : most + reproducible::log(sum);
+  }
+
+  std::vector<PieceBefore> all;
+  std::vector<int32_t> first;   ///< [bytes + 1]: index of one of the pieces; -1: there is none
+  std::vector<double> log_sum;  ///< [bytes + 1]: of all segmentations of the text up to there
+};
+
+}  // namespace
+
+void PieceLattice::sample(std::string_view text, double alpha, Draws& draws, std::vector<Part>& parts) const {
+  PiecesByEnd pieces(text.size());
+  pieces.log_sum[0] = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    if (begin > 0) pieces.add_up(begin);
+    begin += visit_pieces(text, begin, [&](size_t end, const Piece* piece) {
+      const double cost = piece ? piece->cost : cost_of_unknown_;
+      pieces.add(end, begin, pieces.log_sum[begin] - alpha * cost, piece ? piece->id : kUnknown);
+    });
+  }
+  if (!text.empty()) pieces.add_up(text.size());
+  const auto old = std::ssize(parts);
+  for (size_t end = text.size(); end > 0;) {
+    double left = draws.uniform();
+    PieceBefore drawn{};
+    bool found = false;
+    pieces.for_each(end, [&](const PieceBefore& piece) {
+      if (found) return;
+      drawn = piece;  // the last one where rounding leaves something
+      left -= reproducible::exp(piece.log_weight - pieces.log_sum[end]);
+      found = left <= 0;
+    });
+    parts.push_back({drawn.id, text.substr(drawn.begin, end - drawn.begin)});
+    end = drawn.begin;
+  }
   std::ranges::reverse(parts.begin() + old, parts.end());
 }
 

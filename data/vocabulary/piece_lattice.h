@@ -1,8 +1,9 @@
-// All segmentations of a word in the pieces of a unigram model: how sure the best one is.
+// All segmentations of a word in the pieces of a unigram model: how sure the best one is, and one that is drawn.
 //
 //   const Segmentation best = lattice.segment("▁Haus");
 //   if (cost_of_the_text_so_far + best.cost < best.limit) ...  // whatever stood before the word
 //   lattice.append("▁Haus", sum, pieces);                      // where `sum` stood before the word
+//   lattice.sample("▁Haus", 0.1, draws, pieces);               // with a probability in proportion to P^0.1
 //
 // The library adds the scores along the whole text in 32 bits, and the best sum wins: where two segmentations
 // of a word have almost the same score, what stands before the word decides by how it rounds the sums.
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/draws.h"
 #include "data/vocabulary/sentencepiece_model.h"
 
 namespace mtf {
@@ -26,7 +28,7 @@ struct Segmentation {
 
 class PieceLattice {
  public:
-  /// The model is a unigram model for which words_are_apart().
+  /// The model is a unigram model that has_costs(). For segment() and append() words_are_apart(), too.
   explicit PieceLattice(const SentencePieceModelFile& model);
 
   /// Returns the best segmentation of a normalised word.
@@ -42,6 +44,10 @@ class PieceLattice {
   /// Appends the pieces that the library chooses for a normalised word. `sum` is its sum of the scores of the text before
   /// the word, and becomes that with the word.
   void append(std::string_view word, float& sum, std::vector<Part>& parts) const;
+
+  /// Appends the pieces of one segmentation of a normalised text, drawn with a probability in proportion to P^alpha: sums over
+  /// all segmentations are made from the front, pieces drawn from the end. Takes about 32 bytes for each piece that is found.
+  void sample(std::string_view text, double alpha, Draws& draws, std::vector<Part>& parts) const;
 
   /// What append() takes from `sum` for a piece, by its id in the model; infinite where it is no piece of text.
   double cost(int32_t id) const { return costs_[static_cast<size_t>(id)]; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <protozero/pbf_reader.hpp>
 #include <utility>
 
@@ -134,7 +135,22 @@ bool is_within_word(const SentencePieceModelFile::Piece& piece) {
          text.find('\0') == std::string_view::npos && !first_invalid_byte(text);
 }
 
-/// Whether scores add up to costs, as in PieceLattice: none is above 0, and the sums of texts are finite.
+}  // namespace
+
+size_t character_length(std::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  const size_t length = first < 0xC0 ? 1 : static_cast<size_t>(std::min(std::countl_one(first), 4));
+  return std::min(length, text.size());
+}
+
+std::optional<SentencePieceModelFile> parse_sentencepiece_model(std::string_view bytes) {
+  try {
+    return parse(protozero::pbf_reader(bytes.data(), bytes.size()));
+  } catch (const protozero::exception&) {
+    return std::nullopt;
+  }
+}
+
 bool has_costs(const SentencePieceModelFile& model) {
   const auto is_normal = [](const SentencePieceModelFile::Piece& piece) {
     return piece.type == SentencePieceModelFile::PieceType::kNormal;
@@ -149,16 +165,6 @@ bool has_unused_pieces(const SentencePieceModelFile& model) {
   return std::ranges::any_of(model.pieces, [](const SentencePieceModelFile::Piece& piece) {
     return piece.type == SentencePieceModelFile::PieceType::kUnused;
   });
-}
-
-}  // namespace
-
-std::optional<SentencePieceModelFile> parse_sentencepiece_model(std::string_view bytes) {
-  try {
-    return parse(protozero::pbf_reader(bytes.data(), bytes.size()));
-  } catch (const protozero::exception&) {
-    return std::nullopt;
-  }
 }
 
 bool words_are_apart(const SentencePieceModelFile& model) {

@@ -1,6 +1,7 @@
 // What a .model file of SentencePiece says about pieces and normalisation, which the library does not tell.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,6 +43,9 @@ struct SentencePieceModelFile {
 /// The character that SentencePiece writes for a blank.
 inline constexpr std::string_view kEscapedBlank = "\u2581";
 
+/// Returns the bytes of the first character of a text that is not empty, as the library has it for bytes that are no UTF-8 too.
+size_t character_length(std::string_view text);
+
 /// Reads the bytes of a .model file; nullopt if they cannot be parsed.
 std::optional<SentencePieceModelFile> parse_sentencepiece_model(std::string_view bytes);
 
@@ -50,5 +54,11 @@ std::optional<SentencePieceModelFile> parse_sentencepiece_model(std::string_view
 /// and nothing otherwise. With a unigram model rounding may still make a difference where two
 /// segmentations of a word are almost as good: see PieceLattice.
 bool words_are_apart(const SentencePieceModelFile& model);
+
+/// Whether scores add up to costs, as in PieceLattice: none is above 0, and the sums of texts are finite.
+bool has_costs(const SentencePieceModelFile& model);
+
+/// Whether some pieces are no longer used.
+bool has_unused_pieces(const SentencePieceModelFile& model);
 
 }  // namespace mtf

@@ -15,6 +15,7 @@
 #include "data/vocabulary/byte_piece.h"
 #include "data/vocabulary/piece_lattice.h"
 #include "data/vocabulary/sentencepiece_model.h"
+#include "data/vocabulary/sentencepiece_sampler.h"
 #include "data/vocabulary/word_cache.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
@@ -79,7 +80,9 @@ void SentencePieceVocabulary::place_special_ids() {
 
 void SentencePieceVocabulary::prepare_words(std::string_view model) {
   const std::optional<SentencePieceModelFile> file = parse_sentencepiece_model(model);
-  if (!file || !words_are_apart(*file)) return;
+  if (!file) return;
+  spells_unknown_ = file->spells_unknown;
+  if (!words_are_apart(*file)) return;
   words_ = std::make_unique<WordCache>();
   // No rule of the library has an end of line among other characters, but a piece of a user may.
   const bool has_line_end = std::ranges::any_of(file->pieces, [](const SentencePieceModelFile::Piece& piece) {
@@ -87,7 +90,6 @@ void SentencePieceVocabulary::prepare_words(std::string_view model) {
   });
   if (!has_line_end && normalized("a\na") == normalized("a a")) line_end_ = '\n';
   keeps_blanks_ = !file->removes_extra_blanks;
-  spells_unknown_ = file->spells_unknown;
   if (file->algorithm == SentencePieceModelFile::Algorithm::kUnigram)
     lattice_ = std::make_unique<PieceLattice>(*file);
 }
@@ -284,6 +286,12 @@ bool SentencePieceVocabulary::continues_word(int32_t id) const {
 float SentencePieceVocabulary::score(int32_t id) const {
   const int32_t models = id < 0 || id >= size() ? kMissing : to_model_[static_cast<size_t>(id)];
   return models == kMissing ? 0 : processor_->GetScore(models);
+}
+
+std::string SentencePieceVocabulary::model() const { return processor_->serialized_model_proto(); }
+
+std::unique_ptr<SubwordSampler> SentencePieceVocabulary::sampler(const SubwordSampling& sampling) const {
+  return SentencePieceSampler::make(*this, sampling);
 }
 
 std::unique_ptr<Vocabulary> read_sentencepiece(const std::string& path) {

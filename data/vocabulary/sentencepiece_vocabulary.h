@@ -63,8 +63,13 @@ class SentencePieceVocabulary final : public Vocabulary {
   /// Logarithm of the piece's probability, or for byte pair encoding minus its rank; 0 of an id that the
   /// model has not.
   float score(int32_t id) const;
+  std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& sampling) const override;
 
  private:
+  friend class SentencePieceSampler;
+  /// The bytes of the .model file.
+  std::string model() const;
+  bool has_words() const { return words_ != nullptr; }
   void place_special_ids();
   int32_t ours(int32_t id) const { return from_model_.empty() ? id : from_model_[static_cast<size_t>(id)]; }
   void prepare_words(std::string_view model);

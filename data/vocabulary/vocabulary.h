@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/vocabulary/subword_sampling.h"
 #include "engine/base/error.h"
 
 namespace mtf {
@@ -40,6 +41,10 @@ class Vocabulary {
   virtual bool continues_word(int32_t /*id*/) const { return false; }
   /// Equal for vocabularies that encode alike: part of the key under which tokenised texts are kept.
   virtual std::string fingerprint() const = 0;
+  /// Returns what draws segmentations of texts; nullptr if the vocabulary does not find its pieces in this way.
+  virtual std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& /*sampling*/) const {
+    return nullptr;
+  }
 };
 
 }  // namespace mtf

@@ -1,5 +1,6 @@
 #include "data/sources/options.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,6 +82,35 @@ sequence_length: 64
                                                                {"data.train.spans_of_pairs", false},
                                                                {"data.train.ids", std::nullopt},
                                                                {"data.train.joined_ids", true}}));
+}
+
+TEST(DataOptions, SamplingSuitsTheVocabularyAndTheTexts) {
+  const auto error = [](const std::string& source,
+                        const std::string& vocabulary = "{type: sentencepiece, size: 100}") {
+    return data_error(fmt::format("train: {}\nsequence_length: 8\nvocabulary: {}\n", source, vocabulary));
+  };
+  const std::string pairs = "{type: parallel, inputs: a, targets: b, sampling: ";
+  EXPECT_EQ(error(pairs + "{alpha: 0.1}}"), "");
+  EXPECT_EQ(error(pairs + "{alpha: {inputs: 0.1, targets: 0.2}}}"), "");
+  EXPECT_EQ(error(pairs + "{dropout: 0.1}}", "{type: sentencepiece, size: 100, model: bpe}"), "");
+  EXPECT_EQ(error(pairs + "{alpha: 0.1}}", "{type: sentencepiece, path: a.model}"),
+            "");  // its kind is in the file
+  EXPECT_THAT(error(pairs + "{dropout: 0.1}}"),
+              HasSubstr("`dropout` is for byte pairs, and the vocabulary of `inputs`"));
+  EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "{type: hugging_face, path: a.json, end: x}"),
+              HasSubstr("`alpha` is for unigram models"));
+  EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "bytes"), HasSubstr("there is nothing to draw"));
+  EXPECT_THAT(error(pairs + "{}}"), HasSubstr("neither `alpha` nor `dropout`"));
+  EXPECT_THAT(error(pairs + "{alpha: 0.1, dropout: {targets: 0.1}}}"),
+              HasSubstr("both given for one vocabulary"));
+  EXPECT_THAT(error(pairs + "{alpha: {target: 0.1}}}"), HasSubstr("there is no feature `target` of texts"));
+  EXPECT_THAT(error(pairs + "{alpha: 0}}"), HasSubstr("greater than 0"));
+  EXPECT_THAT(error("{type: text, path: a, sampling: {alpha: {inputs: 0.1}}}"),
+              HasSubstr("the rows have no `inputs`"));
+  EXPECT_THAT(error("{type: parallel, inputs: a, targets: b, alignments: c, sampling: {alpha: 0.1}}"),
+              HasSubstr("the words of `alignments` are not found"));
+  EXPECT_THAT(error("{type: tfrecord, path: a, features: {targets: ids}, sampling: {alpha: 0.1}}"),
+              HasSubstr("`targets` are token ids"));
 }
 
 TEST(DataOptions, NamesOfClassesDiffer) {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <protozero/pbf_writer.hpp>
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -18,6 +17,7 @@
 #include "data/vocabulary/word_cache.h"
 #include "tests/data/library_model.h"
 #include "tests/data/made_up_texts.h"
+#include "tests/data/written_model.h"
 
 namespace mtf {
 namespace {
@@ -26,30 +26,6 @@ using ModelFile = SentencePieceModelFile;
 using enum ModelFile::PieceType;
 using ::testing::ElementsAre;
 using ::testing::Optional;
-
-/// The bytes of a .model file, of pieces without rules of normalisation.
-std::string written_model(const ModelFile& model, bool byte_fallback = false) {
-  std::string bytes;
-  protozero::pbf_writer message(bytes);
-  for (const ModelFile::Piece& piece : model.pieces) {
-    protozero::pbf_writer part(message, 1);
-    part.add_string(1, piece.text);
-    part.add_float(2, piece.score);
-    part.add_enum(3, static_cast<int32_t>(piece.type));
-  }
-  {
-    protozero::pbf_writer trainer(message, 2);
-    trainer.add_enum(3, static_cast<int32_t>(model.algorithm));
-    trainer.add_bool(24, model.blanks_are_suffixes);
-    trainer.add_bool(35, byte_fallback);
-  }
-  protozero::pbf_writer normalizer(message, 3);
-  normalizer.add_string(1, model.normalization);
-  normalizer.add_bool(3, model.adds_blank_in_front);
-  normalizer.add_bool(4, model.removes_extra_blanks);
-  normalizer.add_bool(5, model.escapes_blanks);
-  return bytes;
-}
 
 ModelFile small_model(ModelFile::Algorithm algorithm = ModelFile::Algorithm::kUnigram) {
   return {.pieces = {{"<unk>", 0, kUnknown},

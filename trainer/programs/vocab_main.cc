@@ -16,9 +16,11 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "data/draws.h"
 #include "data/text/line_reader.h"
 #include "data/text/line_splitter.h"
 #include "data/text/text_problems.h"
+#include "data/vocabulary/subword_sampling.h"
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/error.h"
 #include "engine/base/exception.h"
@@ -38,7 +40,7 @@ constexpr std::string_view kHelp =
     R"(mtf-vocab: trains a SentencePiece vocabulary on texts, and shows what a vocabulary does to a text.
 
 usage: mtf-vocab --output FILE.model [--size 32000] [option...] TEXT...
-       mtf-vocab --encode VOCABULARY [--pieces] < text
+       mtf-vocab --encode VOCABULARY [--pieces] [--alpha A | --dropout P] < text
        mtf-vocab --decode VOCABULARY [--pieces] < tokens
 
 TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard input.
@@ -56,6 +58,9 @@ TEXT is a file of UTF-8 text, plain or .gz, a sentence a line; - is standard inp
   --sentences N         at most so many lines, drawn from all of them, are trained on; default 2000000
 
   --encode VOCABULARY   reads lines of text, writes lines of ids
+  --alpha A             with --encode: draws a segmentation in proportion to P^A, of a unigram model (`sampling` of texts)
+  --dropout P           with --encode: leaves each merge out with this probability, of byte pairs
+  --seed N              of what is drawn; default 1
   --decode VOCABULARY   reads lines of ids, writes lines of text
   --pieces              writes, or reads, the tokens themselves in the place of their ids
   --max-line-bytes N    a longer line of a text or of standard input is an error; default 67108864 (64 MiB)
@@ -76,6 +81,8 @@ struct Options {
   bool help = false;
   std::string encode, decode;  ///< the vocabulary to encode or decode with; empty: not requested
   bool pieces = false;
+  std::optional<SubwordSampling> sampling;  ///< nothing: no segmentation is drawn
+  int64_t seed = 1;
   bool cased = false;
   std::optional<std::string> begin;
   std::string end;
@@ -131,6 +138,7 @@ cxxopts::ParseResult parse_words(const std::vector<std::string>& words) {
                                                                                 text("0.9995"));
   parser.add_options()("normalization", "", text("nmt_nfkc"))("sentences", "", text("2000000"));
   parser.add_options()("max-line-bytes", "", text("67108864"));
+  parser.add_options()("alpha", "", text("1"))("dropout", "", text("0"))("seed", "", text("1"));
   parser.add_options()("texts", "", cxxopts::value<std::vector<std::string>>());
   parser.parse_positional({"texts"});
   std::vector<const char*> arguments{"mtf-vocab"};
@@ -178,6 +186,8 @@ void check_effects(const cxxopts::ParseResult& parsed, const Options& options) {
     used.insert({"size", "model", "coverage", "no-byte-fallback", "normalization", "sentences"});
   } else {
     used.insert("pieces");
+    if (!options.encode.empty()) used.insert({"alpha", "dropout"});
+    if (options.sampling) used.insert("seed");
     if (vocabulary.ends_with(".txt")) used.insert("cased");
     if (vocabulary.ends_with(".json")) used.insert({"begin", "end", "size"});
   }
@@ -210,6 +220,14 @@ Options parse(const std::vector<std::string>& words) {
   options.vocabulary.byte_fallback = !parsed["no-byte-fallback"].as<bool>();
   options.sentences = parse_count(parsed, "sentences", 1);
   options.limit.bytes = parse_count(parsed, "max-line-bytes", 1);
+  options.seed = parse_count(parsed, "seed", 0);
+  if (parsed.count("alpha") > 0 && parsed.count("dropout") > 0)
+    wrong_usage("--alpha and --dropout are for different vocabularies", "one of them");
+  constexpr double kLeastAlpha = 1e-6, kMostAlpha = 1e6;
+  if (parsed.count("alpha") > 0)
+    options.sampling = {SegmentationKind::kUnigram, parse_fraction(parsed, "alpha", kLeastAlpha, kMostAlpha)};
+  if (parsed.count("dropout") > 0)
+    options.sampling = {SegmentationKind::kMerges, parse_fraction(parsed, "dropout", 0, 1)};
   if (parsed.count("texts") > 0) options.texts = parsed["texts"].as<std::vector<std::string>>();
   check(options);
   check_effects(parsed, options);
@@ -311,9 +329,17 @@ void filter(const TextLimit& limit,
 
 void encode(const Options& options) {
   const std::unique_ptr<Vocabulary> vocabulary = open(options.encode, options);
+  const std::unique_ptr<SubwordSampler> sampler =
+      options.sampling ? vocabulary->sampler(*options.sampling) : nullptr;
+  if (options.sampling && sampler == nullptr)
+    wrong_usage(fmt::format("{} has no segmentations of this kind to draw", options.encode),
+                "--alpha for a unigram model, --dropout for byte pairs");
+  const PhiloxKey key = random_key("mtf-vocab", static_cast<uint64_t>(options.seed));
   filter(options.limit, [&](std::string_view line, int64_t number) {
     std::string tokens;
-    for (const int32_t id : vocabulary->encode(text_of(line, number))) {
+    Draws draws(key, number, 0);
+    const std::string_view text = text_of(line, number);
+    for (const int32_t id : sampler ? sampler->encode(text, draws) : vocabulary->encode(text)) {
       if (!tokens.empty()) tokens += ' ';
       tokens += options.pieces ? one_word(vocabulary->piece(id)) : fmt::to_string(id);
     }
