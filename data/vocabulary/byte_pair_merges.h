@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -40,9 +39,7 @@ class BytePairMerges {
     int32_t position;
   };
 
-  std::optional<int32_t> find_id(std::string_view token) const;
   const Merge* find_merge(int32_t left, int32_t right) const;
-  bool append_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const;
   std::vector<int32_t> ids_of_characters(std::string_view word) const;
   void merge_symbols(std::vector<Symbol>& symbols) const;
 
