@@ -57,6 +57,7 @@ struct PositionsOptions {
   Positions type = Positions::kLearned;
   double stddev = 0.02;
   std::optional<int64_t> max_length;
+  int64_t first_row = 0;
 };
 
 void describe(config::Visitor& visit, PositionsOptions& options) {
@@ -64,6 +65,9 @@ void describe(config::Visitor& visit, PositionsOptions& options) {
   visit("stddev", options.stddev, "of the initial values of the table", config::non_negative);
   visit("max_length", options.max_length, "rows of the table (default: as many as x has entries of `length`)",
         config::positive);
+  visit("first_row", options.first_row,
+        "the row of the table that position 0 reads; those before it are never read, as in RoBERTa (2)",
+        config::non_negative);
 }
 
 class PositionsLayer final : public Layer {
@@ -80,8 +84,9 @@ class PositionsLayer final : public Layer {
       case Positions::kSinusoid:
       case Positions::kSinusoidHuggingFace:
         if (model.rank() == 1)
-          return add(x, sinusoid_positions(context, options_.type, place(context, length), length, model[0]),
-                     x.shape());
+          return add(
+              x, sinusoid_positions(context, options_.type, position_of(context, length), length, model[0]),
+              x.shape());
         throw Error(ErrorKind::kConfig, fmt::format("positions: {} is no vector", model.to_string()),
                     "one dimension");
       case Positions::kNone:
@@ -92,7 +97,7 @@ class PositionsLayer final : public Layer {
 
  private:
   /// Where the entries of x stand in their texts; null: the data do not say.
-  static Tensor place(const Context& context, const Dimension& length) {
+  static Tensor position_of(const Context& context, const Dimension& length) {
     const Tensor& position = context.input_tokens().position;
     return position && position.shape().contains(length) ? position : Tensor{};
   }
@@ -102,15 +107,20 @@ class PositionsLayer final : public Layer {
     const auto table = [&](const Dimension& rows) {
       return context.variable("positional_embedding", Shape{rows} + model, initializer);
     };
-    const Tensor position = place(context, length);
-    if (!position && !options_.max_length) return table(length);
-    const Dimension rows{"max_length", options_.max_length.value_or(length.size)};
-    if (rows.size < length.size)
-      throw Error(ErrorKind::kConfig,
-                  fmt::format("positions: x has {} entries of `length`, and `max_length` is {}", length.size,
-                              rows.size),
-                  "a larger `max_length`, or a smaller `data.sequence_length`");
-    return gather(table(rows), position ? position : range(context.graph(), length), rows.name);
+    const Tensor position = position_of(context, length);
+    const int64_t first = options_.first_row;
+    if (!position && !options_.max_length && first == 0) return table(length);
+    const Dimension rows{"max_length", options_.max_length.value_or(first + length.size)};
+    if (rows.size - first < length.size)
+      throw Error(
+          ErrorKind::kConfig,
+          fmt::format("positions: x has {} entries of `length`, and `max_length` is {}{}", length.size,
+                      rows.size, first > 0 ? fmt::format(", from `first_row` {} on", first) : ""),
+          "a larger `max_length`, or a smaller `data.sequence_length`");
+    Tensor place = position ? position : range(context.graph(), length);
+    if (first > 0)
+      place = add(place, context.graph().constant(static_cast<double>(first), place.dtype()), place.shape());
+    return gather(table(rows), place, rows.name);
   }
 
   Options options_;

@@ -146,18 +146,18 @@ void describe(config::Visitor& visit, LabelledTextOptions& options) {
 
 TokenRow joined_row(std::vector<int32_t> a, std::optional<std::vector<int32_t>> b,
                     const SpecialTokens& special, int64_t length) {
-  const int64_t room = length - (b ? 3 : 2);
+  const int64_t room = length - (b ? special.around_pair() : SpecialTokens::around_text);
   std::vector<int32_t> none;
   std::vector<int32_t>& second = b ? *b : none;
   while (std::ssize(a) + std::ssize(second) > room) (a.size() > second.size() ? a : second).pop_back();
   TokenRow row{{special.start}, 0};
-  const auto append = [&](const std::vector<int32_t>& ids) {
+  const auto append = [&](const std::vector<int32_t>& ids, int64_t separators) {
     row.ids.insert(row.ids.end(), ids.begin(), ids.end());
-    row.ids.push_back(special.separator);
+    row.ids.insert(row.ids.end(), static_cast<size_t>(separators), special.separator);
   };
-  append(a);
+  append(a, b ? special.between : 1);
   row.second = std::ssize(row.ids);
-  if (b) append(second);
+  if (b) append(second, 1);
   return row;
 }
 
@@ -184,9 +184,10 @@ TokenRows rows_of(const Examples& examples, const SpecialTokenOptions& special_t
   const int64_t length = row_length(context);
   const Vocabulary& vocabulary = row_vocabulary(context);
   const SpecialTokens special = find_special_tokens(special_tokens, vocabulary, context.mark);
-  if (length < 3)
+  if (const int64_t around = examples.pairs.empty() ? SpecialTokens::around_text : special.around_pair();
+      length <= around)
     throw Error(ErrorKind::kConfig, context.mark, "`data.sequence_length` leaves no room for a text",
-                "3 or more");
+                fmt::format("{} or more", around + 1));
   std::vector<TokenRow> encoded(examples.texts.size());
   encode_in_parallel(context, std::ssize(examples.texts), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);

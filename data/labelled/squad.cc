@@ -233,13 +233,13 @@ std::unique_ptr<Source> open_windows(SquadTexts texts, const SquadOptions& optio
                                      const SourceContext& context) {
   const Vocabulary& vocabulary = row_vocabulary(context);
   TokenRows tokens(row_length(context), vocabulary.size());
-  // start, separator and separator, and room for some of the text
-  if (tokens.length() < options.max_question + 4)
+  const SpecialTokens special = find_special_tokens(options.special_tokens, vocabulary, context.mark);
+  // The tokens around question and text, and room for some of the text.
+  if (tokens.length() < options.max_question + special.around_pair() + 1)
     throw Error(ErrorKind::kConfig, context.mark,
                 fmt::format("rows of {} tokens leave no room for a text beside questions of {}",
                             tokens.length(), options.max_question),
                 "a larger `data.sequence_length`, or a smaller `max_question`");
-  const SpecialTokens special = find_special_tokens(options.special_tokens, vocabulary, context.mark);
   const WordEncoder encoder(context);
   std::vector<SquadContext> contexts(texts.contexts.size());
   encode_in_parallel(context, std::ssize(contexts), [&](int64_t i) {
@@ -252,7 +252,7 @@ std::unique_ptr<Source> open_windows(SquadTexts texts, const SquadOptions& optio
     std::vector<int32_t> ids = encode_text(context, question.text);
     ids.resize(std::min(ids.size(), static_cast<size_t>(options.max_question)));
     ids.insert(ids.begin(), special.start);
-    ids.push_back(special.separator);
+    ids.insert(ids.end(), static_cast<size_t>(special.between), special.separator);
     const SquadContext& of = contexts[static_cast<size_t>(question.context)];
     const auto offset = std::ssize(ids);
     const int64_t room = tokens.length() - offset - 1;

@@ -1,5 +1,5 @@
 // Questions about texts, whose answers are parts of them: JSON files of SQuAD 1.1 and 2.0. A row is
-//   start question separator window separator
+//   start question separator window separator      with the separators that a vocabulary has between two texts
 // where the window is a part of the text that fits. Beside the features of token_rows.h there are
 //   answer_mask  int32 [length]   1 at the tokens of the window and at position 0, which stands for "no answer here"
 //   answer_start, answer_end  int32 []   the first and the last token of the first answer; 0 where it is not in the window

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "data/vocabulary/byte_characters.h"
-#include "data/vocabulary/byte_piece.h"
 #include "data/vocabulary/sentencepiece_model.h"
 #include "engine/base/utf8.h"
 
@@ -35,13 +34,8 @@ BytePairMerges::BytePairMerges(BytePairModel model) : model_(std::move(model)) {
   const auto has_blank_behind_character = [](const auto& token) {
     return blank_behind_character(token.first) < token.first.size();
   };
-  divides_at_blanks_ = !model_.ignores_merges && !model_.is_byte_level && find_id(kEscapedBlank) &&
+  divides_at_blanks_ = !model_.ignores_merges && !model_.is_byte_level && model_.find_id(kEscapedBlank) &&
                        std::ranges::none_of(model_.ids, has_blank_behind_character);
-}
-
-std::optional<int32_t> BytePairMerges::find_id(std::string_view token) const {
-  const auto found = model_.ids.find(token);
-  return found == model_.ids.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<SymbolMerge> BytePairMerges::find_merge(int32_t left, int32_t right) const {
@@ -51,20 +45,6 @@ std::optional<SymbolMerge> BytePairMerges::find_merge(int32_t left, int32_t righ
 
 size_t BytePairMerges::end_of_part(std::string_view word) const {
   return divides_at_blanks_ ? blank_behind_character(word) : word.size();
-}
-
-/// Appends the tokens of the bytes of a character, unless one of them has none.
-bool BytePairMerges::append_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const {
-  const size_t before = ids.size();
-  for (const char byte : character) {
-    const std::optional<int32_t> id = find_id(piece_of_byte(byte));
-    if (!id) {
-      ids.resize(before);
-      return false;
-    }
-    ids.push_back(*id);
-  }
-  return true;
 }
 
 /// Returns the ids of the characters. As in `tokenizers`, an unknown one gives its id before the next character that is a
@@ -78,10 +58,10 @@ std::vector<int32_t> BytePairMerges::ids_of_characters(std::string_view word) co
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
     next_character(word, end);
     const std::string_view character = word.substr(begin, end - begin);
-    if (const std::optional<int32_t> id = find_id(character)) {
+    if (const std::optional<int32_t> id = model_.find_id(character)) {
       end_unknown();
       ids.push_back(*id);
-    } else if (!(model_.falls_back_to_bytes && append_byte_tokens(character, ids)) && model_.unknown) {
+    } else if (!(model_.falls_back_to_bytes && model_.append_byte_tokens(character, ids)) && model_.unknown) {
       if (!model_.fuses_unknown) end_unknown();
       follows_unknown = true;
     }
@@ -94,7 +74,7 @@ void BytePairMerges::encode(std::string_view word, std::vector<int32_t>& ids,
                             const MergeDropout* dropout) const {
   const std::string characters = model_.is_byte_level ? bytes_as_characters(word) : std::string(word);
   if (model_.ignores_merges && dropout == nullptr) {
-    if (const std::optional<int32_t> id = find_id(characters)) return ids.push_back(*id);
+    if (const std::optional<int32_t> id = model_.find_id(characters)) return ids.push_back(*id);
   }
   std::vector<MergeSymbol> symbols = symbols_of(ids_of_characters(characters));
   const auto find = [&](int32_t left, int32_t right) {

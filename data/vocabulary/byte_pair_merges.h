@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -27,9 +26,7 @@ class BytePairMerges {
   size_t end_of_part(std::string_view word) const;
 
  private:
-  std::optional<int32_t> find_id(std::string_view token) const;
   std::optional<SymbolMerge> find_merge(int32_t left, int32_t right) const;
-  bool append_byte_tokens(std::string_view character, std::vector<int32_t>& ids) const;
   std::vector<int32_t> ids_of_characters(std::string_view word) const;
 
   BytePairModel model_;

@@ -34,6 +34,11 @@ std::vector<AddedToken> added_tokens_of(const TokenizerFile& file, bool is_norma
   return tokens;
 }
 
+std::variant<BytePairMerges, UnigramPieces> open_model(TokenizerFile& file) {
+  if (auto* const unigram = std::get_if<UnigramModel>(&file.model)) return UnigramPieces(std::move(*unigram));
+  return BytePairMerges(std::get<BytePairModel>(std::move(file.model)));
+}
+
 TokenizerFile parse_file(std::string_view json, const std::string& name, const HuggingFaceRules& rules) {
   TokenizerFile file = parse_tokenizer_file(json, name);
   if (rules.size) file.drop_added_from(*rules.size);
@@ -54,8 +59,8 @@ HuggingFaceVocabulary::HuggingFaceVocabulary(TokenizerFile file, const std::stri
     : tokens_(std::move(file.tokens)),
       normalizer_(file.normalizer),
       decoder_(std::move(file.decoder)),
-      is_byte_level_(file.model.is_byte_level),
-      merges_(std::move(file.model)),
+      is_byte_level_(file.is_byte_level()),
+      model_(open_model(file)),
       pre_tokenizer_(file.pre_tokenizer, name),
       added_tokens_(added_tokens_of(file, false)),
       normalized_tokens_(added_tokens_of(file, true)),
@@ -127,11 +132,17 @@ void HuggingFaceVocabulary::append_words(std::string_view part, bool begins_text
                                          const MergeDropout* dropout, std::vector<int32_t>& ids) const {
   for (const WordDivision::Word& word : division.divide(part, begins_text)) {
     for (std::string_view rest = word.text; !rest.empty();) {
-      const size_t end = merges_.end_of_part(rest);
+      const size_t end = end_of_part(rest);
       append_word(rest.substr(0, end), dropout, ids);
       rest.remove_prefix(end);
     }
   }
+}
+
+/// Where the first part of a word ends that is encoded by itself.
+size_t HuggingFaceVocabulary::end_of_part(std::string_view word) const {
+  const auto* const merges = std::get_if<BytePairMerges>(&model_);
+  return merges != nullptr ? merges->end_of_part(word) : word.size();
 }
 
 void HuggingFaceVocabulary::append_word(std::string_view word, const MergeDropout* dropout,
@@ -142,7 +153,11 @@ void HuggingFaceVocabulary::append_word(std::string_view word, const MergeDropou
     return;
   }
   const size_t before = ids.size();
-  merges_.encode(word, ids, dropout);
+  if (const auto* const merges = std::get_if<BytePairMerges>(&model_)) {
+    merges->encode(word, ids, dropout);
+  } else {
+    std::get<UnigramPieces>(model_).encode(word, ids);
+  }
   const std::span<int32_t> of_word = std::span(ids).subspan(before);
   for (int32_t& id : of_word) id = ids_[static_cast<size_t>(id)];
   if (is_kept) words_->add(word, {.ids = of_word});
@@ -164,7 +179,7 @@ class HuggingFaceVocabulary::Sampler final : public SubwordSampler {
 };
 
 std::unique_ptr<SubwordSampler> HuggingFaceVocabulary::sampler(const SubwordSampling& sampling) const {
-  if (sampling.kind != SegmentationKind::kMerges) return nullptr;
+  if (sampling.kind != SegmentationKind::kMerges || !std::holds_alternative<BytePairMerges>(model_)) return nullptr;
   return std::make_unique<Sampler>(*this, sampling.rate);
 }
 

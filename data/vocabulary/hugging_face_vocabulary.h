@@ -1,5 +1,5 @@
-// Byte pair vocabularies of Hugging Face (tokenizer.json), with the ids of the library `tokenizers`, renumbered so that id 0
-// begins a text and id 1 ends it.
+// Byte pair and unigram vocabularies of Hugging Face (tokenizer.json), with the ids of the library `tokenizers`, renumbered so
+// that id 0 begins a text or is padding, and id 1 ends it.
 //
 //   const std::unique_ptr<Vocabulary> vocabulary =
 //       read_hugging_face_vocabulary("llama/tokenizer.json", {.begin = "<s>", .end = "</s>"});
@@ -11,19 +11,21 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "data/vocabulary/added_tokens.h"
 #include "data/vocabulary/byte_pair_merges.h"
 #include "data/vocabulary/pre_tokenizer.h"
 #include "data/vocabulary/tokenizer_file.h"
+#include "data/vocabulary/unigram_pieces.h"
 #include "data/vocabulary/vocabulary.h"
 #include "data/vocabulary/word_cache.h"
 
 namespace mtf {
 
 struct HuggingFaceRules {
-  /// The token that texts begin with, apart from `end`; it becomes padding.
+  /// The token that becomes padding: what texts begin with, apart from `end`, or the padding of the model.
   std::optional<std::string> begin = {};
   std::string end;  ///< token that ends a text
   /// Ids of the model in the file's numbering; nothing: those of the tokens.
@@ -59,13 +61,14 @@ class HuggingFaceVocabulary final : public Vocabulary {
   std::vector<int32_t> encode(std::string_view text, const MergeDropout* dropout) const;
   void append_words(std::string_view part, bool begins_text, WordDivision& division,
                     const MergeDropout* dropout, std::vector<int32_t>& ids) const;
+  size_t end_of_part(std::string_view word) const;
   void append_word(std::string_view word, const MergeDropout* dropout, std::vector<int32_t>& ids) const;
 
   std::vector<std::string> tokens_;  ///< the file's, by its ids
   std::vector<NormalizerStep> normalizer_;
   std::vector<DecoderStep> decoder_;
   bool is_byte_level_;
-  BytePairMerges merges_;
+  std::variant<BytePairMerges, UnigramPieces> model_;
   PreTokenizer pre_tokenizer_;
   AddedTokens added_tokens_, normalized_tokens_;
   std::vector<int32_t> file_ids_;  ///< the file's id for each id here

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "data/vocabulary/byte_piece.h"
+#include "engine/base/base64.h"
 #include "engine/base/error.h"
 #include "engine/base/join_words.h"
 #include "engine/base/json.h"
@@ -28,6 +30,7 @@ class FileValue {
 
   bool is_null() const { return json_.is_null(); }
   const nlohmann::json& json() const { return json_; }
+  const std::string& file() const { return file_; }
 
   /// Null if there is no such key.
   FileValue at(const std::string& key) const {
@@ -55,6 +58,11 @@ class FileValue {
     const std::u32string characters = decode_utf8(text());
     if (characters.size() != 1) refuse("one character");
     return characters[0];
+  }
+
+  double real() const {
+    if (!json_.is_number()) refuse("a number");
+    return json_.get<double>();
   }
 
   bool flag(bool otherwise) const {
@@ -112,11 +120,40 @@ ReplaceText parse_replacement(const FileValue& step) {
   return replacement;
 }
 
+/// Replaces a text, or what matches a pattern.
+NormalizerStep parse_normalizer_replacement(const FileValue& step) {
+  const FileValue pattern = step.at("pattern");
+  if (pattern.at("Regex").is_null()) return parse_replacement(step);
+  step.check_keys({"type", "pattern", "content"});
+  pattern.check_keys({"Regex"});
+  const std::string regex = pattern.at("Regex").text();
+  if (regex.empty()) pattern.refuse("a pattern that is not empty");
+  return ReplacePattern{std::make_shared<SearchPattern>(regex, true, step.file()), step.at("content").text()};
+}
+
+MapCharacters parse_character_map(const FileValue& step) {
+  step.check_keys({"type", "precompiled_charsmap"});
+  const FileValue given = step.at("precompiled_charsmap");
+  const std::optional<std::string> bytes = decode_base64(given.text());
+  std::optional<CharacterMap> map = bytes ? CharacterMap::parse(*bytes) : std::nullopt;
+  if (!map) given.fail("is damaged", "the normaliser of a SentencePiece model in base64");
+  return {std::make_shared<CharacterMap>(std::move(*map))};
+}
+
 NormalizerStep parse_normalizer(const FileValue& step) {
   const std::string type = step.at("type").text();
-  if (type == "Replace") return parse_replacement(step);
-  if (type == "NFC") return ComposeCharacters{};
-  if (type != "Prepend") step.at("type").refuse("supported: NFC, Prepend, Replace, Sequence");
+  if (type == "Replace") return parse_normalizer_replacement(step);
+  if (type == "Precompiled") return parse_character_map(step);
+  if (type == "NFC") return NormalizeUnicode{};
+  if (type == "NFD") return NormalizeUnicode{.is_composed = false};
+  if (type == "NFKC") return NormalizeUnicode{.is_compatible = true};
+  if (type == "NFKD") return NormalizeUnicode{.is_compatible = true, .is_composed = false};
+  if (type == "Strip") {
+    step.check_keys({"type", "strip_left", "strip_right"});
+    return StripBlanks{step.at("strip_left").flag(true), step.at("strip_right").flag(true)};
+  }
+  if (type != "Prepend")
+    step.at("type").refuse("supported: NFC, NFD, NFKC, NFKD, Precompiled, Prepend, Replace, Strip, Sequence");
   step.check_keys({"type", "prepend"});
   return PrependText{step.at("prepend").text()};
 }
@@ -164,7 +201,9 @@ SplitAtPattern parse_digits(const FileValue& step) {
 
 void add_byte_level(const FileValue& step, TokenizerFile& file) {
   step.check_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  file.model.is_byte_level = true;
+  auto* const model = std::get_if<BytePairModel>(&file.model);
+  if (model == nullptr) step.refuse("no ByteLevel with a unigram model");
+  model->is_byte_level = true;
   if (step.at("add_prefix_space").flag(true)) file.pre_tokenizer.push_back(SpellBlanks{.sign = " "});
   if (step.at("use_regex").flag(true))
     file.pre_tokenizer.push_back(SplitAtPattern{.pattern = std::string(kWordsOfGpt2)});
@@ -181,13 +220,18 @@ void add_metaspace(const FileValue& step, TokenizerFile& file) {
 }
 
 void add_pre_tokenizer(const FileValue& step, TokenizerFile& file) {
-  if (file.model.is_byte_level) step.refuse("no step behind ByteLevel");
+  if (file.is_byte_level()) step.refuse("no step behind ByteLevel");
   const std::string type = step.at("type").text();
   if (type == "ByteLevel") return add_byte_level(step, file);
   if (type == "Metaspace") return add_metaspace(step, file);
   if (type == "Split") return file.pre_tokenizer.push_back(parse_split(step));
   if (type == "Digits") return file.pre_tokenizer.push_back(parse_digits(step));
-  step.at("type").refuse("supported: ByteLevel, Digits, Metaspace, Split, Sequence");
+  if (type == "WhitespaceSplit") {
+    step.check_keys({"type"});
+    return file.pre_tokenizer.push_back(
+        SplitAtPattern{.pattern = "\\p{White_Space}+", .matches = SplitAtPattern::Matches::kRemoved});
+  }
+  step.at("type").refuse("supported: ByteLevel, Digits, Metaspace, Split, WhitespaceSplit, Sequence");
 }
 
 StripToken parse_strip(const FileValue& step) {
@@ -233,9 +277,25 @@ void add_token(const FileValue& place, int32_t id, const std::string& text,
   token = text;
 }
 
-void parse_model(const FileValue& value, TokenizerFile& file) {
-  const FileValue type = value.at("type");  // files of old versions have none
-  if (!(type.is_null() ? !value.at("merges").is_null() : type.text() == "BPE")) type.refuse("supported: BPE");
+/// Pairs of tokens and scores, in the order of their ids.
+void parse_unigram(const FileValue& value, TokenizerFile& file) {
+  value.check_keys({"type", "unk_id", "vocab", "byte_fallback"});
+  UnigramModel& model = file.model.emplace<UnigramModel>();
+  for (const FileValue& entry : value.at("vocab").list()) {
+    const std::vector<FileValue> pair = entry.list();
+    if (pair.size() != 2) entry.refuse("a token and its score");
+    const auto id = static_cast<int32_t>(model.scores.size());
+    if (id == kMostFileIds) entry.fail("is one token too many", fmt::format("{} at most", kMostFileIds));
+    model.scores.push_back(pair[1].real());
+    file.tokens.push_back(pair[0].text());
+    if (!file.tokens.back().empty()) model.ids[file.tokens.back()] = id;  // of equal ones the last counts
+  }
+  if (model.scores.empty()) value.at("vocab").refuse("tokens and their scores");
+  model.unknown = static_cast<int32_t>(value.at("unk_id").number(std::ssize(model.scores) - 1));
+  model.falls_back_to_bytes = value.at("byte_fallback").flag(false);
+}
+
+void parse_byte_pairs(const FileValue& value, TokenizerFile& file) {
   value.check_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                     "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -244,7 +304,7 @@ void parse_model(const FileValue& value, TokenizerFile& file) {
   if (const FileValue dropout = value.at("dropout"); !dropout.is_null() && dropout.json() != 0)
     dropout.refuse("null; data.vocabulary draws no other tokens");
 
-  BytePairModel& model = file.model;
+  BytePairModel& model = file.model.emplace<BytePairModel>();
   const FileValue vocabulary = value.at("vocab");
   if (!vocabulary.json().is_object()) vocabulary.refuse("an object of tokens and their ids");
   for (const auto& item : vocabulary.json().items()) {
@@ -269,6 +329,14 @@ void parse_model(const FileValue& value, TokenizerFile& file) {
   model.ignores_merges = value.at("ignore_merges").flag(false);
 }
 
+void parse_model(const FileValue& value, TokenizerFile& file) {
+  const FileValue type = value.at("type");  // files of old versions have none
+  const std::string name = !type.is_null() ? type.text() : value.at("merges").is_null() ? "" : "BPE";
+  if (name == "Unigram") return parse_unigram(value, file);
+  if (name != "BPE") type.refuse("supported: BPE, Unigram");
+  parse_byte_pairs(value, file);
+}
+
 void parse_added_token(const FileValue& value, TokenizerFile& file) {
   value.check_keys({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   AddedToken token{.text = value.at("content").text(),
@@ -277,16 +345,35 @@ void parse_added_token(const FileValue& value, TokenizerFile& file) {
                    .takes_blanks_before = value.at("lstrip").flag(false),
                    .takes_blanks_behind = value.at("rstrip").flag(false),
                    .is_normalized = value.at("normalized").flag(!value.at("special").flag(false))};
-  const auto known = file.model.ids.find(token.text);
-  if (known != file.model.ids.end() && known->second != token.id)
-    value.at("id").refuse(fmt::format("{}, the id of `{}` in model.vocab", known->second, token.text));
-  if (known == file.model.ids.end() && token.id > std::ssize(file.tokens))
+  const std::optional<int32_t> known =
+      std::visit([&](const TokenModel& model) { return model.find_id(token.text); }, file.model);
+  if (known && *known != token.id)
+    value.at("id").refuse(fmt::format("{}, the id of `{}` in model.vocab", *known, token.text));
+  if (!known && token.id > std::ssize(file.tokens))
     value.at("id").refuse(fmt::format("{}, the next id", file.tokens.size()));
   add_token(value, token.id, token.text, file.tokens);
   if (!token.text.empty()) file.added_tokens.push_back(std::move(token));
 }
 
 }  // namespace
+
+std::optional<int32_t> TokenModel::find_id(std::string_view token) const {
+  const auto found = ids.find(token);
+  return found == ids.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool TokenModel::append_byte_tokens(std::string_view text, std::vector<int32_t>& to) const {
+  const size_t before = to.size();
+  for (const char byte : text) {
+    const std::optional<int32_t> id = find_id(piece_of_byte(byte));
+    if (!id) {
+      to.resize(before);
+      return false;
+    }
+    to.push_back(*id);
+  }
+  return true;
+}
 
 void TokenizerFile::drop_added_from(int64_t size) {
   for (const AddedToken& token : added_tokens) {

@@ -17,5 +17,12 @@ TEST(Base64, IsThatOfTheStandard) {
   EXPECT_EQ(base64("\xff\xfe\xfd"), "//79");
 }
 
+TEST(Base64, ComesBack) {
+  for (const std::string bytes : {"", "f", "fo", "foo", "foob", "fooba", "foobar", "\xff\xfe\xfd"})
+    EXPECT_EQ(decode_base64(base64(bytes)), bytes);
+  for (const char* other : {"Zg=", "Zg", "Z===", "Zm9*", "Zg==Zg=="})
+    EXPECT_EQ(decode_base64(other), std::nullopt);
+}
+
 }  // namespace
 }  // namespace mtf

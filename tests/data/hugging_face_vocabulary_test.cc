@@ -34,7 +34,7 @@ int32_t golden_id(const std::string& kind, const std::string& token) {
   for (const json& added : file["added_tokens"]) {
     if (added["content"] == token) return added["id"];
   }
-  return file["model"]["vocab"][token];
+  return file["model"]["vocab"].at(token);
 }
 
 class LikeTokenizers : public ::testing::TestWithParam<const char*> {};
@@ -64,7 +64,8 @@ TEST_P(LikeTokenizers, EncodesAndDecodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(HuggingFace, LikeTokenizers,
-                         ::testing::Values("gpt2", "llama3", "qwen2", "smollm", "llama2", "mistral"),
+                         ::testing::Values("gpt2", "llama3", "qwen2", "smollm", "llama2", "mistral",
+                                           "xlm_roberta", "unigram"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 /// A small tokeniser as JSON, with pieces of words and bytes as tokens.
@@ -143,6 +144,57 @@ TEST(HuggingFace, CharactersWithoutATokenAreUnknownOrLost) {
   EXPECT_THAT(pieces_of(open(tokenizer), "axxb"), ElementsAre("a", "Ã", "Ã", "b"));
   tokenizer["model"]["fuse_unk"] = true;
   EXPECT_THAT(pieces_of(open(tokenizer), "axxb"), ElementsAre("a", "Ã", "b"));
+}
+
+/// A small unigram model, in which words are not divided further.
+json unigram_tokenizer() {
+  return json::parse(R"({
+    "added_tokens": [{"id": 1, "content": "<s>", "special": true}, {"id": 2, "content": "</s>", "special": true}],
+    "normalizer": {"type": "Sequence", "normalizers": [
+      {"type": "Strip", "strip_left": true, "strip_right": false}, {"type": "NFKC"},
+      {"type": "Replace", "pattern": {"Regex": "x{2,}"}, "content": "y"}]},
+    "pre_tokenizer": {"type": "WhitespaceSplit"},
+    "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never"},
+    "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["<s>", 0], ["</s>", 0], ["a", -2], ["b", -2], ["ab", -4],
+      ["aba", -5], ["y", -3], ["fi", -3], ["<0xC3>", -9], ["<0xA4>", -9], ["qr", -9]]}
+  })");
+}
+
+TEST(HuggingFace, UnigramModelsTakeTheMostProbableTokens) {
+  json tokenizer = unigram_tokenizer();
+  const auto pieces = [&](const char* text) { return pieces_of(open(tokenizer), text); };
+  EXPECT_THAT(pieces("ab aba"), ElementsAre("ab", "aba"));  // of equal sums that with the longer last token
+  EXPECT_THAT(pieces("abab"), ElementsAre("ab", "ab"));
+  EXPECT_THAT(pieces("  xxx\u00a0a \ufb01"), ElementsAre("y", "a", "fi"));
+  EXPECT_THAT(pieces("a\u00e4\u00e4\u00e4b zz"), ElementsAre("a", "<unk>", "b", "<unk>"));
+  EXPECT_THAT(pieces("aqrb"), ElementsAre("a", "qr", "b"));
+  tokenizer["model"]["byte_fallback"] = true;
+  EXPECT_THAT(pieces("\u00e4b"), ElementsAre("<0xC3>", "<0xA4>", "b"));
+  EXPECT_THAT(pieces("\u4e00"), ElementsAre("<unk>"));
+}
+
+TEST(HuggingFace, UnknownCharactersInARowMayBeAToken) {
+  json tokenizer = unigram_tokenizer();
+  tokenizer["model"]["vocab"][11][1] = -100;  // less probable than two unknown characters
+  EXPECT_THAT(pieces_of(open(tokenizer), "aqrb"), ElementsAre("a", "qr", "b"));
+}
+
+TEST(HuggingFace, ADamagedUnigramModelIsNamed) {
+  const auto message = [](const std::string& key, const json& value) {
+    json tokenizer = unigram_tokenizer();
+    tokenizer[json::json_pointer(key)] = value;
+    return failure([&] { open(tokenizer); }, ErrorKind::kData);
+  };
+  EXPECT_THAT(message("/model/unk_id", nullptr), HasSubstr("model.unk_id is `null`"));
+  EXPECT_THAT(message("/model/unk_id", 12), HasSubstr("model.unk_id is `12`"));
+  EXPECT_THAT(message("/model/vocab/3", json::array({"a"})), HasSubstr("model.vocab[3]"));
+  EXPECT_THAT(message("/model/vocab/3/1", "-2"), HasSubstr("model.vocab[3][1] is `\"-2\"`"));
+  EXPECT_THAT(message("/model/vocab", json::array()), HasSubstr("model.vocab is `[]`"));
+  EXPECT_THAT(message("/pre_tokenizer", {{"type", "ByteLevel"}}),
+              HasSubstr("no ByteLevel with a unigram model"));
+  EXPECT_THAT(message("/normalizer/normalizers/1/type", "Lowercase"), HasSubstr("Precompiled"));
+  const json map = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}};
+  EXPECT_THAT(message("/normalizer", map), HasSubstr("normalizer.precompiled_charsmap is damaged"));
 }
 
 TEST(HuggingFace, AWordOfAMillionCharactersTakesNoLongerThanManyWords) {

@@ -52,6 +52,25 @@ def bert(reference, output, tolerance):
     return max(differences) <= float(tolerance)
 
 
+def encoder(reference, output, tolerance):
+    """The logits of texts, or of tokens that are no padding, are those of the reference."""
+    expected, given = load_file(reference), load_file(output)["output/logits"]
+    logits, real = expected["output/logits"], expected["input/inputs_segmentation"] != 0
+    given = given[..., :logits.shape[-1]]
+    if logits.ndim == 3:
+        given, logits = (values[real[:, :logits.shape[1]]] for values in (given, logits))
+    difference = np.abs(given - logits).max()
+    print(f"logits differ by up to {difference:.2g}")
+    return difference <= float(tolerance)
+
+
+def losses(one, other, tolerance):
+    """The losses of the steps of two runs."""
+    a, b = ([json.loads(line)["loss"] for line in open(path)] for path in (one, other))
+    print("losses", a, b)
+    return len(a) == len(b) and np.allclose(a, b, float(tolerance), 0)
+
+
 def causal_lm(reference, output, tolerance):
     """The logits of targets that are no padding are those of the reference, which may have none of padding."""
     expected, real = load_file(reference)["output/logits"], load_file(reference)["input/targets"] != 0
@@ -129,6 +148,8 @@ def config(one, other):
         a.setdefault("scale_decoder_outputs", a["tie_word_embeddings"])  # older files leave it out
     if a["model_type"] in ("t5", "gpt_neox"):
         del a["classifier_dropout"]  # of classifiers, which are not converted
+    if a["model_type"] == "distilbert" and "qa_dropout" in b:
+        del a["seq_classif_dropout"]  # of a head that the model does not have
     ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "use_cache"}
     ignored |= {"add_cross_attention", "layer_types", "max_window_layers", "pretraining_tp", "reorder_and_upcast_attn"}
     ignored |= {"output_router_logits", "sliding_window", "no_rope_layer_interval"}

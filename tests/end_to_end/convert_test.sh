@@ -106,6 +106,41 @@ for start in model_bert_encoder bert.safetensors; do
     checkpoint.init.exclude='[classifier/.*]' train.steps=2 train.batch_size=2 data.sequence_length=16 run.model_dir=tuned_$start
 done
 
+# Random encoders that are built like BERT compute the same as in transformers, also on meshes; exported again they are unchanged, and
+# trained a little on a mesh they are as on one position.
+printf 'text\tlabel\nthe fox is up\tyes\nit was a dog\tno\nover it\tmaybe\nquick dogs\tyes\n' > fox.tsv
+printf 'the quick fox\nit jumps over the dog\nthe dog is lazy\nso is the fox\n' > fox.txt
+cat > fox.json << 'END'
+{"data": [{"paragraphs": [{"context": "the fox jumps over the dog", "qas": [{"id": "1", "question": "over it?", "answers": [{"text": "the dog", "answer_start": 19}]},
+ {"id": "2", "question": "the quick", "answers": [{"text": "fox", "answer_start": 4}]}]}]}]}
+END
+for kind in roberta xlm_roberta distilbert; do
+  golden=$source_dir/tests/golden/hf_$kind
+  traced=(run.mode=trace "trace.input=$golden/reference.safetensors" trace.output=out.safetensors vars.dropout=0 vars.attention_dropout=0
+    trace.steps=0 "data.sequence_length={inputs: 40, targets: 39}")
+  expect_exit 0 "$mtf_convert" "$golden" $kind
+  sed 's/- dropout: 0.25/- dropout: 0/' $kind/config.yaml > without_dropout.yaml
+  for on in "x:1 {}" "x:2;y:2 batch:x;d_ff:y"; do
+    expect_exit 0 "$mtf_train" without_dropout.yaml "${traced[@]}" mesh="${on%% *}" layout="${on#* }"
+    $check encoder "$golden/reference.safetensors" out.safetensors 2e-5 || fail "$kind: other logits than transformers with ${on#* }"
+  done
+  expect_exit 0 "$mtf_convert" $kind hf_$kind --to hf-bert
+  $check same "$golden/model.safetensors" hf_$kind/model.safetensors || fail "$kind: exported, the tensors are others"
+  $check config "$golden/config.json" hf_$kind/config.json || fail "$kind: exported, config.json says something else"
+  [ $kind = distilbert ] || cmp "$golden/tokenizer.json" hf_$kind/tokenizer.json || fail "$kind: the tokeniser is not there"
+  case $kind in
+    roberta) text=fox.txt ;;
+    xlm_roberta) text=fox.tsv ;;
+    *) text=fox.json ;;
+  esac
+  for on in "x:1 {}" "x:2;y:2 batch:x;d_ff:y"; do
+    mesh=${on%% *}
+    expect_exit 0 "$mtf_train" $kind/config.yaml data.train.path=$text data.sequence_length=40 train.steps=2 train.batch_size=2 \
+      train.log_every=1 mesh="$mesh" layout="${on#* }" run.model_dir=tuned_$kind$mesh
+  done
+  $check losses tuned_${kind}x:1/metrics.jsonl "tuned_${kind}x:2;y:2/metrics.jsonl" 1e-5 || fail "$kind: other losses on a mesh"
+done
+
 # Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
 for kind in gpt2 opt gpt_neox falcon bloom phi cohere llama smollm3 qwen2 qwen3 olmo3 gemma2 qwen2_moe olmoe; do
   source=$source_dir/tests/golden/hf_$kind

@@ -5,6 +5,7 @@ each kind NAME.json, the tokeniser, and, without TEXT, NAME.ids.json: for each t
 these give.
 """
 
+import base64
 import json
 import pathlib
 import sys
@@ -91,6 +92,30 @@ def train_sentencepiece(texts, size, normalizer, pre_tokenizer):
     return tokenizer
 
 
+def train_unigram(texts, size, byte_tokens, normalizer, pre_tokenizer):
+    """A unigram model of pieces that begin with a blank; the normaliser of SentencePiece is that of hf_xlm_roberta."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "</s>", "<unk>"] + (["<0x%02X>" % byte for byte in range(256)] if byte_tokens else [])
+    latin = [text for text in texts if text == "" or max(text) < "\u0250"]  # other characters are unknown
+    tokenizer.train_from_iterator(latin, trainers.UnigramTrainer(
+        vocab_size=size, unk_token="<unk>", special_tokens=special, show_progress=False))
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = content["added_tokens"][:3]
+    content["model"]["byte_fallback"] = byte_tokens
+    tokenizer = Tokenizer.from_str(json.dumps(content))
+    tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder = normalizer, pre_tokenizer, decoders.Metaspace()
+    if byte_tokens:
+        tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return tokenizer
+
+
+def characters_of_sentencepiece():
+    path = pathlib.Path(__file__).parent / "hf_xlm_roberta" / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))["normalizer"]["precompiled_charsmap"]
+    return normalizers.Precompiled(base64.b64decode(content))
+
+
 def make(texts, size):
     with_signs = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     made = {
@@ -102,6 +127,11 @@ def make(texts, size):
         "llama2": train_sentencepiece(texts, size, with_signs, None),
         "mistral": train_sentencepiece(texts, size, None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False)),
     }
+    words = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    made["xlm_roberta"] = train_unigram(texts, size - 256, False, characters_of_sentencepiece(), words)
+    one_blank = [characters_of_sentencepiece(), normalizers.Strip(left=False), normalizers.Replace(Regex(" {2,}"), "▁")]
+    made["unigram"] = train_unigram(texts, size, True, normalizers.Sequence(one_blank),
+                                    pre_tokenizers.Metaspace(prepend_scheme="first", split=False))
     for name in ("qwen2", "llama2"):
         made[name].add_tokens([
             AddedToken("<left>", lstrip=True, normalized=False), AddedToken("<right>", rstrip=True, normalized=False),

@@ -20,6 +20,7 @@
 #include "trainer/predict/predict.h"
 #include "trainer/programs/convert/bert.h"
 #include "trainer/programs/convert/bert_config.h"
+#include "trainer/programs/convert/bert_names.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/t5.h"
@@ -260,6 +261,71 @@ TEST(BertConfig, SurvivesBothOfItsForms) {
   }
 }
 
+BertConfig small_encoder(BertFamily family, BertHead head) {
+  BertConfig bert = small_bert(head);
+  bert.family = family;
+  if (is_roberta(family)) {
+    bert.first_position = 2;
+  } else {
+    bert.epsilon = 1e-12;
+    if (head == BertHead::kSpans) bert.answer_dropout = 0.375;
+    if (head == BertHead::kClassifier) bert.classifier_dropout = 0.125;
+  }
+  return bert;
+}
+
+TEST(BertConfig, EncodersLikeItSurviveBothForms) {
+  for (const BertFamily family : {BertFamily::kRoberta, BertFamily::kXlmRoberta, BertFamily::kDistilBert}) {
+    for (const BertHead head : {BertHead::kMaskedLm, BertHead::kClassifier, BertHead::kRegression,
+                                BertHead::kTagger, BertHead::kSpans}) {
+      const BertConfig bert = small_encoder(family, head);
+      BertConfig parsed = parse_bert_config(bert_json(bert), "config.json");
+      EXPECT_EQ(std::tie(parsed.family, parsed.first_position, parsed.max_positions, parsed.activation),
+                std::tie(bert.family, bert.first_position, bert.max_positions, bert.activation));
+      BertConfig again = bert_of(ConfigText(yaml(bert), "bert").load());
+      const BertFamily read = family == BertFamily::kXlmRoberta ? BertFamily::kRoberta : family;
+      EXPECT_EQ(std::tie(again.family, again.head, again.first_position, again.answer_dropout),
+                std::tie(read, bert.head, bert.first_position, bert.answer_dropout));
+      EXPECT_EQ(std::tie(again.epsilon, again.classifier_dropout, again.activation),
+                std::tie(bert.epsilon, bert.classifier_dropout, bert.activation));
+    }
+  }
+}
+
+/// What the published config.json of these models say, with fewer and smaller layers.
+TEST(BertConfig, PublishedEncodersAreRead) {
+  const BertConfig roberta = parse_bert_config(
+      R"({"architectures": ["RobertaForMaskedLM"], "attention_probs_dropout_prob": 0.1, "bos_token_id": 0, "eos_token_id": 2,
+          "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 768, "initializer_range": 0.02, "layer_norm_eps": 1e-05,
+          "max_position_embeddings": 514, "model_type": "roberta", "num_attention_heads": 12, "pad_token_id": 1,
+          "type_vocab_size": 1, "vocab_size": 50265})",
+      "config.json");
+  EXPECT_EQ(std::tie(roberta.first_position, roberta.max_positions, roberta.token_types, roberta.vocab_size),
+            std::tuple(2, 514, 1, 50265));
+  EXPECT_EQ(std::tie(roberta.begin, roberta.end, roberta.epsilon), std::tuple(0, 2, 1e-5));
+  const BertConfig mnli = parse_bert_config(
+      R"({"architectures": ["RobertaForSequenceClassification"], "_num_labels": 3, "hidden_size": 1024,
+          "id2label": {"0": "CONTRADICTION", "1": "NEUTRAL", "2": "ENTAILMENT"}, "model_type": "roberta", "pad_token_id": 1,
+          "num_attention_heads": 16, "max_position_embeddings": 514, "type_vocab_size": 1, "vocab_size": 50265})",
+      "config.json");
+  EXPECT_THAT(mnli.label_names, ::testing::ElementsAre("CONTRADICTION", "NEUTRAL", "ENTAILMENT"));
+  const BertConfig xlm = parse_bert_config(
+      R"({"architectures": ["XLMRobertaForMaskedLM"], "model_type": "xlm-roberta", "output_past": true, "pad_token_id": 1,
+          "position_embedding_type": "absolute", "max_position_embeddings": 514, "type_vocab_size": 1, "vocab_size": 250002})",
+      "config.json");
+  EXPECT_EQ(std::tie(xlm.family, xlm.vocab_size), std::tuple(BertFamily::kXlmRoberta, 250002));
+  const BertConfig distilbert = parse_bert_config(
+      R"({"activation": "gelu", "architectures": ["DistilBertForSequenceClassification"], "attention_dropout": 0.1, "dim": 768,
+          "dropout": 0.1, "finetuning_task": "sst-2", "hidden_dim": 3072, "id2label": {"0": "NEGATIVE", "1": "POSITIVE"},
+          "initializer_range": 0.02, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}, "max_position_embeddings": 512,
+          "model_type": "distilbert", "n_heads": 12, "n_layers": 6, "output_past": true, "pad_token_id": 0, "qa_dropout": 0.1,
+          "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false, "tie_weights_": true, "vocab_size": 30522})",
+      "config.json");
+  EXPECT_EQ(
+      std::tie(distilbert.family, distilbert.num_layers, distilbert.classifier_dropout, distilbert.epsilon),
+      std::tuple(BertFamily::kDistilBert, 6, std::optional<double>(0.2), 1e-12));
+}
+
 TEST(BertConfig, TheClassifierMayHaveADropoutOfItsOwn) {
   for (const BertHead head : {BertHead::kClassifier, BertHead::kRegression, BertHead::kTagger}) {
     for (const std::optional<double> rate : {std::optional<double>(), {0.0}, {0.5}}) {
@@ -302,6 +368,23 @@ TEST(BertNames, EveryVariableOfAModelHasADifferentOne) {
     }
     EXPECT_EQ(names.size(), 37 + of_head);
   }
+  for (const BertFamily family : {BertFamily::kRoberta, BertFamily::kDistilBert}) {
+    for (const auto& [head, of_head] : heads) {
+      if (head == BertHead::kPretraining) continue;
+      const BertConfig bert = small_encoder(family, head);
+      std::set<std::string> names;
+      for (const Variable& variable : ConfigText(yaml(bert), "bert").variables()) {
+        const std::optional<BertTensor> tensor = bert_tensor(variable.name, bert);
+        ASSERT_TRUE(tensor) << variable.name;
+        names.insert(tensor->name);
+      }
+      EXPECT_EQ(names.size(), (family == BertFamily::kDistilBert ? 36 : 37) + of_head);
+    }
+  }
+  const BertConfig tagger = small_encoder(BertFamily::kRoberta, BertHead::kTagger);
+  EXPECT_EQ(bert_tensor("classifier/kernel", tagger)->name, "classifier.weight");
+  const BertConfig classifier = small_encoder(BertFamily::kRoberta, BertHead::kClassifier);
+  EXPECT_EQ(bert_tensor("classifier/bias", classifier)->name, "classifier.out_proj.bias");
   EXPECT_EQ(bert_tensor("transformer/block_011/layer_000/SelfAttention/o_bias")->name,
             "bert.encoder.layer.11.attention.output.dense.bias");
   for (const char* other :
@@ -326,6 +409,10 @@ TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(model("fold_scaling_into_initializer: false", "fold_scaling_into_initializer: true"),
               HasSubstr("fold_scaling_into_initializer"));
   EXPECT_THAT(model("scale_logits: false", "scale_logits: true"), HasSubstr("another embedding"));
+  EXPECT_THAT(model("token_types: {types: 3", "token_types: {second_text: 0, types: 3"),
+              HasSubstr("the second text of a row is not of type 1, as that of a BERT"));
+  EXPECT_THAT(model("max_length: 30", "max_length: 30, first_row: 2"),
+              HasSubstr("the second text of a row is not of type 0, as that of a RoBERTa"));
   EXPECT_THAT(
       message([] { parse_bert_config(R"({"model_type": "bert", "hidden_act": "mish"})", "config.json"); }),
       HasSubstr("`hidden_act` is mish"));

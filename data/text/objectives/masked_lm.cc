@@ -35,12 +35,15 @@ struct MaskedLmOptions final : ObjectiveOptions {
   bool whole_words = false;
   SentencePairs pairs = SentencePairs::kNone;
   double short_rate = 0.1;
-  std::string mask = "[MASK]";
+  std::string mask;
   SpecialTokenOptions special_tokens;
 
   bool has_pairs() const { return pairs != SentencePairs::kNone; }
-  /// Tokens that stand around the texts of an example.
-  int64_t added() const { return has_pairs() ? 3 : 2; }
+  /// Separators behind the first text of an example, and tokens that stand around its texts.
+  int64_t separators(const SpecialTokens& around) const { return has_pairs() ? around.between : 1; }
+  int64_t added(const SpecialTokens& around) const {
+    return has_pairs() ? around.around_pair() : SpecialTokens::around_text;
+  }
   bool lines_are_sentences() const override { return has_pairs(); }
   BySide<int64_t> row(const BySide<int64_t>& given) const override;
   std::vector<Feature> features(const BySide<int64_t>& row, int64_t size) const override;
@@ -60,7 +63,7 @@ void describe(config::Visitor& visit, MaskedLmOptions& options) {
         "follows or, half of the time, both in reverse. Sentences are the lines of a text");
   visit("short_rate", options.short_rate, "with `pairs`: share of the rows that are cut to a random length",
         config::probability);
-  visit("mask", options.mask, "the piece of the vocabulary that hides a token");
+  visit("mask", options.mask, "the piece of the vocabulary that hides a token; none: [MASK] or <mask>");
   visit("special_tokens", options.special_tokens, "pieces around the texts");
   visit.check([&options](const config::Report& report) {
     if (options.rate <= 0 || options.rate >= 1)
@@ -78,12 +81,16 @@ int64_t predictions_of(int64_t tokens, double rate) {
   return std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(static_cast<double>(tokens) * rate)));
 }
 
+void check_room(int64_t inputs, int64_t added) {
+  if (inputs <= added)
+    throw Error(ErrorKind::kConfig, fmt::format("rows of {} inputs have no room for a text", inputs),
+                "a greater `data.sequence_length`");
+}
+
 /// As many predictions as the tokens of a row make, or as `data.sequence_length.targets` says if that is another number than
 /// that of the inputs.
 BySide<int64_t> MaskedLmOptions::row(const BySide<int64_t>& given) const {
-  if (given.inputs <= added())
-    throw Error(ErrorKind::kConfig, fmt::format("rows of {} inputs have no room for a text", given.inputs),
-                "a greater `data.sequence_length`");
+  check_room(given.inputs, added(SpecialTokens()));  // the least that a vocabulary needs
   if (given.targets != 0 && given.targets != given.inputs) return given;
   return {given.inputs, static_cast<int64_t>(std::ceil(rate * static_cast<double>(given.inputs)))};
 }
@@ -121,14 +128,18 @@ class MaskedLm final : public Objective {
  public:
   MaskedLm(const MaskedLmOptions& options, const BySide<int64_t>& row, const MaskIds& ids,
            std::shared_ptr<const Vocabulary> vocabulary)
-      : options_(options), row_(row), ids_(ids), vocabulary_(std::move(vocabulary)) {}
+      : options_(options),
+        row_(row),
+        ids_(ids),
+        added_(options.added(ids.around)),
+        vocabulary_(std::move(vocabulary)) {}
 
   PieceRules pieces() const override {
-    return {.most = row_.inputs - options_.added(), .whole_lines = options_.has_pairs()};
+    return {.most = row_.inputs - added_, .whole_lines = options_.has_pairs()};
   }
   BySide<int64_t> capacity() const override { return row_; }
   TokenCounts room(int64_t tokens) const override {
-    const int64_t inputs = std::min(tokens + options_.added(), row_.inputs);
+    const int64_t inputs = std::min(tokens + added_, row_.inputs);
     return {static_cast<int32_t>(inputs), static_cast<int32_t>(predicted(inputs))};
   }
   bool shares_rows() const override { return !options_.has_pairs(); }
@@ -147,7 +158,8 @@ class MaskedLm final : public Objective {
     const TextPair pair = options_.has_pairs() ? pair_of(pieces, piece, draws) : text_of(pieces, piece);
     std::vector<int32_t> ids = {ids_.around.start};
     ids.insert(ids.end(), pair.first.begin(), pair.first.end());
-    ids.push_back(ids_.around.separator);
+    const auto separators = static_cast<size_t>(options_.separators(ids_.around));
+    ids.insert(ids.end(), separators, ids_.around.separator);
     const size_t second = ids.size();
     if (options_.has_pairs()) {
       ids.insert(ids.end(), pair.second.begin(), pair.second.end());
@@ -189,8 +201,9 @@ class MaskedLm final : public Objective {
   /// text begins. The result ascends.
   std::vector<int32_t> predicted_places(const std::vector<int32_t>& ids, size_t second, Draws& draws) const {
     std::vector<std::pair<int32_t, int32_t>> words;  // begin and end
+    const auto separators = static_cast<size_t>(options_.separators(ids_.around));
     for (size_t i = 1; i + 1 < ids.size(); ++i) {
-      if (i + 1 == second) continue;  // the separator
+      if (i < second && i + separators >= second) continue;
       const auto place = static_cast<int32_t>(i);
       const bool goes_on = options_.whole_words && !words.empty() && words.back().second == place &&
                            vocabulary_->continues_word(ids[i]);
@@ -214,7 +227,7 @@ class MaskedLm final : public Objective {
   /// The sentences of a piece are divided at a random place. The second part may be replaced by another text, or both may
   /// change places.
   TextPair pair_of(const PieceStore& pieces, int64_t piece, Draws& draws) const {
-    const int64_t most = row_.inputs - options_.added();
+    const int64_t most = row_.inputs - added_;
     const int64_t length = draws.chance(options_.short_rate) ? 2 + draws.below(most - 1) : most;
     PieceText text;
     pieces.read(piece, vocabulary_->size(), text);
@@ -263,12 +276,14 @@ class MaskedLm final : public Objective {
   MaskedLmOptions options_;
   BySide<int64_t> row_;
   MaskIds ids_;
+  int64_t added_;  ///< tokens around the texts of an example
   std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
 std::vector<WeightedObjective> MaskedLmOptions::make(const BySide<int64_t>& row,
                                                      std::shared_ptr<const Vocabulary> vocabulary) const {
-  const MaskIds ids{find_special_tokens(special_tokens, *vocabulary, {}), required_piece(mask, *vocabulary)};
+  const MaskIds ids{find_special_tokens(special_tokens, *vocabulary, {}), find_mask(mask, *vocabulary)};
+  check_room(row.inputs, added(ids.around));
   std::vector<WeightedObjective> one;
   one.push_back({std::make_unique<MaskedLm>(*this, row, ids, std::move(vocabulary))});
   return one;

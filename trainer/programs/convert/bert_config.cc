@@ -3,26 +3,77 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+
+#include "engine/base/check.h"
 
 namespace mtf {
 namespace {
 
 constexpr const char* kRegressionProblem = "regression";
+/// The `epsilon` of a DistilBERT, whose config.json has no key for it.
+constexpr double kDistilBertEpsilon = 1e-12;
+
+/// What config.json calls the encoders of a family.
+struct FamilyNames {
+  BertFamily family;
+  std::string_view name;         ///< in messages
+  std::string_view model_type;   ///< in config.json
+  std::string_view class_begin;  ///< "Bert" of BertForMaskedLM
+};
+constexpr std::array<FamilyNames, 4> kFamilies = {
+    {{BertFamily::kBert, "BERT", "bert", "Bert"},
+     {BertFamily::kRoberta, "RoBERTa", "roberta", "Roberta"},
+     {BertFamily::kXlmRoberta, "XLM-RoBERTa", "xlm-roberta", "XLMRoberta"},
+     {BertFamily::kDistilBert, "DistilBERT", "distilbert", "DistilBert"}}};
+
+const FamilyNames& names_of(BertFamily family) {
+  const auto* const found = std::ranges::find(kFamilies, family, &FamilyNames::family);
+  MTF_CHECK(found != kFamilies.end(), "a family without names");
+  return *found;
+}
+
+/// The keys of config.json whose names are others in a DistilBERT.
+struct SizeKeys {
+  const char *hidden, *num_layers, *num_heads, *intermediate, *dropout, *attention_dropout, *activation;
+};
+const SizeKeys& keys_of(BertFamily family) {
+  static constexpr SizeKeys kUsual = {"hidden_size",         "num_hidden_layers",
+                                      "num_attention_heads", "intermediate_size",
+                                      "hidden_dropout_prob", "attention_probs_dropout_prob",
+                                      "hidden_act"};
+  static constexpr SizeKeys kDistilBert = {"dim",     "n_layers",          "n_heads",   "hidden_dim",
+                                           "dropout", "attention_dropout", "activation"};
+  return family == BertFamily::kDistilBert ? kDistilBert : kUsual;
+}
+
+BertFamily parse_family(const HuggingFaceJson& json) {
+  const std::string type = json.text("model_type", "bert");
+  if (type == "camembert") return BertFamily::kXlmRoberta;  // it differs from it in nothing
+  const auto* const found = std::ranges::find(kFamilies, type, &FamilyNames::model_type);
+  if (found == kFamilies.end())
+    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
+              "bert, roberta, xlm-roberta, camembert or distilbert");
+  return found->family;
+}
 
 /// Throws Error for heads that no model here has, and that their tensors alone do not tell from others.
 void check_task(const HuggingFaceJson& json) {
   const nlohmann::json architectures =
       json.has("architectures") ? json.at("architectures") : nlohmann::json::array();
-  const auto is_one = [&](const char* name) {
-    return std::ranges::find(architectures, name) != architectures.end();
+  const auto class_for = [&](std::string_view task) -> std::string {
+    for (const nlohmann::json& name : architectures) {
+      if (name.is_string() && name.get<std::string>().ends_with(task)) return name.get<std::string>();
+    }
+    return {};
   };
-  if (is_one("BertForMultipleChoice"))
-    json.fail("a BertForMultipleChoice cannot be converted: no model here chooses among several texts",
-              "a BertForSequenceClassification");
-  if (is_one("BertForNextSentencePrediction"))
-    json.fail("a BertForNextSentencePrediction cannot be converted: a model here predicts hidden tokens, too",
+  if (const std::string given = class_for("ForMultipleChoice"); !given.empty())
+    json.fail(fmt::format("a {} cannot be converted: no model here chooses among several texts", given),
+              "one with ForSequenceClassification in its name");
+  if (const std::string given = class_for("ForNextSentencePrediction"); !given.empty())
+    json.fail(fmt::format("a {} cannot be converted: a model here predicts hidden tokens, too", given),
               "a BertForPreTraining, or a BertForSequenceClassification of pairs");
-  const bool classifies = architectures.empty() || is_one("BertForSequenceClassification");
+  const bool classifies = architectures.empty() || !class_for("ForSequenceClassification").empty();
   if (const std::string problem = json.text("problem_type", "");
       classifies && problem == "multi_label_classification")
     json.fail(fmt::format("`problem_type` is {}, which cannot be converted: a classifier here gives each "
@@ -31,25 +82,58 @@ void check_task(const HuggingFaceJson& json) {
               "single_label_classification or regression");
 }
 
-std::string_view architecture_of(const BertConfig& bert) {
-  if (bert.without_head) return "BertModel";
+void parse_roberta(const HuggingFaceJson& json, BertConfig& roberta) {
+  roberta.vocab_size = 50265;
+  roberta.first_position = json.size("pad_token_id", 1, 0) + 1;
+  roberta.begin = json.size("bos_token_id", roberta.begin, 0);
+  roberta.end = json.size("eos_token_id", roberta.end, 0);
+  roberta.head = BertHead::kMaskedLm;
+}
+
+std::string_view task_of(const BertConfig& bert) {
+  if (bert.without_head) return "Model";
   switch (bert.head) {
     case BertHead::kMaskedLm:
-      return "BertForMaskedLM";
+      return "ForMaskedLM";
     case BertHead::kPretraining:
-      return "BertForPreTraining";
+      return "ForPreTraining";
     case BertHead::kClassifier:
     case BertHead::kRegression:
-      return "BertForSequenceClassification";
+      return "ForSequenceClassification";
     case BertHead::kTagger:
-      return "BertForTokenClassification";
+      return "ForTokenClassification";
     case BertHead::kSpans:
       break;
   }
-  return "BertForQuestionAnswering";
+  return "ForQuestionAnswering";
+}
+
+/// Adds the keys that a DistilBERT does not have.
+void add_bert_keys(const BertConfig& bert, nlohmann::ordered_json& json) {
+  json["type_vocab_size"] = bert.token_types;
+  json["layer_norm_eps"] = bert.epsilon;
+  json["position_embedding_type"] = "absolute";
+  if (bert.classifier_dropout) json["classifier_dropout"] = *bert.classifier_dropout;
+}
+
+void add_distilbert_keys(const BertConfig& bert, nlohmann::ordered_json& json) {
+  if (bert.epsilon != kDistilBertEpsilon)
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("norms with `epsilon` {} cannot be those of a DistilBERT", bert.epsilon),
+                fmt::format("`layer_defaults: {{layer_norm: {{epsilon: {}}}}}`", kDistilBertEpsilon));
+  json["sinusoidal_pos_embds"] = false;
+  if (bert.head == BertHead::kClassifier || bert.head == BertHead::kRegression)
+    json["seq_classif_dropout"] = bert.classifier_dropout.value_or(bert.dropout);
+  if (bert.head == BertHead::kSpans) json["qa_dropout"] = bert.answer_dropout;
 }
 
 }  // namespace
+
+bool is_roberta(BertFamily family) {
+  return family == BertFamily::kRoberta || family == BertFamily::kXlmRoberta;
+}
+
+std::string_view name_of(BertFamily family) { return names_of(family).name; }
 
 bool has_classifier(BertHead head) {
   return head == BertHead::kClassifier || head == BertHead::kRegression || head == BertHead::kTagger;
@@ -57,56 +141,89 @@ bool has_classifier(BertHead head) {
 
 BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
-  if (const std::string type = json.text("model_type", "bert"); type != "bert")
-    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type), "bert");
-  json.require("position_embedding_type", "absolute", "positions have a table");
-  json.require("is_decoder", false, "a BERT is an encoder");
-  json.require("tie_word_embeddings", true, "logits come from the embedding");
-  json.require("pad_token_id", 0, "padding is id 0");
-  check_task(json);
   BertConfig bert;
+  bert.family = parse_family(json);
+  const bool is_distilbert = bert.family == BertFamily::kDistilBert;
+  json.require("position_embedding_type", "absolute", "positions have a table");
+  json.require("is_decoder", false, "a model of this kind is an encoder");
+  json.require("tie_word_embeddings", true, "logits come from the embedding");
+  check_task(json);
+  if (is_roberta(bert.family)) {
+    parse_roberta(json, bert);
+  } else {
+    json.require("pad_token_id", 0, "padding is id 0");
+  }
+  if (is_distilbert) {
+    bert.head = BertHead::kMaskedLm;
+    bert.num_layers = 6;
+    bert.epsilon = kDistilBertEpsilon;
+    bert.classifier_dropout = json.number("seq_classif_dropout", 0.2);
+    bert.answer_dropout = json.number("qa_dropout", 0.1);
+  } else {
+    bert.token_types = json.size("type_vocab_size", bert.token_types);
+    bert.epsilon = json.number("layer_norm_eps", bert.epsilon);
+    if (json.has("classifier_dropout")) bert.classifier_dropout = json.number("classifier_dropout", 0);
+  }
+  const SizeKeys& keys = keys_of(bert.family);
   bert.vocab_size = json.size("vocab_size", bert.vocab_size);
-  bert.hidden = json.size("hidden_size", bert.hidden);
-  bert.num_layers = json.size("num_hidden_layers", bert.num_layers);
-  bert.num_heads = json.size("num_attention_heads", bert.num_heads);
-  bert.intermediate = json.size("intermediate_size", bert.intermediate);
+  bert.hidden = json.size(keys.hidden, bert.hidden);
+  bert.num_layers = json.size(keys.num_layers, bert.num_layers);
+  bert.num_heads = json.size(keys.num_heads, bert.num_heads);
+  bert.intermediate = json.size(keys.intermediate, bert.intermediate);
   bert.max_positions = json.size("max_position_embeddings", bert.max_positions);
-  bert.token_types = json.size("type_vocab_size", bert.token_types);
-  bert.dropout = json.number("hidden_dropout_prob", bert.dropout);
-  bert.attention_dropout = json.number("attention_probs_dropout_prob", bert.attention_dropout);
-  if (json.has("classifier_dropout")) bert.classifier_dropout = json.number("classifier_dropout", 0);
-  bert.epsilon = json.number("layer_norm_eps", bert.epsilon);
+  bert.dropout = json.number(keys.dropout, bert.dropout);
+  bert.attention_dropout = json.number(keys.attention_dropout, bert.attention_dropout);
   bert.initializer_range = json.number("initializer_range", bert.initializer_range);
-  bert.activation = parse_activation(json, "hidden_act", "gelu");
+  bert.activation = parse_activation(json, keys.activation, "gelu");
   if (json.text("problem_type", "") == kRegressionProblem) bert.head = BertHead::kRegression;
   bert.label_names = parse_label_names(json);
   if (bert.hidden % bert.num_heads != 0)
-    json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", bert.hidden, bert.num_heads));
+    json.fail(
+        fmt::format("`{}` {} cannot be divided among {} heads", keys.hidden, bert.hidden, bert.num_heads));
+  if (bert.max_positions <= bert.first_position)
+    json.fail(fmt::format("`max_position_embeddings` is {}, and the first position is row {}",
+                          bert.max_positions, bert.first_position));
+  for (const auto& [key, id] : {std::pair{"bos_token_id", bert.begin},
+                                {"eos_token_id", bert.end},
+                                {"pad_token_id", bert.first_position - 1}}) {
+    if (is_roberta(bert.family) && id >= bert.vocab_size)
+      json.fail(fmt::format("`{}` is {}, and `vocab_size` {}", key, id, bert.vocab_size));
+  }
+  if (is_roberta(bert.family) && bert.end == bert.first_position - 1)
+    json.fail(fmt::format("`eos_token_id` is {}, like `pad_token_id`", bert.end));
   return bert;
 }
 
 std::string bert_json(const BertConfig& bert) {
+  const FamilyNames& names = names_of(bert.family);
+  const SizeKeys& keys = keys_of(bert.family);
   nlohmann::ordered_json json = {
-      {"architectures", {architecture_of(bert)}},
-      {"model_type", "bert"},
+      {"architectures", {fmt::format("{}{}", names.class_begin, task_of(bert))}},
+      {"model_type", names.model_type},
       {"vocab_size", bert.vocab_size},
-      {"hidden_size", bert.hidden},
-      {"num_hidden_layers", bert.num_layers},
-      {"num_attention_heads", bert.num_heads},
-      {"intermediate_size", bert.intermediate},
-      {"hidden_act", activation_name(bert.activation)},
-      {"hidden_dropout_prob", bert.dropout},
-      {"attention_probs_dropout_prob", bert.attention_dropout},
+      {keys.hidden, bert.hidden},
+      {keys.num_layers, bert.num_layers},
+      {keys.num_heads, bert.num_heads},
+      {keys.intermediate, bert.intermediate},
+      {keys.activation, activation_name(bert.activation)},
+      {keys.dropout, bert.dropout},
+      {keys.attention_dropout, bert.attention_dropout},
       {"max_position_embeddings", bert.max_positions},
-      {"type_vocab_size", bert.token_types},
       {"initializer_range", bert.initializer_range},
-      {"layer_norm_eps", bert.epsilon},
-      {"pad_token_id", 0},
-      {"position_embedding_type", "absolute"},
+      {"pad_token_id", is_roberta(bert.family) ? bert.first_position - 1 : 0},
+      {"tie_word_embeddings", true},
       {"torch_dtype", "float32"},
   };
+  if (is_roberta(bert.family)) {
+    json["bos_token_id"] = bert.begin;
+    json["eos_token_id"] = bert.end;
+  }
+  if (bert.family == BertFamily::kDistilBert) {
+    add_distilbert_keys(bert, json);
+  } else {
+    add_bert_keys(bert, json);
+  }
   if (bert.head == BertHead::kRegression) json["problem_type"] = kRegressionProblem;
-  if (bert.classifier_dropout) json["classifier_dropout"] = *bert.classifier_dropout;
   if (has_classifier(bert.head)) add_label_names(bert.label_names, bert.labels, json);
   return json.dump(2) + "\n";
 }

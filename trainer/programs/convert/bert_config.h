@@ -1,5 +1,6 @@
-// The hyperparameters of a BERT, read from and written to Hugging Face's config.json and the configuration of this program.
-// Devlin et al., BERT, 2019.
+// The hyperparameters of a BERT and of the encoders that are built like it (RoBERTa, XLM-RoBERTa, DistilBERT), read from and
+// written to Hugging Face's config.json and the configuration of this program.
+// Devlin et al., BERT, 2019. Liu et al., RoBERTa, 2019. Sanh et al., DistilBERT, 2019. Conneau et al., 2020.
 //
 //   const BertConfig bert = parse_bert_config(text, "bert-base-uncased/config.json");
 //   const std::string yaml = bert_yaml(bert, {.vocabulary = "{type: wordpiece, ...}", ...});
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/activation.h"
@@ -16,6 +18,15 @@
 
 namespace mtf {
 
+/// A RoBERTa reads positions from row `first_position` of their table on, has one type for both texts and a byte pair
+/// vocabulary; an XLM-RoBERTa differs from it in its vocabulary alone, a unigram model. A DistilBERT has no types of tokens.
+enum class BertFamily { kBert, kRoberta, kXlmRoberta, kDistilBert };
+
+/// True for both kinds of RoBERTa.
+bool is_roberta(BertFamily family);
+/// "BERT", "RoBERTa", ...
+std::string_view name_of(BertFamily family);
+
 /// What stands on the encoder: logits of hidden tokens, without and with the classifier of pairs of sentences; classes of a
 /// text; numbers for a text; tags of its tokens; the bounds of an answer.
 enum class BertHead { kMaskedLm, kPretraining, kClassifier, kRegression, kTagger, kSpans };
@@ -23,18 +34,22 @@ enum class BertHead { kMaskedLm, kPretraining, kClassifier, kRegression, kTagger
 /// True for the heads whose last layer is `classifier`.
 bool has_classifier(BertHead head);
 
-/// The hyperparameters. The defaults are those of keys that config.json omits.
+/// The hyperparameters. The defaults are those of keys that the config.json of a BERT omits.
 struct BertConfig {
+  BertFamily family = BertFamily::kBert;
   int64_t vocab_size = 30522;
   int64_t hidden = 768;
   int64_t num_layers = 12;
   int64_t num_heads = 12;
   int64_t intermediate = 3072;
-  int64_t max_positions = 512;
+  int64_t max_positions = 512;  ///< rows of the table, also those before `first_position`
+  int64_t first_position =
+      0;  ///< the row that the first token reads: that behind the id of padding in a RoBERTa
   int64_t token_types = 2;
   double dropout = 0.1;
   double attention_dropout = 0.1;
   std::optional<double> classifier_dropout;  ///< before `classifier`; nothing: `dropout`
+  double answer_dropout = 0;                 ///< before `qa_outputs` of a DistilBERT
   double epsilon = 1e-12;
   double initializer_range = 0.02;
   Activation activation = Activation::kGeluErf;
@@ -42,6 +57,10 @@ struct BertConfig {
   bool without_head = false;               ///< an encoder alone; only the weights determine it
   int64_t labels = 2;                      ///< rows of `classifier`; only the weights determine them
   std::vector<std::string> label_names;    ///< in their order; empty: LABEL_0, LABEL_1, ...
+  /// Ids of a RoBERTa's file, which begin and end a row.
+  int64_t begin = 0, end = 2;
+  /// Tokens of a RoBERTa that begin a row and hide others; empty: <s> and <mask>.
+  std::string start_token, mask_token;
 
   friend bool operator==(const BertConfig&, const BertConfig&) = default;
 };
@@ -52,8 +71,8 @@ BertConfig parse_bert_config(const std::string& json, const std::string& path);
 std::string bert_json(const BertConfig& bert);
 
 /// Returns the BERT that a configuration of this program describes, without the sizes that only the weights determine:
-/// vocab_size, hidden, max_positions, token_types, labels and their names. Throws Error (kConfig), which says what differs
-/// from a BERT.
+/// vocab_size, hidden, max_positions, token_types, labels and their names, and without what its vocabulary determines: begin,
+/// end, and which RoBERTa it is. Throws Error (kConfig), which says what differs from a BERT.
 BertConfig bert_of(const Config& config);
 /// Returns the text of config.yaml.
 std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around);

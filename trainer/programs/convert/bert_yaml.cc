@@ -37,6 +37,16 @@ void describe(config::Visitor& visit, BertEmbedding& options) {
   visit("embedding", options.embedding, "");
 }
 
+/// The function of the layer before the classes of a text.
+Activation pooler_activation(BertFamily family) {
+  return family == BertFamily::kDistilBert ? Activation::kRelu : Activation::kTanh;
+}
+
+/// The function of the layer before the logits of hidden tokens; a RoBERTa has the same whatever its blocks have.
+Activation transform_activation(const BertConfig& bert) {
+  return is_roberta(bert.family) ? Activation::kGeluErf : bert.activation;
+}
+
 /// The layers of a BERT's model, from which its hyperparameters are read.
 class BertReader {
  public:
@@ -45,26 +55,24 @@ class BertReader {
   BertConfig read() {
     read_head();
     const Node* layers = model_.find("layers");
-    std::vector<LayerEntry> list = layers ? layer_entries(*layers) : std::vector<LayerEntry>();
-    std::vector<std::string> wanted = {"embedding", "token_types", "positions", "layer_norm", "transformer"};
-    if (bert_.head == BertHead::kClassifier || bert_.head == BertHead::kRegression)
-      wanted.emplace_back("pooler");
+    list_ = layers ? layer_entries(*layers) : std::vector<LayerEntry>();
+    const bool classifies = bert_.head == BertHead::kClassifier || bert_.head == BertHead::kRegression;
     const bool has_dense = bert_.head != BertHead::kMaskedLm && bert_.head != BertHead::kPretraining;
+    const double before_last = dropout_before_last(list_);
+    std::erase_if(list_, [&](const LayerEntry& entry) { return entry.name == "dropout"; });
+    read_family();
+    std::vector<std::string> wanted = {"embedding", "token_types", "positions", "layer_norm", "transformer"};
+    if (bert_.family == BertFamily::kDistilBert) std::erase(wanted, "token_types");
+    if (classifies) wanted.emplace_back("pooler");
     if (has_dense) wanted.emplace_back("dense");
-    const double before_classifier = dropout_before_last(list);
-    std::erase_if(list, [&](const LayerEntry& entry) { return entry.name == "dropout"; });
-    expect_names(list, wanted, layers ? layers->mark() : mark_, "its layers are");
-    const auto embedding = layer<BertEmbedding>(list[0]);
-    const auto* vocab = embedding.embedding.get_if<VocabEmbedding>();
-    require(vocab && !vocab->scale_like_classifier && (has_dense || !vocab->scale_logits), list[0].mark,
-            "it has another embedding", "embedding: {type: vocab, scale_logits: false}");
-    read_initializer(vocab->initializer);
-    require(layer<ConvertedPositions>(list[2]).type == Positions::kLearned, list[2].mark,
-            "its positions have no table", "positions: learned");
-    add_norm(list[3]);
-    read_stack(layer<ConvertedStack>(list[4]), list[4].mark);
-    if (has_classifier(bert_.head) && before_classifier != bert_.dropout)
-      bert_.classifier_dropout = before_classifier;
+    expect_names(list_, wanted, layers ? layers->mark() : mark_, "its layers are");
+    read_embedding(at("embedding"), has_dense);
+    add_norm(at("layer_norm"));
+    read_stack(layer<ConvertedStack>(at("transformer")), at("transformer").mark);
+    if (classifies) read_pooler(at("pooler"));
+    if (has_classifier(bert_.head) && before_last != bert_.dropout) bert_.classifier_dropout = before_last;
+    if (bert_.head == BertHead::kSpans && bert_.family == BertFamily::kDistilBert)
+      bert_.answer_dropout = before_last;
     if (!has_dense) read_transform();
     return bert_;
   }
@@ -106,6 +114,49 @@ class BertReader {
     const Node* cap = model_.find("logit_soft_cap");
     require(!cap || cap->is_null(), cap ? cap->mark() : mark_, "its logits have a soft cap",
             "no `logit_soft_cap`");
+  }
+
+  const LayerEntry* find(std::string_view name) const {
+    const auto found = std::ranges::find(list_, name, &LayerEntry::name);
+    return found == list_.end() ? nullptr : &*found;
+  }
+  /// A layer that is there.
+  const LayerEntry& at(std::string_view name) const { return *find(name); }
+
+  /// Only a DistilBERT has no types of tokens, and only a RoBERTa begins with a later row of its positions.
+  void read_family() {
+    if (const LayerEntry* const entry = find("positions")) {
+      const auto positions = layer<ConvertedPositions>(*entry);
+      require(positions.type == Positions::kLearned, entry->mark, "its positions have no table",
+              "positions: learned");
+      bert_.first_position = positions.first_row;
+    }
+    const LayerEntry* const entry = find("token_types");
+    bert_.family = bert_.first_position > 0 ? BertFamily::kRoberta
+                   : entry                  ? BertFamily::kBert
+                                            : BertFamily::kDistilBert;
+    if (!entry) return;
+    const int64_t second = is_roberta(bert_.family) ? 0 : 1;
+    require(layer<ConvertedTokenTypes>(*entry).second_text == second, entry->mark,
+            fmt::format("the second text of a row is not of type {}, as that of a {}", second,
+                        name_of(bert_.family)),
+            fmt::format("token_types: {{second_text: {}}}", second));
+  }
+
+  void read_embedding(const LayerEntry& entry, bool has_dense) {
+    const auto embedding = layer<BertEmbedding>(entry);
+    const auto* vocab = embedding.embedding.get_if<VocabEmbedding>();
+    require(vocab && !vocab->scale_like_classifier && (has_dense || !vocab->scale_logits), entry.mark,
+            "it has another embedding", "embedding: {type: vocab, scale_logits: false}");
+    read_initializer(vocab->initializer);
+  }
+
+  void read_pooler(const LayerEntry& entry) {
+    const auto pooler = layer<ConvertedPooler>(entry);
+    const Activation activation = pooler_activation(bert_.family);
+    require(pooler.from == "first" && pooler.activation == activation, entry.mark,
+            "its pooler is another one",
+            fmt::format("pooler: {{from: first, activation: {}}}", activation_text({activation})));
   }
 
   void add_norm(const LayerEntry& entry) {
@@ -169,24 +220,26 @@ class BertReader {
   }
 
   void read_transform() {
+    const Activation activation = transform_activation(bert_);
     const Node* transform = model_.find("transform");
     if (!transform) {
-      require(bert_.activation == Activation::kGelu, mark_,
-              "the layers of `transform` have another activation",
-              "a list `transform` with that of DenseReluDense");
+      require(activation == Activation::kGelu, mark_, "the layers of `transform` have another activation",
+              fmt::format("a list `transform` with the activation {}", activation_text({activation})));
       return;
     }
     const std::vector<LayerEntry> list = layer_entries(*transform);
     expect_names(list, {"dense", "layer_norm"}, transform->mark(), "`transform` is");
     const auto dense = layer<ConvertedDense>(list[0]);
-    require(dense.bias && dense.activation == bert_.activation, list[0].mark,
-            "the layers of `transform` have another activation", "that of DenseReluDense, and a bias");
+    require(dense.bias && dense.activation == activation, list[0].mark,
+            "the layers of `transform` have another activation",
+            fmt::format("{}, and a bias", activation_text({activation})));
     add_norm(list[1]);
   }
 
   const Node& model_;
   Mark mark_;
   BertConfig bert_;
+  std::vector<LayerEntry> list_;  ///< without dropout
   int64_t head_size_ = 0;
   bool has_epsilon_ = false;
 };
@@ -208,31 +261,46 @@ std::vector<std::string> target_columns(const BertConfig& bert) {
 constexpr int64_t kUsualLength = 128;
 
 /// The value of data.sequence_length.
-int64_t length_of(const BertConfig& bert) { return std::min(kUsualLength, bert.max_positions); }
+int64_t length_of(const BertConfig& bert) {
+  return std::min(kUsualLength, bert.max_positions - bert.first_position);
+}
+
+/// The key special_tokens where a row begins with an unusual token; with a comma before it.
+std::string special_tokens_of(const BertConfig& bert) {
+  if (bert.start_token.empty()) return {};
+  return fmt::format(", special_tokens: {{start: {}, between: 2}}", quoted(bert.start_token));
+}
+
+std::string objective_of(const BertConfig& bert) {
+  std::string keys = special_tokens_of(bert);
+  if (!bert.mask_token.empty()) keys += fmt::format(", mask: {}", quoted(bert.mask_token));
+  if (bert.head == BertHead::kPretraining) keys += ", pairs: next_sentence";
+  return keys.empty() ? "masked_lm" : fmt::format("{{type: masked_lm{}}}", keys);
+}
 
 std::string data_of(const BertConfig& bert) {
-  const std::string classes = bert.label_names.empty() ? "" : ", classes: " + quoted_list(bert.label_names);
+  std::string keys = bert.label_names.empty() ? "" : ", classes: " + quoted_list(bert.label_names);
+  keys += special_tokens_of(bert);
   switch (bert.head) {
     case BertHead::kMaskedLm:
-      return "{type: text, path: texts.txt, objective: masked_lm}";
+      return fmt::format("{{type: text, path: texts.txt, objective: {}}}", objective_of(bert));
     case BertHead::kPretraining:
-      return "{type: text, path: texts.txt, join: document, objective: {type: masked_lm, pairs: "
-             "next_sentence}}";
+      return fmt::format("{{type: text, path: texts.txt, join: document, objective: {}}}",
+                         objective_of(bert));
     case BertHead::kClassifier:
-      return fmt::format("{{type: labelled_text, path: train.tsv, text: text, labels: label{}}}", classes);
+      return fmt::format("{{type: labelled_text, path: train.tsv, text: text, labels: label{}}}", keys);
     case BertHead::kRegression:
-      return fmt::format("{{type: labelled_text, path: train.tsv, text: text, targets: {}}}",
-                         quoted_list(target_columns(bert)));
+      return fmt::format("{{type: labelled_text, path: train.tsv, text: text, targets: {}{}}}",
+                         quoted_list(target_columns(bert)), keys);
     case BertHead::kTagger:
-      return fmt::format("{{type: conll, path: train.conll{}}}", classes);
+      return fmt::format("{{type: conll, path: train.conll{}}}", keys);
     case BertHead::kSpans:
       break;
   }
   // Questions leave half of a row to the texts.
   const int64_t question = length_of(bert) / 2;
-  return fmt::format("{{type: squad, path: train.json{}}}", question < SquadOptions().max_question
-                                                                ? fmt::format(", max_question: {}", question)
-                                                                : "");
+  if (question < SquadOptions().max_question) keys += fmt::format(", max_question: {}", question);
+  return fmt::format("{{type: squad, path: train.json{}}}", keys);
 }
 
 std::string_view type_of(BertHead head) {
@@ -256,9 +324,13 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
     return fmt::format("    - dense: {{name: {}, output: {{{}: {}}}, kernel_initializer: {}}}\n", name,
                        output, size, initializer);
   };
-  const std::string pooler = fmt::format("    - pooler: {{kernel_initializer: {}}}\n", initializer);
   const std::string dropout = fmt::format(
       "    - dropout: {}\n", bert.classifier_dropout ? fmt::to_string(*bert.classifier_dropout) : "$dropout");
+  const Activation function = pooler_activation(bert.family);
+  const std::string pooler = fmt::format(
+      "{}    - pooler: {{{}kernel_initializer: {}}}\n", is_roberta(bert.family) ? dropout : "",
+      function == Activation::kTanh ? "" : fmt::format("activation: {}, ", activation_text({function})),
+      initializer);
   switch (bert.head) {
     case BertHead::kClassifier:
       return pooler + dropout + dense("classifier", "classes", bert.labels);
@@ -267,13 +339,21 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
     case BertHead::kTagger:
       return dropout + dense("classifier", "tags", bert.labels);
     case BertHead::kSpans:
-      return dense("qa_outputs", "span", 2);
+      return (bert.answer_dropout > 0 ? fmt::format("    - dropout: {}\n", bert.answer_dropout) : "") +
+             dense("qa_outputs", "span", 2);
     default:
       return fmt::format(
           "  transform: [dense: {{output: {{d_model: {}}}, activation: {}, kernel_initializer: {}}}, "
           "layer_norm]\n",
-          bert.hidden, activation_text({bert.activation}), initializer);
+          bert.hidden, activation_text({transform_activation(bert)}), initializer);
   }
+}
+
+/// The layer of the types of tokens, if there is one.
+std::string types_yaml(const BertConfig& bert, const std::string& initializer) {
+  if (bert.family == BertFamily::kDistilBert) return {};
+  return fmt::format("    - token_types: {{types: {}, {}initializer: {}}}\n", bert.token_types,
+                     is_roberta(bert.family) ? "second_text: 0, " : "", initializer);
 }
 
 /// The key of the optimizer without which Adam's steps of the embedding would be longer than PyTorch's.
@@ -298,7 +378,7 @@ std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around) {
       fmt::format("{{type: truncated_normal, stddev: {}}}", bert.initializer_range);
   return fmt::format(
       R"({header}
-# A BERT that mtf-convert has made of {source}
+# The {family} that mtf-convert has made of {source}
 {usage}
 vars: {{dropout: {dropout}, attention_dropout: {attention_dropout}}}
 data:
@@ -312,8 +392,7 @@ model:
         output: {{d_model: {hidden}}}
         vocab_divisor: {rows}      # {rows} rows, whatever the vocabulary has
         embedding: {{type: vocab, scale_logits: false, initializer: {initializer}}}
-    - token_types: {{types: {types}, initializer: {initializer}}}
-    - positions: {{type: learned, max_length: {positions}, stddev: {range}}}
+{types}    - positions: {{type: learned, max_length: {positions}, stddev: {range}{first_row}}}
     - layer_norm
     - dropout: $dropout
     - transformer:
@@ -331,13 +410,16 @@ learning_rate: 5e-5
 train: {{steps: 10000, batch_size: 32}}
 checkpoint: {{init: {init}}}
 )",
-      fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
+      fmt::arg("header", kResolvedHeader), fmt::arg("family", name_of(bert.family)),
+      fmt::arg("source", printable(around.source)),
       fmt::arg("usage", usage_comment(around, "data.train.path=FILE")), fmt::arg("dropout", bert.dropout),
       fmt::arg("attention_dropout", bert.attention_dropout), fmt::arg("data", data_of(bert)),
       fmt::arg("vocabulary", around.vocabulary), fmt::arg("length", length_of(bert)),
       fmt::arg("type", type_of(bert.head)), fmt::arg("hidden", bert.hidden),
       fmt::arg("rows", bert.vocab_size), fmt::arg("initializer", initializer),
-      fmt::arg("types", bert.token_types), fmt::arg("positions", bert.max_positions),
+      fmt::arg("types", types_yaml(bert, initializer)), fmt::arg("positions", bert.max_positions),
+      fmt::arg("first_row",
+               bert.first_position > 0 ? fmt::format(", first_row: {}", bert.first_position) : ""),
       fmt::arg("range", bert.initializer_range), fmt::arg("layers", bert.num_layers),
       fmt::arg("head", head_yaml(bert, initializer)), fmt::arg("epsilon", bert.epsilon),
       fmt::arg("heads", bert.num_heads), fmt::arg("head_size", bert.hidden / bert.num_heads),

@@ -9,7 +9,6 @@
 #include "engine/base/printable.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
-#include "trainer/programs/convert/tokenizer_ids.h"
 
 namespace mtf {
 namespace {
@@ -17,15 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kChatTemplate = "chat_template.jinja";
-
-/// Returns a token of tokenizer_config.json: a text, or an object with one.
-std::optional<std::string> special_token(const HuggingFaceJson& json, const char* key) {
-  if (!json.has(key)) return std::nullopt;
-  const nlohmann::json& given = json.at(key);
-  const nlohmann::json token = given.is_object() ? given.value("content", nlohmann::json()) : given;
-  if (!token.is_string()) json.fail(fmt::format("`{}` is {}, no token", key, given.dump()));
-  return token.get<std::string>();
-}
 
 /// True if each turn of a chat begins with the token: then it stands in the middle of texts, too.
 bool begins_turns(const std::string& from, const HuggingFaceJson& json, const std::string& token) {
@@ -37,7 +27,36 @@ bool begins_turns(const std::string& from, const HuggingFaceJson& json, const st
   return first != std::string::npos && chat.find(token, first + token.size()) != std::string::npos;
 }
 
-/// Returns the token of an id. Throws Error (kCheckpoint) for an id without one.
+}  // namespace
+
+std::string vocabulary_text(const std::string& path, const std::optional<std::string>& begin,
+                            const std::string& end, int64_t size) {
+  return fmt::format("{{type: hugging_face, path: {}, begin: {}, end: {}, size: {}}}", quoted(path),
+                     begin ? quoted(*begin) : "null", quoted(end), size);
+}
+
+std::optional<std::string> special_token(const HuggingFaceJson& json, const char* key) {
+  if (!json.has(key)) return std::nullopt;
+  const nlohmann::json& given = json.at(key);
+  const nlohmann::json token = given.is_object() ? given.value("content", nlohmann::json()) : given;
+  if (!token.is_string()) json.fail(fmt::format("`{}` is {}, no token", key, given.dump()));
+  return token.get<std::string>();
+}
+
+std::optional<TokenizerIds> tokenizer_ids_of(const std::string& from, int64_t rows,
+                                             HuggingFaceImport& import) {
+  const std::string file = from + "/" + kTokenizer;
+  if (!fs::exists(file)) return std::nullopt;
+  TokenizerIds tokens(file);
+  for (const std::string& token : tokens.drop_added_from(rows))
+    import.notes.push_back(fmt::format("`{}` of {} has no row in the embedding: it is plain text",
+                                       printable(token), kTokenizer));
+  if (tokens.size() > rows)
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{} has {} tokens, and the embedding only {} rows", file, tokens.size(), rows));
+  return tokens;
+}
+
 std::string token_of(const TokenizerIds& tokens, int32_t id, const std::string& from) {
   const std::optional<std::string> token = tokens.token(id);
   if (!token)
@@ -47,29 +66,25 @@ std::string token_of(const TokenizerIds& tokens, int32_t id, const std::string& 
   return *token;
 }
 
-}  // namespace
-
-std::string vocabulary_text(const std::string& path, const std::optional<std::string>& begin,
-                            const std::string& end, int64_t size) {
-  return fmt::format("{{type: hugging_face, path: {}, begin: {}, end: {}, size: {}}}", quoted(path),
-                     begin ? quoted(*begin) : "null", quoted(end), size);
+std::string add_tokenizer_files(const std::string& from, const ImportTarget& target,
+                                HuggingFaceImport& import) {
+  const std::string path = vocabulary_path(from, kTokenizer, target, import);
+  if (!fs::exists(from + "/" + kTokenizer))
+    import.notes.push_back(
+        fmt::format("in Python, `AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")` writes {1}",
+                    from, kTokenizer));
+  for (const char* name : {kTokenizerConfig, kChatTemplate}) {
+    if (const std::string other = from + "/" + name; !target.is_file && fs::exists(other))
+      import.files.emplace_back(name, read_text_file(other));
+  }
+  return path;
 }
 
 std::string settle_vocabulary(const std::string& from, const ImportTarget& target, CausalLmConfig& lm,
                               HuggingFaceImport& import) {
   const HuggingFaceJson json = tokenizer_config_of(from);
   std::optional<std::string> begin = special_token(json, "bos_token"), end = special_token(json, "eos_token");
-  const std::string file = from + "/" + kTokenizer;
-  std::optional<TokenizerIds> tokens;
-  if (fs::exists(file)) tokens.emplace(file);
-  if (tokens) {
-    for (const std::string& token : tokens->drop_added_from(lm.vocab_size))
-      import.notes.push_back(fmt::format("`{}` of {} has no row in the embedding: it is plain text",
-                                         printable(token), kTokenizer));
-  }
-  if (tokens && tokens->size() > lm.vocab_size)
-    throw Error(ErrorKind::kCheckpoint, fmt::format("{} has {} tokens, and the embedding only {} rows", file,
-                                                    tokens->size(), lm.vocab_size));
+  const std::optional<TokenizerIds> tokens = tokenizer_ids_of(from, lm.vocab_size, import);
   if (tokens && end) {  // that of a chat model ends a turn, and comes before what config.json says
     lm.end = tokens->id(*end);
     if (!lm.end) json.fail(fmt::format("`eos_token` {} is no token of {}", *end, kTokenizer));
@@ -85,15 +100,7 @@ std::string settle_vocabulary(const std::string& from, const ImportTarget& targe
     if (lm.begin && begins_turns(from, json, *begin)) lm.begin.reset();
   }
   lm.predicts_padding = lm.begin.has_value();
-  const std::string path = vocabulary_path(from, kTokenizer, target, import);
-  if (!tokens)
-    import.notes.push_back(
-        fmt::format("in Python, `AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")` writes {1}",
-                    from, kTokenizer));
-  for (const char* name : {kTokenizerConfig, kChatTemplate}) {
-    if (const std::string other = from + "/" + name; !target.is_file && fs::exists(other))
-      import.files.emplace_back(name, read_text_file(other));
-  }
+  const std::string path = add_tokenizer_files(from, target, import);
   if (!lm.begin) begin.reset();
   // Without files names stand for the ids of config.json.
   if (lm.begin && !begin) begin = fmt::format("id {}", *lm.begin);
@@ -127,12 +134,17 @@ FileIds file_ids_in(const HuggingFaceOptions& vocabulary, const Mark& mark) {
   return ids;
 }
 
-std::vector<int32_t> settle_ids(const FileIds& ids, int64_t rows, CausalLmConfig& lm) {
+std::vector<int32_t> file_ids_of_rows(const FileIds& ids, int64_t rows) {
   std::vector<int32_t> file_ids = file_ids_of(ids);
   if (std::ssize(file_ids) > rows)
     throw Error(ErrorKind::kCheckpoint,
                 fmt::format("the vocabulary has {} ids, and the embedding {} rows", file_ids.size(), rows));
   for (int64_t id = ids.size; std::ssize(file_ids) < rows; ++id) file_ids.push_back(static_cast<int32_t>(id));
+  return file_ids;
+}
+
+std::vector<int32_t> settle_ids(const FileIds& ids, int64_t rows, CausalLmConfig& lm) {
+  std::vector<int32_t> file_ids = file_ids_of_rows(ids, rows);
   lm.begin = ids.begin;
   lm.end = ids.end;
   lm.vocab_size = ids.begin ? rows : rows - 1;

@@ -50,7 +50,10 @@ struct HuggingFaceFormat {
 const std::vector<HuggingFaceFormat>& hugging_face_formats() {
   static const std::vector<HuggingFaceFormat> formats = {
       {WeightFormat::kHuggingFaceT5, {"t5", "mt5"}, import_t5, export_t5},
-      {WeightFormat::kHuggingFaceBert, {"bert"}, import_bert, export_bert},
+      {WeightFormat::kHuggingFaceBert,
+       {"bert", "roberta", "xlm-roberta", "camembert", "distilbert"},
+       import_bert,
+       export_bert},
       {WeightFormat::kHuggingFaceMarian, {"marian"}, import_marian, export_marian},
       {WeightFormat::kHuggingFaceLm, causal_lm_types(), import_causal_lm, export_causal_lm},
       {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit, {"deit"}},

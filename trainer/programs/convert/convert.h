@@ -6,7 +6,7 @@
 //   model         directory of a run: config.yaml and checkpoints/step-N
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
 //   hf-t5         directory in Hugging Face format: config.json, model.safetensors (t5.h)
-//   hf-bert       likewise (bert.h)
+//   hf-bert       likewise, of BERT and the encoders that are built like it (bert.h)
 //   hf-marian     likewise (marian.h)
 //   hf-lm         likewise, of decoder-only language models (causal_lm.h)
 //   hf-vit        likewise (vit.h)

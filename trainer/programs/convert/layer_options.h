@@ -95,11 +95,39 @@ struct ConvertedPositions {
   Positions type = Positions::kLearned;
   double stddev = 0;
   std::optional<int64_t> max_length;
+  int64_t first_row = 0;
 };
 inline void describe(config::Visitor& visit, ConvertedPositions& options) {
   visit("type", options.type, "");
   visit("stddev", options.stddev, "");
   visit("max_length", options.max_length, "");
+  visit("first_row", options.first_row, "");
+}
+
+/// The options of `token_types`.
+struct ConvertedTokenTypes {
+  static constexpr std::string_view shorthand = "types";
+  int64_t types = 2;
+  int64_t second_text = 1;
+  InitializerOptions initializer;
+};
+inline void describe(config::Visitor& visit, ConvertedTokenTypes& options) {
+  visit("types", options.types, "");
+  visit("second_text", options.second_text, "");
+  visit("initializer", options.initializer, "");
+}
+
+/// The options of `pooler`.
+struct ConvertedPooler {
+  static constexpr std::string_view shorthand = "from";
+  std::string from = "first";
+  Activation activation = Activation::kTanh;
+  InitializerOptions kernel_initializer;
+};
+inline void describe(config::Visitor& visit, ConvertedPooler& options) {
+  visit("from", options.from, "");
+  visit("activation", options.activation, "");
+  visit("kernel_initializer", options.kernel_initializer, "");
 }
 
 /// The options of `transformer`.

@@ -26,7 +26,8 @@ usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-lm
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, a
-Marian (OPUS-MT), a ViT, a ResNet or a language model, which may be one of
+RoBERTa, an XLM-RoBERTa, a CamemBERT, a DistilBERT, a Marian (OPUS-MT), a ViT, a ResNet or a language model, which
+may be one of
 {language_models}
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
@@ -42,7 +43,8 @@ Marian (OPUS-MT), a ViT, a ResNet or a language model, which may be one of
       safetensors   one file; it has the configuration in its metadata
       hf-t5         directory with config.json, model.safetensors and the files of the tokeniser, for models
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
-      hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
+      hf-bert       likewise, for encoders: BERT (learned positions, biases, norm after each layer), RoBERTa and
+                    XLM-RoBERTa (positions with a `first_row`), DistilBERT (without token_types)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
       hf-lm         likewise, for language models with the layers of one of those above; what each of them
                     has says docs/weights.md

@@ -20,6 +20,8 @@ TokenizerIds::TokenizerIds(const std::string& path) {
   const nlohmann::json& vocabulary = model.is_object() && model.contains("vocab") ? model["vocab"] : none;
   if (!vocabulary.is_object() && !vocabulary.is_array())
     json.fail("`model` has no `vocab`", "a file that `save_pretrained` of a fast tokeniser writes");
+  if (const auto type = model.find("type"); type != model.end() && type->is_string())
+    model_type_ = type->get<std::string>();
   if (vocabulary.is_object()) {
     for (const auto& [token, id] : vocabulary.items()) add(token, id);
   } else {  // a unigram model has pairs of tokens and scores

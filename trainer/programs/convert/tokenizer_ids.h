@@ -25,6 +25,8 @@ class TokenizerIds {
   /// Return nullopt where there is none.
   std::optional<std::string> token(int64_t id) const;
   std::optional<int32_t> id(const std::string& token) const;
+  /// The kind of its model: "BPE", "Unigram", "WordPiece"; empty in files of old versions.
+  const std::string& model_type() const { return model_type_; }
   /// The largest id and one more.
   int64_t size() const { return tokens_.empty() ? 0 : int64_t{tokens_.rbegin()->first} + 1; }
 
@@ -32,6 +34,7 @@ class TokenizerIds {
   std::map<int32_t, std::string> tokens_;
   std::map<std::string, int32_t> ids_;
   std::set<int32_t> added_;
+  std::string model_type_;
 };
 
 }  // namespace mtf

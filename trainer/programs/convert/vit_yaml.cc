@@ -31,18 +31,6 @@ void describe(config::Visitor& visit, ConvertedPatches& options) {
   visit("patch", options.patch, "");
 }
 
-struct ConvertedPooler {
-  static constexpr std::string_view shorthand = "from";
-  std::string from = "first";
-  Activation activation = Activation::kTanh;
-  InitializerOptions kernel_initializer;
-};
-void describe(config::Visitor& visit, ConvertedPooler& options) {
-  visit("from", options.from, "");
-  visit("activation", options.activation, "");
-  visit("kernel_initializer", options.kernel_initializer, "");
-}
-
 struct ConvertedTake {
   std::string along;
   int64_t index = 0;
@@ -68,8 +56,8 @@ class VitReader {
     read_patches(list[0]);
     read_dense(list[1], false);
     const auto positions = options<ConvertedPositions>(list[3]);
-    require(positions.type == Positions::kLearned && !positions.max_length, list[3].entry.mark,
-            "its positions have no vector for each patch", "positions: learned");
+    require(positions.type == Positions::kLearned && !positions.max_length && positions.first_row == 0,
+            list[3].entry.mark, "its positions have no vector for each patch", "positions: learned");
     read_stack(list[4]);
     pools ? read_pooler(list[5]) : read_take(list[5]);
     read_dense(list[6], true);
