@@ -55,6 +55,24 @@ std::string vocabulary_text(const std::string& path, const std::optional<std::st
                      begin ? quoted(*begin) : "null", quoted(end), size);
 }
 
+void note_dropped_tokens(const std::vector<std::string>& dropped, std::vector<std::string>& notes) {
+  for (const std::string& token : dropped)
+    notes.push_back(fmt::format("`{}` of {} has no row in the embedding: it is plain text", printable(token),
+                                kTokenizer));
+}
+
+void note_missing_tokenizer(const std::string& from, std::vector<std::string>& notes) {
+  notes.push_back(
+      fmt::format("in Python, `AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")` writes {1}",
+                  from, kTokenizer));
+}
+
+void check_tokens(const TokenizerIds& tokens, const std::string& file, int64_t rows) {
+  if (tokens.size() > rows)
+    throw Error(ErrorKind::kCheckpoint,
+                fmt::format("{} has {} tokens, and the embedding only {} rows", file, tokens.size(), rows));
+}
+
 std::string settle_vocabulary(const std::string& from, const ImportTarget& target, CausalLmConfig& lm,
                               HuggingFaceImport& import) {
   const HuggingFaceJson json = tokenizer_config_of(from);
@@ -63,13 +81,9 @@ std::string settle_vocabulary(const std::string& from, const ImportTarget& targe
   std::optional<TokenizerIds> tokens;
   if (fs::exists(file)) tokens.emplace(file);
   if (tokens) {
-    for (const std::string& token : tokens->drop_added_from(lm.vocab_size))
-      import.notes.push_back(fmt::format("`{}` of {} has no row in the embedding: it is plain text",
-                                         printable(token), kTokenizer));
+    note_dropped_tokens(tokens->drop_added_from(lm.vocab_size), import.notes);
+    check_tokens(*tokens, file, lm.vocab_size);
   }
-  if (tokens && tokens->size() > lm.vocab_size)
-    throw Error(ErrorKind::kCheckpoint, fmt::format("{} has {} tokens, and the embedding only {} rows", file,
-                                                    tokens->size(), lm.vocab_size));
   if (tokens && end) {  // that of a chat model ends a turn, and comes before what config.json says
     lm.end = tokens->id(*end);
     if (!lm.end) json.fail(fmt::format("`eos_token` {} is no token of {}", *end, kTokenizer));
@@ -86,10 +100,7 @@ std::string settle_vocabulary(const std::string& from, const ImportTarget& targe
   }
   lm.predicts_padding = lm.begin.has_value();
   const std::string path = vocabulary_path(from, kTokenizer, target, import);
-  if (!tokens)
-    import.notes.push_back(
-        fmt::format("in Python, `AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")` writes {1}",
-                    from, kTokenizer));
+  if (!tokens) note_missing_tokenizer(from, import.notes);
   for (const char* name : {kTokenizerConfig, kChatTemplate}) {
     if (const std::string other = from + "/" + name; !target.is_file && fs::exists(other))
       import.files.emplace_back(name, read_text_file(other));

@@ -11,6 +11,7 @@
 #include "trainer/config/config.h"
 #include "trainer/programs/convert/causal_lm_config.h"
 #include "trainer/programs/convert/hugging_face.h"
+#include "trainer/programs/convert/tokenizer_ids.h"
 
 namespace mtf {
 
@@ -19,6 +20,12 @@ inline constexpr const char* kTokenizer = "tokenizer.json";
 /// Returns the value of `data.vocabulary`.
 std::string vocabulary_text(const std::string& path, const std::optional<std::string>& begin,
                             const std::string& end, int64_t size);
+
+/// Adds notes on added tokens that no row of the embedding is for, and on a directory without tokenizer.json.
+void note_dropped_tokens(const std::vector<std::string>& dropped, std::vector<std::string>& notes);
+void note_missing_tokenizer(const std::string& from, std::vector<std::string>& notes);
+/// Throws Error (kCheckpoint) if the tokens of a file need more rows.
+void check_tokens(const TokenizerIds& tokens, const std::string& file, int64_t rows);
 
 /// Settles which tokens begin and end a text, and returns the value of `data.vocabulary`. Files to copy and notes are added to
 /// `import`.

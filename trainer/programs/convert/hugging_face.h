@@ -24,7 +24,8 @@ namespace mtf {
 
 /// What can be converted, for messages: the values of `model_type`.
 inline constexpr std::string_view kConvertedModelTypes =
-    "bert, t5, mt5, marian, gpt2, gpt_neox, phi, stablelm, llama, granite, mistral, ministral, "
+    "bert, t5, mt5, marian, bart, mbart, m2m_100, gpt2, gpt_neox, phi, stablelm, llama, granite, mistral, "
+    "ministral, "
     "qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, phi3, mixtral, olmoe, qwen2_moe, qwen3_moe, vit or "
     "resnet";
 

@@ -20,12 +20,12 @@ namespace {
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
-usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-lm|hf-vit|hf-resnet] [option...]
+usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-bart|hf-lm|hf-vit|hf-resnet] [option...]
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, a
-Marian (OPUS-MT), a GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma (1 to 3), Phi-3, Mixtral, OLMoE, Qwen2-MoE or
-Qwen3-MoE, a ViT or a ResNet.
+Marian (OPUS-MT), a BART, mBART, M2M100 or NLLB, a GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma (1 to 3), Phi-3,
+Mixtral, OLMoE, Qwen2-MoE or Qwen3-MoE, a ViT or a ResNet.
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
       mtf-train models/t5-small/config.yaml data.train.inputs=a.txt data.train.targets=b.txt run.model_dir=runs/t5
@@ -42,6 +42,9 @@ Qwen3-MoE, a ViT or a ResNet.
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for models that are a BERT (learned positions, biases, norm after each layer)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
+      hf-bart       likewise, for models with an encoder and a decoder that are a BART (learned positions, a norm of
+                    the embedding and after each layer), an mBART (the same with norms before the layers) or an
+                    M2M100 or NLLB (sinusoid, norms before the layers)
       hf-lm         likewise, for language models: GPT-2 (learned positions, layer_norm, biases), GPT-NeoX, Phi
                     and StableLM (rotary positions, layer_norm) or Llama (rotary positions, rms_norm, gated
                     units), Qwen2 with `bias: qkv`, Qwen3 with qk_norm, OLMo-2 with norms behind its layers, Gemma
