@@ -36,17 +36,28 @@ config::CommonNames common_names(Positions) {
   return names;
 }
 
+namespace {
+
+/// int32 positions, of which 0 counts as `first`.
+Tensor counted_from(int64_t first, const Tensor& position) {
+  if (first == 0) return position;
+  return add(position, position.graph().constant(static_cast<double>(first), position.dtype()));
+}
+
+}  // namespace
+
 Tensor learned_positions(Context& context, const Tensor& position, const Dimension& length,
-                         int64_t max_length, const Dimension& model) {
-  if (!position && length.size > max_length) {
+                         int64_t max_length, const Dimension& model, int64_t first) {
+  if (!position && length.size + first > max_length) {
     throw Error(ErrorKind::kConfig,
-                fmt::format("rows have {} tokens, but `model.max_length` is {}", length.size, max_length),
+                fmt::format("rows have {} tokens, but `model.max_length` is {}{}", length.size, max_length,
+                            first > 0 ? fmt::format(", of which `first_position` leaves out {}", first) : ""),
                 "a larger `model.max_length`, or a smaller `data.sequence_length`");
   }
   const Dimension rows{"max_length", max_length};
   const Tensor table = context.variable("positional_embedding", {rows, model}, Initializer::normal(1),
                                         std::sqrt(static_cast<double>(model.size)));
-  return gather(table, position ? position : range(context.graph(), length), rows.name);
+  return gather(table, counted_from(first, position ? position : range(context.graph(), length)), rows.name);
 }
 
 bool are_sinusoids(Positions positions) {
@@ -54,7 +65,7 @@ bool are_sinusoids(Positions positions) {
 }
 
 Tensor sinusoid_positions(Context& context, Positions kind, const Tensor& position, const Dimension& length,
-                          const Dimension& model) {
+                          const Dimension& model, int64_t first) {
   if (model.size % 2 != 0) {
     throw Error(ErrorKind::kConfig, fmt::format("sinusoid positions cannot have {} entries", model.size),
                 "an even `d_model`");
@@ -72,7 +83,8 @@ Tensor sinusoid_positions(Context& context, Positions kind, const Tensor& positi
   // vectors of fewer positions than it has rows need none.
   const bool in_table = position && position.shape().size() >= length.size;
   const Dimension rows = in_table ? Dimension{std::string(kSinusoidLength), length.size} : length;
-  const Tensor place = cast(position && !in_table ? position : range(graph, rows), DType::kFloat32);
+  const Tensor place =
+      cast(counted_from(first, position && !in_table ? position : range(graph, rows)), DType::kFloat32);
   const Tensor angle = multiply(place, frequency, place.shape() + model);
   const Tensor is_sine = less(entry, graph.constant(static_cast<double>(half), DType::kInt32));
   const Tensor vectors = cast(where(is_sine, sin(angle), cos(angle)), context.precision().activation);

@@ -26,11 +26,19 @@ void describe(config::Visitor& visit, AlignmentOptions& options) {
         config::positive, config::reported_on_resume);
 }
 
+config::EnumNames enum_names(DecoderStart) {
+  return {{"padding", DecoderStart::kPadding}, {"end", DecoderStart::kEnd}};
+}
+
 void describe(config::Visitor& visit, BitransformerOptions& options) {
   visit("encoder", options.encoder, "layers over the inputs");
   visit("decoder", options.decoder, "layers over the targets");
-  visit("shared_embedding", options.shared_embedding,
-        "inputs and targets have one embedding, and one table of learned positions");
+  visit("shared_embedding", options.shared_embedding, "inputs and targets have one embedding");
+  visit("shared_positions", options.shared_positions,
+        "inputs and targets have one table of learned positions (default: as `shared_embedding`)");
+  visit("decoder_start", options.decoder_start,
+        "what the decoder reads before the first token: padding (id 0), or end, the end of sequence (id 1), "
+        "as BART does");
   visit("alignment", options.alignment,
         "which of the decoder's attentions tells the alignment of tokens, and how much it is taught");
   describe_token_model(visit, options);
@@ -45,6 +53,9 @@ void describe(config::Visitor& visit, BitransformerOptions& options) {
 }
 
 namespace {
+
+/// The id of the end of a text.
+constexpr double kEndOfSequence = 1;
 
 TransformerStack make_stack(const BitransformerOptions& options, const StackOptions& side,
                             Diagnostics& diagnostics, const std::string& name) {
@@ -81,7 +92,14 @@ std::vector<std::string> Bitransformer::optional_features() const {
 }
 
 bool Bitransformer::shares_positions() const {
-  return options_.shared_embedding && options_.positions == Positions::kLearned;
+  return options_.shared_positions.value_or(options_.shared_embedding) &&
+         options_.positions == Positions::kLearned;
+}
+
+Tensor Bitransformer::begun(const Tensor& ids) const {
+  if (options_.decoder_start == DecoderStart::kPadding) return ids;
+  // Padding behind a text becomes the end of sequence, too; nothing looks at it.
+  return maximum(ids, ids.graph().constant(kEndOfSequence, ids.dtype()));
 }
 
 Alignment Bitransformer::alignment() const {
@@ -154,7 +172,7 @@ ModelOutput Bitransformer::build(Context& context, const Features& features) con
                     .memory_segment = memory.segment,
                     .memory_ids = memory.ids,
                     .memory_layers = memory.layers};
-  const Tensor ids = autoregressive_inputs(targets, sequence.segment, length);
+  const Tensor ids = begun(autoregressive_inputs(targets, sequence.segment, length));
   sequence.ids = ids;
   Alignment alignment = this->alignment();
   const bool is_guided = context.training() && options_.alignment.weight > 0;
@@ -192,7 +210,7 @@ Tensor Bitransformer::prefill(Context& context, const DecodeSizes& sizes, const 
                     .memory_segment = memory.segment,
                     .decoding = &decoding,
                     .memory_layers = memory.layers};
-  const Tensor hidden = decode(context, embeddings, sequence, input.prefix, {});
+  const Tensor hidden = decode(context, embeddings, sequence, begun(input.prefix), {});
   return logits(context, embeddings, gather(hidden, input.position, sequence.length.name));
 }
 

@@ -24,6 +24,10 @@ struct AlignmentOptions {
 };
 void describe(config::Visitor& visit, AlignmentOptions& options);
 
+/// What a decoder reads before the first token: padding (id 0), or the end of sequence (id 1).
+enum class DecoderStart { kPadding, kEnd };
+config::EnumNames enum_names(DecoderStart);
+
 struct BitransformerOptions final : ModelOptions, TokenModelOptions {
   static constexpr std::string_view type_name = "bitransformer";
   static constexpr std::array common_names = {
@@ -32,6 +36,8 @@ struct BitransformerOptions final : ModelOptions, TokenModelOptions {
       CommonName{"nmt", "`bitransformer`"}};
   StackOptions encoder, decoder;
   bool shared_embedding = true;
+  std::optional<bool> shared_positions;
+  DecoderStart decoder_start = DecoderStart::kPadding;
   AlignmentOptions alignment;
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
@@ -87,6 +93,8 @@ class Bitransformer final : public Model, public TextDecoder {
               const TokenEmbedding& embedding, const Tensor& ids, const Tensor& position,
               const Dimension& length) const;
   bool shares_positions() const;
+  /// What the decoder reads for ids that begin with padding; int32 [.., length].
+  Tensor begun(const Tensor& ids) const;
   Alignment alignment() const;
 
   BitransformerOptions options_;

@@ -21,6 +21,10 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
   visit("d_model", options.d_model, "size of the vectors between layers", config::positive);
   visit("positions", options.positions, "what is added to the embeddings of tokens");
   visit("max_length", options.max_length, "rows of the table of learned positions", config::positive);
+  visit("first_position", options.first_position,
+        "what the first token of a text counts as, in sinusoids and as a row of the table of learned "
+        "positions; 2 in models of fairseq, such as BART",
+        config::non_negative);
   describe_sublayers(visit, options.around);
   visit("token_dropout", options.token_dropout, "rate at which tokens are read as padding",
         config::probability, config::reported_on_resume);
@@ -39,6 +43,13 @@ void describe_token_model(config::Visitor& visit, TokenModelOptions& options) {
   visit.check([&options](const config::Report& report) {
     if (are_sinusoids(options.positions) && options.d_model % 2 != 0)
       report.error("d_model", "sinusoid positions need an even size", "an even number");
+    if (options.positions == Positions::kNone && options.first_position != 0)
+      report.error("first_position", "there are no positions that count from it", "`first_position: 0`");
+    if (options.positions == Positions::kLearned && options.first_position >= options.max_length)
+      report.error("first_position",
+                   fmt::format("`first_position` is {}, and `max_length` {}", options.first_position,
+                               options.max_length),
+                   "a larger `max_length`, which counts all rows of the table");
     if (!options.predict_padding && options.loss.label_smoothing > 0)
       report.error("label_smoothing", "it gives a part of the target to padding, which has no probability",
                    "`label_smoothing: 0`, or `predict_padding: true`");
@@ -100,6 +111,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const TokenModel
     : layers_(options, model.around, parser),
       positions_(model.positions),
       max_length_(model.max_length),
+      first_position_(model.first_position),
       token_dropout_(model.token_dropout) {}
 
 Tensor TransformerStack::embed(Context& context, const TokenEmbedding& embedding, const Tensor& ids) const {
@@ -113,10 +125,12 @@ Tensor TransformerStack::add_positions(Context& context, const Tensor& x, const 
   const Dimension& model = x.shape()[x.shape().rank() - 1];
   switch (positions_) {
     case Positions::kLearned:
-      return add(x, learned_positions(context, position, length, max_length_, model), x.shape());
+      return add(x, learned_positions(context, position, length, max_length_, model, first_position_),
+                 x.shape());
     case Positions::kSinusoid:
     case Positions::kSinusoidHuggingFace:
-      return add(x, sinusoid_positions(context, positions_, position, length, model), x.shape());
+      return add(x, sinusoid_positions(context, positions_, position, length, model, first_position_),
+                 x.shape());
     case Positions::kNone:
       break;
   }
@@ -125,12 +139,12 @@ Tensor TransformerStack::add_positions(Context& context, const Tensor& x, const 
 
 std::optional<int64_t> TransformerStack::longest_row() const {
   if (positions_ != Positions::kLearned) return std::nullopt;
-  return max_length_;
+  return max_length_ - first_position_;
 }
 
 std::optional<int64_t> TransformerStack::positions(int64_t length) const {
   if (positions_ == Positions::kNone) return std::nullopt;
-  return longest_row().value_or(length);
+  return positions_ == Positions::kLearned ? max_length_ : length;
 }
 
 Tensor TransformerStack::layers(Context& context, Sequence& sequence, const Tensor& x) const {

@@ -30,6 +30,7 @@ struct TokenModelOptions {
   int64_t d_model = 1024;
   Positions positions = Positions::kLearned;
   int64_t max_length = 512;
+  int64_t first_position = 0;
   SublayerOptions around;
   double token_dropout = 0;
   int64_t vocab_divisor = 128;
@@ -60,7 +61,7 @@ class TransformerStack {
   /// position: int32 [batch, length]; null: the index along `length`.
   Tensor add_positions(Context& context, const Tensor& x, const Tensor& position,
                        const Dimension& length) const;
-  /// Rows of the table of learned positions; nothing: there is none.
+  /// Tokens for which the table of learned positions has rows; nothing: there is none.
   std::optional<int64_t> longest_row() const;
   /// Rows of the table of positions, learned or not, of `length` tokens; nothing: there is none.
   std::optional<int64_t> positions(int64_t length) const;
@@ -70,7 +71,7 @@ class TransformerStack {
  private:
   LayerStack layers_;
   Positions positions_;
-  int64_t max_length_;
+  int64_t max_length_, first_position_;
   double token_dropout_;
 };
 

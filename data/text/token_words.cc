@@ -7,6 +7,13 @@
 namespace mtf {
 namespace {
 
+/// The tokens of a text without the first token of the vocabulary.
+std::vector<int32_t> encode_alone(const Vocabulary& vocabulary, std::string_view text) {
+  std::vector<int32_t> ids = vocabulary.encode(text);
+  if (vocabulary.first_token() && !ids.empty()) ids.erase(ids.begin());
+  return ids;
+}
+
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
 /// The number of tokens up to which words are found by encoding all beginnings of a text.
 constexpr size_t kMostByBeginnings = 4096;
@@ -46,9 +53,9 @@ std::vector<int32_t> words_encoded_apart(const Vocabulary& vocabulary, std::stri
     const size_t end = w + 1 == ends.size() ? text.size() : ends[w];
     const std::span<const int32_t> rest = ids.subspan(words.size());
     const std::string_view word = text.substr(begin, end - begin);
-    std::optional<size_t> count = count_if_next(vocabulary.encode(word), rest);
+    std::optional<size_t> count = count_if_next(encode_alone(vocabulary, word), rest);
     // Some vocabularies put a blank before each text.
-    if (!count) count = count_if_next(vocabulary.encode(without_blanks_before(word)), rest);
+    if (!count) count = count_if_next(encode_alone(vocabulary, without_blanks_before(word)), rest);
     if (!count) return {};
     fill_up_to(words, words.size() + *count, ids.size(), static_cast<int32_t>(w));
   }
@@ -62,7 +69,7 @@ std::vector<int32_t> words_by_beginnings(const Vocabulary& vocabulary, std::stri
   if (ids.size() > kMostByBeginnings) return std::vector<int32_t>(ids.size(), kNoWord);
   std::vector<int32_t> words;
   for (size_t w = 0; w < ends.size(); ++w) {
-    const std::vector<int32_t> before = vocabulary.encode(text.substr(0, ends[w]));
+    const std::vector<int32_t> before = encode_alone(vocabulary, text.substr(0, ends[w]));
     const auto [own, whole] = std::ranges::mismatch(before, ids);
     const bool reaches_beyond = own != before.end();
     fill_up_to(words, static_cast<size_t>(whole - ids.begin()) + (reaches_beyond ? 1 : 0), ids.size(),
@@ -70,6 +77,14 @@ std::vector<int32_t> words_by_beginnings(const Vocabulary& vocabulary, std::stri
   }
   fill_up_to(words, ids.size(), ids.size(), static_cast<int32_t>(ends.size()) - 1);
   return words;
+}
+
+/// words_of_tokens() without a first token.
+std::vector<int32_t> words_of_text(const Vocabulary& vocabulary, std::string_view text,
+                                   std::span<const int32_t> ids) {
+  const std::vector<size_t> ends = ends_of_words(text);
+  std::vector<int32_t> words = words_encoded_apart(vocabulary, text, ends, ids);
+  return words.size() == ids.size() ? words : words_by_beginnings(vocabulary, text, ends, ids);
 }
 
 std::string without_blanks(std::string text) {
@@ -83,9 +98,12 @@ int32_t count_words(std::string_view text) { return static_cast<int32_t>(ends_of
 
 std::vector<int32_t> words_of_tokens(const Vocabulary& vocabulary, std::string_view text,
                                      std::span<const int32_t> ids) {
-  const std::vector<size_t> ends = ends_of_words(text);
-  std::vector<int32_t> words = words_encoded_apart(vocabulary, text, ends, ids);
-  return words.size() == ids.size() ? words : words_by_beginnings(vocabulary, text, ends, ids);
+  if (!ids.empty() && ids.front() == vocabulary.first_token()) {
+    std::vector<int32_t> words = words_of_text(vocabulary, text, ids.subspan(1));
+    words.insert(words.begin(), kNoWord);
+    return words;
+  }
+  return words_of_text(vocabulary, text, ids);
 }
 
 std::vector<int32_t> words_of_written(const Vocabulary& vocabulary, std::span<const int32_t> ids) {
@@ -105,6 +123,7 @@ std::vector<int32_t> words_of_written(const Vocabulary& vocabulary, std::span<co
     int32_t& word = words[next - 1];
     word = shows[next - 1] ? std::min(word, words[next]) : words[next];
   }
+  if (!ids.empty() && ids.front() == vocabulary.first_token()) words.front() = kNoWord;
   return words;
 }
 

@@ -179,7 +179,8 @@ class HuggingFaceVocabulary::Sampler final : public SubwordSampler {
 };
 
 std::unique_ptr<SubwordSampler> HuggingFaceVocabulary::sampler(const SubwordSampling& sampling) const {
-  if (sampling.kind != SegmentationKind::kMerges || !std::holds_alternative<BytePairMerges>(model_)) return nullptr;
+  if (sampling.kind != SegmentationKind::kMerges || !std::holds_alternative<BytePairMerges>(model_))
+    return nullptr;
   return std::make_unique<Sampler>(*this, sampling.rate);
 }
 

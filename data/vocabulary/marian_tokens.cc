@@ -36,7 +36,7 @@ nlohmann::json parse(std::string_view text, const std::string& name) {
 
 }  // namespace
 
-MarianTokens::MarianTokens(std::string_view json, std::string name)
+MarianTokens::MarianTokens(std::string_view json, std::string name, const std::vector<std::string>& added)
     : name_(std::move(name)), hash_(hash128_hex(json)) {
   const nlohmann::json tokens = parse(json, name_);
   for (const auto& [token, id] : tokens.items()) {
@@ -51,6 +51,13 @@ MarianTokens::MarianTokens(std::string_view json, std::string name)
     tokens_[place] = token;
     ids_.emplace(token, static_cast<int32_t>(place));
   }
+  of_file_ = size();
+  for (const std::string& token : added) {
+    if (token.empty() || !ids_.emplace(token, static_cast<int32_t>(size())).second)
+      damaged(name_, fmt::format("token `{}` is an added one, too", printable(token)));
+    tokens_.push_back(token);
+  }
+  if (!added.empty()) hash_ = hash128_hex(fmt::format("{} {}", hash_, fmt::join(added, " ")));
   padding_ = required("<pad>");
   end_ = required("</s>");
   unknown_ = required("<unk>");
@@ -67,6 +74,14 @@ std::optional<int32_t> MarianTokens::id(std::string_view token) const {
   return found == ids_.end() ? std::nullopt : std::optional(found->second);
 }
 
+size_t MarianTokens::added_before(std::string_view text) const {
+  size_t longest = 0;
+  for (size_t id = static_cast<size_t>(of_file_); id < tokens_.size(); ++id) {
+    if (text.starts_with(tokens_[id])) longest = std::max(longest, tokens_[id].size());
+  }
+  return longest;
+}
+
 const std::string& MarianTokens::token(int32_t id) const {
   static const std::string kNone;
   return id >= 0 && id < size() ? tokens_[static_cast<size_t>(id)] : kNone;
@@ -80,8 +95,8 @@ FileIds MarianTokens::file_ids(std::optional<int64_t> given) const {
   return {.size = given.value_or(size()), .begin = padding_, .end = end_};
 }
 
-MarianTokens read_marian_tokens(const std::string& path) {
-  return {read_file(path, "the vocab.json of a MarianTokenizer", kLargestVocabularyFile), path};
+MarianTokens read_marian_tokens(const std::string& path, const std::vector<std::string>& added) {
+  return {read_file(path, "the vocab.json of a MarianTokenizer", kLargestVocabularyFile), path, added};
 }
 
 }  // namespace mtf

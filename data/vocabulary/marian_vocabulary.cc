@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/input_file.h"
+#include "data/vocabulary/first_token.h"
 #include "data/vocabulary/sentencepiece_model.h"
 #include "data/vocabulary/sentencepiece_sampler.h"
 #include "engine/base/hash.h"
@@ -45,8 +46,13 @@ int32_t MarianVocabulary::id_of(std::string_view token) const {
   return of_file ? ids_[static_cast<size_t>(*of_file)] : unknown_;
 }
 
+size_t MarianVocabulary::language_before(std::string_view text) const {
+  const size_t added = tokens_.added_before(text);
+  return added > 0 ? added : length_of_language(text);
+}
+
 std::vector<int32_t> MarianVocabulary::take_language(std::string_view& text) const {
-  const size_t language = length_of_language(text);
+  const size_t language = language_before(text);
   if (language == 0) return {};
   const int32_t id = id_of(text.substr(0, language));
   text.remove_prefix(language);
@@ -107,11 +113,12 @@ std::string MarianVocabulary::piece(int32_t id) const {
 bool MarianVocabulary::continues_word(int32_t id) const {
   if (!has(id) || id == kPadId || id == kEosId || id == unknown_) return false;
   const std::string token = piece(id);
-  return !token.starts_with(kEscapedBlank) && length_of_language(token) != token.size();
+  return !token.starts_with(kEscapedBlank) && language_before(token) != token.size();
 }
 
 std::string_view numbering_of(std::string_view fingerprint) {
-  return fingerprint.starts_with(kFingerprint) ? fingerprint.substr(0, fingerprint.rfind(':')) : fingerprint;
+  const std::string_view all = without_first_token(fingerprint);
+  return all.starts_with(kFingerprint) ? all.substr(0, all.rfind(':')) : all;
 }
 
 std::unique_ptr<Vocabulary> read_marian_vocabulary(const std::string& path, MarianTokens tokens,

@@ -42,6 +42,8 @@ class MarianVocabulary final : public Vocabulary {
   std::vector<int32_t> take_language(std::string_view& text) const;
   bool has(int32_t id) const { return id >= 0 && id < size(); }
   int32_t id_of(std::string_view token) const;
+  /// The bytes of a language at the beginning of a text: ">>deu<<" or an added token.
+  size_t language_before(std::string_view text) const;
 
   SentencePieceVocabulary pieces_;
   MarianTokens tokens_;
@@ -53,7 +55,7 @@ class MarianVocabulary final : public Vocabulary {
 };
 
 /// The part of a fingerprint that says which tokens the ids mean: two MarianVocabularies with one vocab.json have the same. Of
-/// other vocabularies it is the whole.
+/// other vocabularies it is the whole without a first token.
 std::string_view numbering_of(std::string_view fingerprint);
 
 /// Reads the SentencePiece model, plain or .gz. Throws as the constructor does, and when the file is missing.

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ class Vocabulary {
   virtual bool continues_word(int32_t /*id*/) const { return false; }
   /// Equal for vocabularies that encode alike: part of the key under which tokenised texts are kept.
   virtual std::string fingerprint() const = 0;
+  /// The token that encode() puts before each text.
+  virtual std::optional<int32_t> first_token() const { return std::nullopt; }
   /// Returns what draws segmentations of texts; nullptr if the vocabulary does not find its pieces in this way.
   virtual std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& /*sampling*/) const {
     return nullptr;

@@ -9,6 +9,7 @@
 #include "data/paths.h"
 #include "data/vocabulary/byte_vocabulary.h"
 #include "data/vocabulary/extra_ids.h"
+#include "data/vocabulary/first_token.h"
 #include "data/vocabulary/hugging_face_vocabulary.h"
 #include "data/vocabulary/marian_vocabulary.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
@@ -62,6 +63,12 @@ std::unique_ptr<Vocabulary> read_sized(const Options& options, const Mark& mark,
                 fmt::format("`size: {}`, or no `size`", vocabulary->size()));
   }
   return vocabulary;
+}
+
+void describe_first_token(config::Visitor& visit, std::optional<std::string>& token) {
+  visit("first_token", token,
+        "the token that stands before each text, such as `eng_Latn`, the language in an NLLB; a decoder is "
+        "given it; null: none, or the texts themselves begin with one");
 }
 
 const config::Registration<VocabularyOptions, SentencePieceOptions> sentencepiece_registration;
@@ -120,8 +127,9 @@ void describe(config::Visitor& visit, WordPieceOptions& options) {
 
 std::unique_ptr<Vocabulary> HuggingFaceOptions::read(const Mark& mark) const {
   const HuggingFaceRules rules{.begin = begin, .end = end, .size = size};
-  return read_file(path, mark,
-                   [&](const std::string& file) { return read_hugging_face_vocabulary(file, rules); });
+  auto vocabulary = read_file(
+      path, mark, [&](const std::string& file) { return read_hugging_face_vocabulary(file, rules); });
+  return with_first_token(std::move(vocabulary), first_token, place_of(path, mark));
 }
 
 /// Without a token that texts begin with there is one id more: padding.
@@ -132,23 +140,26 @@ std::optional<int64_t> HuggingFaceOptions::declared_size() const {
 
 void describe(config::Visitor& visit, HuggingFaceOptions& options) {
   visit("path", options.path, "tokenizer.json of a model of Hugging Face", config::required);
-  visit(
-      "begin", options.begin,
-      "the token that texts of the model begin with, or padding of an encoder, which becomes id 0; null: none "
-      "but `end`, as in GPT-2");
+  visit("begin", options.begin,
+        "the token that texts of the model begin with, or padding of an encoder, which becomes id 0; null: "
+        "none "
+        "but `end`, as in GPT-2");
   visit("end", options.end, "the token that ends a text, which becomes id 1", config::required);
   visit("size", options.size,
         "ids of the model (vocab_size of its config.json), of which the last may have no token, and beyond "
         "which "
         "added tokens are text; null: what the file has",
         config::at_least(2), config::at_most(kMostFileIds));
+  describe_first_token(visit, options.first_token);
 }
 
 std::unique_ptr<Vocabulary> MarianOptions::read(const Mark& mark) const {
-  MarianTokens tokens = read_file(ids, mark, read_marian_tokens);
-  return read_file(path, mark, [&](const std::string& file) {
+  MarianTokens tokens =
+      read_file(ids, mark, [&](const std::string& file) { return read_marian_tokens(file, added_tokens); });
+  auto vocabulary = read_file(path, mark, [&](const std::string& file) {
     return read_marian_vocabulary(file, std::move(tokens), size);
   });
+  return with_first_token(std::move(vocabulary), first_token, place_of(path, mark));
 }
 
 void describe(config::Visitor& visit, MarianOptions& options) {
@@ -159,6 +170,10 @@ void describe(config::Visitor& visit, MarianOptions& options) {
         "ids of the model (vocab_size of its config.json), of which the last may have no token; null: what "
         "the file has",
         config::at_least(4), config::at_most(kMostFileIds));
+  visit("added_tokens", options.added_tokens,
+        "tokens behind those of `ids`, in this order, as the languages of an M2M100; at the beginning of a "
+        "text each is one token");
+  describe_first_token(visit, options.first_token);
 }
 
 namespace {

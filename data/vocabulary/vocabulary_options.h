@@ -146,6 +146,7 @@ struct HuggingFaceOptions final : VocabularyOptions {
   std::optional<std::string> begin = {};
   std::string end;
   std::optional<int64_t> size = {};
+  std::optional<std::string> first_token = {};
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override;
@@ -154,7 +155,7 @@ struct HuggingFaceOptions final : VocabularyOptions {
 
 void describe(config::Visitor& visit, HuggingFaceOptions& options);
 
-/// One side of a translation model of Marian in Hugging Face form.
+/// One side of a translation model of Marian, or of an M2M100, in Hugging Face form.
 struct MarianOptions final : VocabularyOptions {
   static constexpr std::string_view type_name = "marian";
   static constexpr std::array common_names = {CommonName{"opus", "`marian`"},
@@ -162,6 +163,8 @@ struct MarianOptions final : VocabularyOptions {
   static constexpr bool type_required = true;
   config::Path path, ids;
   std::optional<int64_t> size = {};
+  std::vector<std::string> added_tokens = {};
+  std::optional<std::string> first_token = {};
 
   std::unique_ptr<Vocabulary> read(const Mark& mark) const override;
   std::optional<int64_t> declared_size() const override { return size; }

@@ -100,5 +100,20 @@ TEST(MarianTokens, DamagedFilesAreRefused) {
   EXPECT_THAT(failure([&] { (void)tokens.file_ids(9); }, ErrorKind::kData), HasSubstr("`size: 10` or more"));
 }
 
+TEST(MarianVocabulary, AddedTokensStandBehindThoseOfTheFile) {
+  const auto vocabulary =
+      read_marian_vocabulary(kMarianFiles + "source.spm",
+                             read_marian_tokens(kMarianFiles + "vocab.json", {"__de__", "__de_AT__"}), {});
+  EXPECT_EQ(vocabulary->size(), 66);
+  EXPECT_EQ(vocabulary->piece(64), "__de__");
+  EXPECT_THAT(marian_tokens_of(*vocabulary, "__de__ the"), "__de__ ▁the");
+  EXPECT_THAT(marian_tokens_of(*vocabulary, "__de_AT__ the"), "__de_AT__ ▁the");
+  EXPECT_FALSE(vocabulary->continues_word(64));
+  EXPECT_NE(vocabulary->fingerprint(), marian_side("source", 66)->fingerprint());
+  EXPECT_THAT(
+      failure([] { (void)read_marian_tokens(kMarianFiles + "vocab.json", {"</s>"}); }, ErrorKind::kData),
+      HasSubstr("token `</s>` is an added one, too"));
+}
+
 }  // namespace
 }  // namespace mtf

@@ -150,6 +150,9 @@ def config(one, other):
         del a["classifier_dropout"]  # of classifiers, which are not converted
     if a["model_type"] == "distilbert" and "qa_dropout" in b:
         del a["seq_classif_dropout"]  # of a head that the model does not have
+    if a["model_type"] in ("bart", "mbart"):
+        for key in ("classifier_dropout", "id2label", "label2id"):
+            a.pop(key, None)
     ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "use_cache"}
     ignored |= {"add_cross_attention", "layer_types", "max_window_layers", "pretraining_tp", "reorder_and_upcast_attn"}
     ignored |= {"output_router_logits", "sliding_window", "no_rope_layer_interval"}

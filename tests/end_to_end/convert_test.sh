@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests mtf-convert: T5, Marian, BERT, language models and image networks in Hugging Face format are imported, evaluated and exported again;
+# Tests mtf-convert: T5, Marian, BART, mBART, NLLB, BERT, language models and image networks in Hugging Face format are imported, evaluated and exported again;
 # checkpoints are converted to a file and back, also in the middle of a training; errors.
 source "$2/tests/end_to_end/common.sh"
 use_python
@@ -49,6 +49,35 @@ done
 $check same "$golden/model.safetensors" hf_marian/model.safetensors || fail "Marian: exported, the tensors are others"
 $check same "$golden/model.safetensors" hf_marian_again/model.safetensors || fail "Marian: through a file, the tensors are others"
 ! $check same hf_marian/model.safetensors hf_marian_trained/model.safetensors > same.log || fail "Marian: training changes nothing"
+
+# A random BART, mBART and NLLB compute the same as in transformers and write the same texts, whose first token the decoder is given.
+# Exported again they are unchanged, and the languages of a run may be others when it writes.
+for kind in bart mbart nllb; do
+  golden=$source_dir/tests/golden/hf_$kind
+  expect_exit 0 "$mtf_convert" "$golden" $kind
+  for on in "x:1 batch:x" "x:2;y:2 batch:x;heads:y;d_ff:y;vocab:y"; do
+    expect_exit 0 "$mtf_train" $kind/config.yaml run.mode=trace "trace.input=$golden/reference.safetensors" trace.output=out.safetensors \
+      vars.dropout=0 vars.attention_dropout=0 "data.sequence_length={inputs: 40, targets: 36}" mesh="${on%% *}" layout="${on#* }"
+    $check causal_lm "$golden/reference.safetensors" out.safetensors 2e-5 || fail "$kind: other logits than transformers with ${on#* }"
+  done
+  expect_exit 0 "$mtf_train" $kind/config.yaml run.mode=infer infer.input="$golden/inputs.txt" infer.output=written infer.method=greedy \
+    infer.max_length=12
+  sed -E 's/ ?(<s>|<unk>|<mask>|[a-z]{3}_Latn) ?//g' written | cmp - "$golden/outputs.txt" || fail "$kind: other texts than transformers"
+  expect_exit 0 "$mtf_convert" $kind hf_$kind --to hf-bart
+  $check same "$golden/model.safetensors" hf_$kind/model.safetensors || fail "$kind: exported, the tensors are others"
+  $check config "$golden/config.json" hf_$kind/config.json || fail "$kind: exported, config.json says something else"
+  cmp "$golden/tokenizer.json" hf_$kind/tokenizer.json || fail "$kind: tokenizer.json is another one"
+  expect_exit 2 "$mtf_convert" $kind new --to hf-marian
+  expect_text 'the model is no Marian: its positions are others'
+done
+expect_exit 0 "$mtf_train" nllb/config.yaml data.train.inputs="$golden/inputs.txt" data.train.targets="$golden/inputs.txt" \
+  data.sequence_length=32 train.steps=2 train.batch_size=4 run.model_dir=nllb_trained mesh="x:2;y:2" layout="batch:x;d_ff:y;vocab:y"
+french=(data.vocabulary.targets.first_token=fra_Latn)
+expect_exit 0 "$mtf_train" nllb_trained/config.yaml run.mode=infer infer.input="$golden/inputs.txt" infer.output=written "${french[@]}"
+expect_exit 0 "$mtf_convert" nllb_trained hf_nllb_trained --to hf-bart
+grep -q '"forced_bos_token_id"' hf_nllb_trained/generation_config.json || fail "NLLB: exported, no language is forced"
+expect_exit 2 "$mtf_train" nllb/config.yaml run.mode=infer infer.input="$golden/inputs.txt" data.vocabulary.targets.first_token=deu
+expect_text 'the vocabulary has no piece `deu`'
 
 # A random ViT and a random ResNet compute the same as in transformers, with the running statistics of their batch norms. Exported
 # again they are unchanged, also by way of a file.
@@ -470,7 +499,7 @@ expect_mistake 1 "is in two of its files" twice new
 $check escape whole.safetensors escape.safetensors
 expect_mistake 1 "\`../../escaped.safetensors\` is no name of a file" escape.safetensors new
 cp -r t5 broken
-for change in 'model_type=rwkv|`model_type` is rwkv, which cannot be converted; one of t5, mt5, bert, marian, gpt2, opt, ' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
+for change in 'model_type=rwkv|`model_type` is rwkv, which cannot be converted; one of t5, mt5, bert, roberta, ' 'feed_forward_proj=gelu|`feed_forward_proj` is gelu' \
   'relative_attention_max_distance=64|only 128 can be converted' 'd_ff=25|and config.json says float32 [25, 16]' \
   'num_layers=4|has no tensor `encoder.block.3.' 'num_layers=2|tensors that a T5 of its config.json lacks' \
   'd_model=0|`d_model` is 0, no size' 'scale_decoder_outputs=true|`lm_head.weight` is another matrix'; do
@@ -508,7 +537,7 @@ golden=$source_dir/tests/golden/hf_marian
 rm -r broken && mkdir broken && cp "$golden"/* broken/
 for change in 'normalize_before=true|`normalize_before` is true, and only false can be converted' 'activation_function=mish|is mish' \
   'd_model=25|`d_model` is 25; an even number' 'decoder_attention_heads=5|`d_model` 24 cannot be divided among 5 heads' \
-  'decoder_start_token_id=5|`decoder_start_token_id` is 5, and `pad_token_id` 63' 'vocab_size=65|and config.json says float32 [65, 24]' \
+  'decoder_start_token_id=5|`decoder_start_token_id` is 5, and neither `pad_token_id` 63 nor `eos_token_id` 0' 'vocab_size=65|and config.json says float32 [65, 24]' \
   'vocab_size=60|`pad_token_id` is 63, no id of a token' 'eos_token_id=2|`<pad>` is 63 and `</s>` 0, and config.json says 63 and 2' \
   'decoder_layers=2|tensors that a Marian of its config.json lacks' 'encoder_layers=3|has no tensor `model.encoder.layers.2.'; do
   $check change "$golden/config.json" "${change%%|*}" broken/config.json

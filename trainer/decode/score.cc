@@ -99,7 +99,10 @@ class ScoreRun {
   }
 
   ScoredText of_whole(const std::string& inputs, const std::string& targets, bool& was_cut) const {
-    return {codec_.given(inputs, "", 0, was_cut).inputs, codec_.written_ids(targets, was_cut)};
+    ScoredText text{codec_.given(inputs, "", 0, was_cut).inputs, codec_.written_ids(targets, was_cut)};
+    // A decoder is given the first token.
+    text.first = codec_.written().first_token() && !text.targets.empty() ? 1 : 0;
+    return text;
   }
 
   /// Returns the text of a model without encoder: `inputs` are the prompt and have no score. If the text is

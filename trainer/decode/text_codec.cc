@@ -82,6 +82,8 @@ GivenText TextCodec::given(std::string_view line, std::string_view prefix, uint6
     given.prefix.insert(given.prefix.end(), begins.begin(), begins.end());
   }
   given.is_blank = has_encoder() && is_blank(line) && given.prefix.empty();
+  if (has_encoder() && given.prefix.empty() && written().first_token())
+    given.prefix.push_back(*written().first_token());
   if (given.prefix.size() + 1 > most) {
     was_cut = true;
     const int64_t cut = std::ssize(given.prefix) - static_cast<int64_t>(most - 1);

@@ -24,9 +24,9 @@ class TextCodec {
   TextCodec(const Session& session, const DecodeOptions& options);
 
   /// Returns the input of decoding for a line. The encoder reads `line`, if it is not blank; without encoder the text begins
-  /// with it. The written text then begins with `prefix`. If the result exceeds the model's number of positions,
-  /// the end of an encoder's input or the beginning of a prefix is cut off and `was_cut` is set. `parts`:
-  /// LinePair::prompt_parts.
+  /// with it. The written text then begins with the first token of the vocabulary, where it has one, and `prefix`. If the
+  /// result exceeds the model's number of positions, the end of an encoder's input or the beginning of a prefix is cut off and
+  /// `was_cut` is set. `parts`: LinePair::prompt_parts.
   GivenText given(std::string_view line, std::string_view prefix, uint64_t number, bool& was_cut,
                   std::span<const size_t> parts = {}) const;
   /// Returns given() for each line, without prefixes, numbered from 0.

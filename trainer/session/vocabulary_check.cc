@@ -6,13 +6,15 @@
 #include <ranges>
 
 #include "data/vocabulary/extra_ids.h"
+#include "data/vocabulary/first_token.h"
 
 namespace mtf {
 
 std::map<std::string, std::string> fingerprints(const TextVocabularies& vocabularies) {
   std::map<std::string, std::string> result;
   for (const Side side : kSides) {
-    if (const auto& vocabulary = vocabularies[side]) result.emplace(name_of(side), vocabulary->fingerprint());
+    if (const auto& vocabulary = vocabularies[side])
+      result.emplace(name_of(side), without_first_token(vocabulary->fingerprint()));
   }
   return result;
 }

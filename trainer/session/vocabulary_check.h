@@ -13,7 +13,7 @@
 
 namespace mtf {
 
-/// Returns the fingerprints by side ("inputs", "targets"); none without vocabularies.
+/// Returns the fingerprints by side ("inputs", "targets") without first tokens; none without vocabularies.
 std::map<std::string, std::string> fingerprints(const TextVocabularies& vocabularies);
 
 /// True if both have vocabularies and these differ.

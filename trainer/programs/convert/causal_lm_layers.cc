@@ -124,6 +124,8 @@ class CausalLmReader {
     require(model_.around.block_scope, mark_, "`block_scope` is false", "block_scope: true");
     require(!are_sinusoids(model_.positions), mark_, "its positions are sinusoids",
             "positions: learned, or none with `rotary: true` of SelfAttention");
+    require(model_.first_position == 0, mark_,
+            fmt::format("its positions count from {}", model_.first_position), "first_position: 0");
   }
 
   void read_embedding() {

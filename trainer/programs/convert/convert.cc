@@ -10,12 +10,12 @@
 #include "data/vocabulary/train_vocabulary.h"
 #include "engine/base/error.h"
 #include "engine/base/nearest.h"
+#include "trainer/programs/convert/bart.h"
 #include "trainer/programs/convert/bert.h"
 #include "trainer/programs/convert/causal_lm.h"
 #include "trainer/programs/convert/causal_lm_models.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
-#include "trainer/programs/convert/marian.h"
 #include "trainer/programs/convert/merge_lora.h"
 #include "trainer/programs/convert/resnet.h"
 #include "trainer/programs/convert/t5.h"
@@ -54,7 +54,8 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
        {"bert", "roberta", "xlm-roberta", "camembert", "distilbert"},
        import_bert,
        export_bert},
-      {WeightFormat::kHuggingFaceMarian, {"marian"}, import_marian, export_marian},
+      {WeightFormat::kHuggingFaceMarian, {"marian"}, import_bart, export_marian},
+      {WeightFormat::kHuggingFaceBart, {"bart", "mbart", "m2m_100"}, import_bart, export_bart},
       {WeightFormat::kHuggingFaceLm, causal_lm_types(), import_causal_lm, export_causal_lm},
       {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit, {"deit"}},
       {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
@@ -101,10 +102,10 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
   if (!options.format) {
     if (is_file) return WeightFormat::kSafetensors;
     if (from != WeightFormat::kModel) return WeightFormat::kModel;
-    throw Error(
-        ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
-        "`--to hf-t5`, `--to hf-bert`, `--to hf-marian`, `--to hf-lm`, `--to hf-vit`, `--to hf-resnet`, "
-        "`--to model`, or a name that ends in .safetensors");
+    throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
+                "`--to hf-t5`, `--to hf-bert`, `--to hf-marian`, `--to hf-bart`, `--to hf-lm`, `--to "
+                "hf-vit`, `--to hf-resnet`, "
+                "`--to model`, or a name that ends in .safetensors");
   }
   if (is_file != (*options.format == WeightFormat::kSafetensors)) {
     throw Error(ErrorKind::kUsage,

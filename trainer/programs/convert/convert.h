@@ -7,7 +7,8 @@
 //   safetensors   one file of variables under their own names, with the configuration in its metadata
 //   hf-t5         directory in Hugging Face format: config.json, model.safetensors (t5.h)
 //   hf-bert       likewise, of BERT and the encoders that are built like it (bert.h)
-//   hf-marian     likewise (marian.h)
+//   hf-marian     likewise, of Marian (bart.h)
+//   hf-bart       likewise, of BART, mBART, M2M100 and NLLB (bart.h)
 //   hf-lm         likewise, of decoder-only language models (causal_lm.h)
 //   hf-vit        likewise (vit.h)
 //   hf-resnet     likewise (resnet.h)
@@ -28,6 +29,7 @@ enum class WeightFormat {
   kHuggingFaceT5,
   kHuggingFaceBert,
   kHuggingFaceMarian,
+  kHuggingFaceBart,
   kHuggingFaceLm,
   kHuggingFaceVit,
   kHuggingFaceResNet
@@ -38,6 +40,7 @@ inline config::EnumNames enum_names(WeightFormat) {
           {"hf-t5", WeightFormat::kHuggingFaceT5},
           {"hf-bert", WeightFormat::kHuggingFaceBert},
           {"hf-marian", WeightFormat::kHuggingFaceMarian},
+          {"hf-bart", WeightFormat::kHuggingFaceBart},
           {"hf-lm", WeightFormat::kHuggingFaceLm},
           {"hf-vit", WeightFormat::kHuggingFaceVit},
           {"hf-resnet", WeightFormat::kHuggingFaceResNet}};

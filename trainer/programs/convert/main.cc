@@ -22,12 +22,12 @@ namespace {
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
-usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-lm|hf-vit|hf-resnet] [option...]
+usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-bart|hf-lm|hf-vit|hf-resnet] [option...]
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
 Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, a
-RoBERTa, an XLM-RoBERTa, a CamemBERT, a DistilBERT, a Marian (OPUS-MT), a ViT, a ResNet or a language model, which
-may be one of
+RoBERTa, an XLM-RoBERTa, a CamemBERT, a DistilBERT, a Marian (OPUS-MT), a BART, an mBART, an M2M100 or
+NLLB, a ViT, a ResNet or a language model, which may be one of
 {language_models}
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
@@ -46,6 +46,9 @@ may be one of
       hf-bert       likewise, for encoders: BERT (learned positions, biases, norm after each layer), RoBERTa and
                     XLM-RoBERTa (positions with a `first_row`), DistilBERT (without token_types)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
+      hf-bart       likewise, for models with an encoder and a decoder that are a BART (learned positions, a norm of
+                    the embedding and after each layer), an mBART (the same with norms before the layers) or an
+                    M2M100 or NLLB (sinusoid, norms before the layers)
       hf-lm         likewise, for language models with the layers of one of those above; what each of them
                     has says docs/weights.md
       hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)

@@ -101,6 +101,8 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
   };
   require(options.positions == Positions::kNone, "its `positions` are added to embeddings",
           "positions: none");
+  require(options.decoder_start == DecoderStart::kPadding, "its decoder begins with the end of sequence",
+          "decoder_start: padding");
   require(options.shared_embedding, "inputs and targets have embeddings of their own",
           "shared_embedding: true");
   require(!options.logit_soft_cap, "its logits have a soft cap", "no `logit_soft_cap`");
