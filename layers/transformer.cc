@@ -57,7 +57,7 @@ struct PositionsOptions {
   Positions type = Positions::kLearned;
   double stddev = 0.02;
   std::optional<int64_t> max_length;
-  int64_t first_row = 0;
+  int64_t first_position = 0;
 };
 
 void describe(config::Visitor& visit, PositionsOptions& options) {
@@ -65,9 +65,13 @@ void describe(config::Visitor& visit, PositionsOptions& options) {
   visit("stddev", options.stddev, "of the initial values of the table", config::non_negative);
   visit("max_length", options.max_length, "rows of the table (default: as many as x has entries of `length`)",
         config::positive);
-  visit("first_row", options.first_row,
+  visit("first_position", options.first_position,
         "the row of the table that position 0 reads; those before it are never read, as in RoBERTa (2)",
         config::non_negative);
+  visit.check([&options](const config::Report& report) {
+    if (options.first_position > 0 && options.type != Positions::kLearned)
+      report.error("first_position", "sines and cosines begin at position 0", "`type: learned`");
+  });
 }
 
 class PositionsLayer final : public Layer {
@@ -108,14 +112,14 @@ class PositionsLayer final : public Layer {
       return context.variable("positional_embedding", Shape{rows} + model, initializer);
     };
     const Tensor position = position_of(context, length);
-    const int64_t first = options_.first_row;
+    const int64_t first = options_.first_position;
     if (!position && !options_.max_length && first == 0) return table(length);
     const Dimension rows{"max_length", options_.max_length.value_or(first + length.size)};
     if (rows.size - first < length.size)
       throw Error(
           ErrorKind::kConfig,
           fmt::format("positions: x has {} entries of `length`, and `max_length` is {}{}", length.size,
-                      rows.size, first > 0 ? fmt::format(", from `first_row` {} on", first) : ""),
+                      rows.size, first > 0 ? fmt::format(", from `first_position` {} on", first) : ""),
           "a larger `max_length`, or a smaller `data.sequence_length`");
     Tensor place = position ? position : range(context.graph(), length);
     if (first > 0)

@@ -142,8 +142,7 @@ void describe(config::Visitor& visit, HuggingFaceOptions& options) {
   visit("path", options.path, "tokenizer.json of a model of Hugging Face", config::required);
   visit("begin", options.begin,
         "the token that texts of the model begin with, or padding of an encoder, which becomes id 0; null: "
-        "none "
-        "but `end`, as in GPT-2");
+        "none but `end`, as in GPT-2");
   visit("end", options.end, "the token that ends a text, which becomes id 1", config::required);
   visit("size", options.size,
         "ids of the model (vocab_size of its config.json), of which the last may have no token, and beyond "

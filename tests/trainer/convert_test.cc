@@ -411,7 +411,7 @@ TEST(BertConfig, OtherModelsAreRefusedWithTheDifference) {
   EXPECT_THAT(model("scale_logits: false", "scale_logits: true"), HasSubstr("another embedding"));
   EXPECT_THAT(model("token_types: {types: 3", "token_types: {second_text: 0, types: 3"),
               HasSubstr("the second text of a row is not of type 1, as that of a BERT"));
-  EXPECT_THAT(model("max_length: 30", "max_length: 30, first_row: 2"),
+  EXPECT_THAT(model("max_length: 30", "max_length: 30, first_position: 2"),
               HasSubstr("the second text of a row is not of type 0, as that of a RoBERTa"));
   EXPECT_THAT(
       message([] { parse_bert_config(R"({"model_type": "bert", "hidden_act": "mish"})", "config.json"); }),

@@ -158,7 +158,7 @@ ExportedBertVocabulary exported_bert_vocabulary(const Config& config, int64_t ro
     throw Error(
         ErrorKind::kConfig, config.mark("model"),
         fmt::format("positions begin with row {}, and there are {} tokens", bert.first_position, rows),
-        "`first_row: 2` of the layer positions");
+        "`first_position: 2` of the layer positions");
   }
   made.file_ids = file_ids_of_rows(ids, rows);
   bert.end = ids.end;

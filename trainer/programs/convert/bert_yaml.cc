@@ -129,7 +129,7 @@ class BertReader {
       const auto positions = layer<ConvertedPositions>(*entry);
       require(positions.type == Positions::kLearned, entry->mark, "its positions have no table",
               "positions: learned");
-      bert_.first_position = positions.first_row;
+      bert_.first_position = positions.first_position;
     }
     const LayerEntry* const entry = find("token_types");
     bert_.family = bert_.first_position > 0 ? BertFamily::kRoberta
@@ -392,7 +392,7 @@ model:
         output: {{d_model: {hidden}}}
         vocab_divisor: {rows}      # {rows} rows, whatever the vocabulary has
         embedding: {{type: vocab, scale_logits: false, initializer: {initializer}}}
-{types}    - positions: {{type: learned, max_length: {positions}, stddev: {range}{first_row}}}
+{types}    - positions: {{type: learned, max_length: {positions}, stddev: {range}{first_position}}}
     - layer_norm
     - dropout: $dropout
     - transformer:
@@ -418,8 +418,8 @@ checkpoint: {{init: {init}}}
       fmt::arg("type", type_of(bert.head)), fmt::arg("hidden", bert.hidden),
       fmt::arg("rows", bert.vocab_size), fmt::arg("initializer", initializer),
       fmt::arg("types", types_yaml(bert, initializer)), fmt::arg("positions", bert.max_positions),
-      fmt::arg("first_row",
-               bert.first_position > 0 ? fmt::format(", first_row: {}", bert.first_position) : ""),
+      fmt::arg("first_position",
+               bert.first_position > 0 ? fmt::format(", first_position: {}", bert.first_position) : ""),
       fmt::arg("range", bert.initializer_range), fmt::arg("layers", bert.num_layers),
       fmt::arg("head", head_yaml(bert, initializer)), fmt::arg("epsilon", bert.epsilon),
       fmt::arg("heads", bert.num_heads), fmt::arg("head_size", bert.hidden / bert.num_heads),

@@ -95,13 +95,13 @@ struct ConvertedPositions {
   Positions type = Positions::kLearned;
   double stddev = 0;
   std::optional<int64_t> max_length;
-  int64_t first_row = 0;
+  int64_t first_position = 0;
 };
 inline void describe(config::Visitor& visit, ConvertedPositions& options) {
   visit("type", options.type, "");
   visit("stddev", options.stddev, "");
   visit("max_length", options.max_length, "");
-  visit("first_row", options.first_row, "");
+  visit("first_position", options.first_position, "");
 }
 
 /// The options of `token_types`.

@@ -44,7 +44,7 @@ NLLB, a ViT, a ResNet or a language model, which may be one of
       hf-t5         directory with config.json, model.safetensors and the files of the tokeniser, for models
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for encoders: BERT (learned positions, biases, norm after each layer), RoBERTa and
-                    XLM-RoBERTa (positions with a `first_row`), DistilBERT (without token_types)
+                    XLM-RoBERTa (positions with a `first_position`), DistilBERT (without token_types)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
       hf-bart       likewise, for models with an encoder and a decoder that are a BART (learned positions, a norm of
                     the embedding and after each layer), an mBART (the same with norms before the layers) or an

@@ -56,7 +56,7 @@ class VitReader {
     read_patches(list[0]);
     read_dense(list[1], false);
     const auto positions = options<ConvertedPositions>(list[3]);
-    require(positions.type == Positions::kLearned && !positions.max_length && positions.first_row == 0,
+    require(positions.type == Positions::kLearned && !positions.max_length && positions.first_position == 0,
             list[3].entry.mark, "its positions have no vector for each patch", "positions: learned");
     read_stack(list[4]);
     pools ? read_pooler(list[5]) : read_take(list[5]);
