@@ -24,7 +24,7 @@ MixtureSchedule::MixtureSchedule(const std::vector<double>& weights) {
   double rest = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t k = 0; k + 1 < weights.size(); ++k) {
     MTF_CHECK(weights[k] > 0, "weight {}", weights[k]);
-    shares_.push_back(static_cast<uint64_t>(std::ldexp(std::min(1.0, weights[k] / rest), kShareBits)));
+    shares_.push_back(static_cast<uint64_t>(std::ldexp(weights[k] / std::max(rest, weights[k]), kShareBits)));
     rest -= weights[k];
   }
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/shortened_files.h"
 
 namespace mtf {
 namespace {
@@ -147,10 +148,13 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (memory == MAP_FAILED) cannot(system_message(errno));
   memory_ = memory;
   size_ = static_cast<size_t>(status.st_size);
+  watch_mapping(memory_, size_, path_);
 }
 
 MappedFile::~MappedFile() {
-  if (memory_ != nullptr) ::munmap(memory_, size_);
+  if (memory_ == nullptr) return;
+  forget_mapping(memory_);
+  ::munmap(memory_, size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -120,5 +120,19 @@ TEST_F(FileTest, PartialFilesAreThoseOfOnePathOfAnyProcess) {
   EXPECT_TRUE(partial_files(directory() + "/none/store").empty());
 }
 
+TEST_F(FileTest, AMappedFileThatBecomesShorterEndsTheProcessWithItsName) {
+  const std::string path = directory() + "/data.npy", other = directory() + "/other.npy";
+  write_contents(path, std::string(1 << 16, 'a'));
+  write_contents(other, std::string(1 << 16, 'b'));
+  const MappedFile before(other);
+  const auto read_the_end = [&] {
+    const MappedFile file(path);
+    const MappedFile forgotten(other);
+    fs::resize_file(path, 1);
+    std::exit(file.bytes().back() == std::byte{'a'} ? 0 : 2);
+  };
+  EXPECT_EXIT(read_the_end(), ::testing::ExitedWithCode(1), "data.npy: it has become shorter");
+}
+
 }  // namespace
 }  // namespace mtf

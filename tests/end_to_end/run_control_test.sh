@@ -39,6 +39,11 @@ expect_exit 0 "${mnist[@]}" optimizer=sgd learning_rate=0.0 evaluate.every=2 run
   "train.patience={metric: test/loss, evaluations: 3}"
 expect_text "finished after train.patience: 3 evaluations in a row without a better test/loss"
 [ "$(wc -l < patience/evaluate.jsonl)" = 4 ] || fail "patience did not end after 1 + 3 evaluations"
+# Another metric has a best value of its own.
+cp -r patience measured
+expect_exit 0 "$mtf_train" measured/config.yaml train.patience.metric=test/accuracy
+expect_text '`train.patience.metric` was test/loss and is now test/accuracy'
+[ "$(wc -l < measured/evaluate.jsonl)" = 8 ] || fail "the best value of another metric counts"
 expect_exit 2 "${mnist[@]}" "train.patience={metric: test/los}" run.model_dir=none
 expect_text 'did you mean `test/loss`?'
 
@@ -121,6 +126,12 @@ expect_exit 0 "$mtf_train" changes/config.yaml train.batch_size=20 run.allow_cha
 expect_text '`learning_rate` was [0] and is now [0.01]'
 expect_text '`train.batch_size` was 40 and is now 20'
 [ -e changes/config.step-8.yaml ] || fail "the old configuration was not kept"
+
+# A batch size that depends on the layout stays what it was.
+replicas=("${toy[@]}" mesh=all:2 layout=batch:all run.model_dir=replicas)
+expect_exit 0 "${replicas[@]}" train.steps=2 train.batch_size.per_replica=2
+expect_exit 0 "${replicas[@]}" train.steps=3 train.batch_size.per_replica=8
+expect_text '`train.batch_size` stays 4, with which the run began: what is given now makes 16'
 
 # The same with a change in the run's own config.yaml, which then differs from what the checkpoint was trained
 # with.

@@ -311,7 +311,7 @@ bool has_averages(const Manifest& manifest) {
 NotRestored restore_variables(CheckpointReader& reader, VariableStore& variables, Restore what,
                               std::span<const std::string> apart) {
   const std::vector<std::string> names = variables.names();
-  if (what == Restore::kWeights || what == Restore::kAverages) check_updates(reader, names, apart);
+  check_updates(reader, names, apart);
   NotRestored lacking;
   for (const std::string& name : names) {
     const Variable& variable = variables.variable(name);

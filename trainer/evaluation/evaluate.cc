@@ -238,6 +238,7 @@ class CheckpointEvaluation {
   void load(const ChosenWeights& weights) {
     load_for_examples(session_, "evaluate.datasets." + session_.config.evaluate.datasets.begin()->first, [&] {
       load_weights(weights, session_, conversions_, variables_, evaluated_weights(session_.config));
+      title_ = title_of(weights, session_.config);  // the run may remove the checkpoint while it is measured
     });
   }
 
@@ -247,9 +248,8 @@ class CheckpointEvaluation {
     const auto results = evaluator_.run(weights.step);
     for (const Evaluation& result : *results) note_numbers(weights, result);
     if (!session_.processes->is_first()) return;
-    const std::string title = title_of(weights, config);
     for (const Evaluation& result : *results) {
-      print_message("{}:{}\n", title, evaluation_line(result));
+      print_message("{}:{}\n", title_, evaluation_line(result));
       fmt::print("{}\n", json_line(evaluation_numbers(weights.step, result), {{"dataset", result.dataset}}));
       if (!config.evaluate.output.empty())
         write_evaluation_files(name_at_step(config.evaluate.output, weights.step), weights.step, result);
@@ -276,6 +276,7 @@ class CheckpointEvaluation {
   Evaluator& evaluator_;
   const WeightConversions& conversions_;
   VariableStore& variables_;
+  std::string title_;         ///< of what is loaded
   std::string not_a_number_;  ///< says the first one
 };
 

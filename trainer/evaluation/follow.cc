@@ -104,7 +104,7 @@ void follow_checkpoints(const Session& session, const CheckpointUse& use) {
         all_gather(session.processes->communicator(), error ? "failed" : "", "loaded checkpoint");
     if (std::ranges::all_of(failed, &std::string::empty)) {
       use.measure(*weights);
-    } else if (std::filesystem::exists(weights->paths.front())) {
+    } else if (std::filesystem::exists(std::filesystem::path(weights->paths.front()) / Manifest::kFile)) {
       if (error) std::rethrow_exception(error);
       throw Error(ErrorKind::kCheckpoint,
                   fmt::format("another process cannot read {}", weights->paths.front()),

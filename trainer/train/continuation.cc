@@ -95,6 +95,16 @@ class Comparison {
   Continuation& result_;
 };
 
+void compare_patience(const std::optional<PatienceOptions>& before,
+                      const std::optional<PatienceOptions>& after, Continuation& result) {
+  const std::string old_metric = before ? before->metric : "", new_metric = after ? after->metric : "";
+  result.patience_changed = old_metric != new_metric;
+  if (result.patience_changed && before && after)
+    result.changes.push_back(
+        fmt::format("`train.patience.metric` was {} and is now {}, of which no evaluation has counted yet",
+                    old_metric, new_metric));
+}
+
 /// Returns the configuration of config.yaml, for a checkpoint that does not contain the configuration with
 /// which it was trained, or one that this version cannot read.
 std::optional<Config> config_in_directory(const Config& config, const Manifest& manifest,
@@ -155,6 +165,7 @@ std::optional<Continuation> find_continuation(Config& config, Diagnostics& diagn
   if (!config.train.microbatches.value) config.train.microbatches = old->train.microbatches;
   if (is_auto(config.train.recompute)) config.train.recompute = old->train.recompute;
   Comparison(config, diagnostics, result).run(*old, resolved(config));
+  compare_patience(old->train.patience, config.train.patience, result);
   return result;
 }
 

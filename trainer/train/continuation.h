@@ -19,6 +19,7 @@ struct Continuation {
   std::string trained_with;                   ///< the resolved configuration until now; empty if unknown
   std::vector<std::string> changes;           ///< changes of the configuration, one line each
   bool architecture_changed = false;  ///< model or optimizer have changed, allowed by run.allow_change
+  bool patience_changed = false;  ///< train.patience has another metric: the best value so far is not its own
 };
 
 /// Returns nullopt if run.model_dir holds no run. Changes that are not allowed since the checkpoint was

@@ -178,13 +178,24 @@ struct OpenChoices {
   std::optional<EarlierRecompute> earlier = {};
 };
 
+/// Notes if a batch size that depends on the layout gives other than the `rows` with which the run goes on.
+void note_batch_size(const Session& session, int64_t rows, std::optional<Continuation>& continuation) {
+  const auto* const size = std::get_if<int64_t>(&session.config.train.batch_size);
+  if (!continuation || size == nullptr || *size == rows) return;
+  continuation->changes.push_back(fmt::format(
+      "`train.batch_size` stays {}, with which the run began: what is given now makes {}", *size, rows));
+}
+
 /// Sets `plan.continuation`. `session.config` takes the values that a resumed run fixes, but for train.microbatches and
 /// train.recompute, which stay `auto` where they are.
 OpenChoices find_run_so_far(Session& session, TrainPlan& plan, Diagnostics& diagnostics) {
   TrainOptions& train = session.config.train;
   OpenChoices open{.microbatches = !train.microbatches.value, .recompute = is_auto(train.recompute)};
-  if (!diagnostics.has_errors() && session.config.run.mode == RunMode::kTrain)
+  if (!diagnostics.has_errors() && session.config.run.mode == RunMode::kTrain) {
+    const int64_t rows = train_batch_size(session.config, session.layouts);
     plan.continuation = find_continuation(session.config, diagnostics);
+    note_batch_size(session, rows, plan.continuation);
+  }
   std::optional<int64_t>& before = open.microbatches_before;
   if (open.microbatches) before = std::exchange(train.microbatches.value, std::nullopt);
   if (open.recompute) {

@@ -63,8 +63,12 @@ std::vector<std::string> Trainer::restore(const std::string& checkpoint) {
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   load_teacher();
   const std::optional<Continuation>& old = plan_.continuation;
-  const bool is_of_old_model =
-      old && old->checkpoint && old->architecture_changed && state_.step <= old->checkpoint->step;
+  const bool is_of_old_run = old && old->checkpoint && state_.step <= old->checkpoint->step;
+  const bool is_of_old_model = is_of_old_run && old->architecture_changed;
+  if (is_of_old_run && old->patience_changed) {
+    state_.best.reset();
+    state_.worse_evaluations = 0;
+  }
   NotRestored lacking =
       restore_variables(reader, variables_, is_of_old_model ? Restore::kPresent : Restore::kAll);
   std::string note = fmt::format("continues after step {} of {}", state_.step, config_.run.model_dir.text);

@@ -46,9 +46,8 @@ NLLB, a ViT, a ResNet or a language model, which may be one of
       hf-bert       likewise, for encoders: BERT (learned positions, biases, norm after each layer), RoBERTa and
                     XLM-RoBERTa (positions with a `first_position`), DistilBERT (without token_types)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
-      hf-bart       likewise, for models with an encoder and a decoder that are a BART (learned positions, a norm of
-                    the embedding and after each layer), an mBART (the same with norms before the layers) or an
-                    M2M100 or NLLB (sinusoid, norms before the layers)
+      hf-bart       likewise: BART (learned positions, norms of the embedding and after each layer), mBART (norms
+                    before the layers), M2M100 and NLLB (sinusoid, norms before the layers)
       hf-lm         likewise, for language models with the layers of one of those above; what each of them
                     has says docs/weights.md
       hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)
