@@ -33,7 +33,13 @@ namespace fs = std::filesystem;
 /// A directory that is removed with all its files.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() : path_((fs::temp_directory_path() / "mtf-metric-XXXXXX").string()) {
+  TemporaryDirectory() {
+    std::error_code error;
+    path_ = (fs::temp_directory_path(error) / "mtf-metric-XXXXXX").string();
+    if (error)
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("there is no directory for temporary files: {}", error.message()),
+                  "one that TMPDIR names");
     if (::mkdtemp(path_.data()) == nullptr) throw_not_written(path_, errno);
   }
   ~TemporaryDirectory() {

@@ -187,8 +187,9 @@ std::optional<double> Evaluator::run_command(const CommandMetric& command, const
       });
       if (!value) return std::nullopt;
       state = fmt::format("{}", *value);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kPeerLost) throw;
+    } catch (const std::exception& thrown) {
+      const Error error = as_error(thrown, "mtf-train");
+      if (error.kind() == ErrorKind::kPeerLost) throw error;
       state = error.what();
     }
     state_of_first(state);
