@@ -16,6 +16,7 @@ volatile std::sig_atomic_t received_signal = 0;
 /// The time of the first signal that this process received itself, in seconds since the machine was started;
 /// 0: none.
 volatile std::sig_atomic_t received_at = 0;
+bool stop_signals_exist = false;
 
 std::sig_atomic_t seconds_now() {
   timespec now{};
@@ -65,11 +66,15 @@ StopSignals::StopSignals() {
   received_signal = 0;
   received_at = 0;
   for (const int signal : {SIGTERM, SIGINT}) handle(signal, remember, SA_RESTART);
+  stop_signals_exist = true;
 }
 
 StopSignals::~StopSignals() {
+  stop_signals_exist = false;
   for (const int signal : {SIGTERM, SIGINT}) handle(signal, SIG_DFL, 0);
 }
+
+bool StopSignals::are_handled() { return stop_signals_exist; }
 
 int StopSignals::received() { return received_signal; }
 

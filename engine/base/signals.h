@@ -16,6 +16,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  /// True while an object of this class exists.
+  static bool are_handled();
   /// The first signal that was received, or 0.
   static int received();
   /// Acts as if this process had received `signal`, unless it has received one already.

@@ -50,6 +50,62 @@ expect_exit 0 "$mtf_train" classes.yaml run.model_dir=early train.steps=400 eval
   'train.patience={metric: dev/command, evaluations: 2}' 'checkpoint.keep_best={metric: dev/command}' learning_rate=1e-9
 grep -q "train.patience: 2 evaluations in a row without a better dev/command" early/log.txt || fail "the run goes on"
 
+# metric COMMAND: an argument that has dev measured by the command. The run evaluates after step 10 of 20.
+metric() { echo "evaluate.datasets.dev.metrics=[{name: command, command: '$1'}]"; }
+# expect_postponed RUN: the last checkpoint is that of step 10, whose evaluation is pending.
+expect_postponed() {
+  python3 - "$1" << 'END' || fail "$1: no checkpoint of step 10 with a pending evaluation"
+import glob, json, sys
+manifest = json.load(open(max(glob.glob(sys.argv[1] + "/checkpoints/step-*/manifest.json"))))
+assert manifest["step"] == 10 and manifest["state"]["evaluation_pending"] == 1, manifest["state"]
+END
+}
+
+# A command that fails ends the run after its step was saved; the run goes on with the evaluation of this step.
+expect_exit 1 "$mtf_train" classes.yaml run.model_dir=fails "$(metric 'exit 3')"
+expect_text "\`exit 3\` ended with exit code 3"
+expect_postponed fails
+expect_exit 1 "$mtf_train" fails/config.yaml "$(metric 'echo nan')"
+expect_text "printed no number in its last line"
+expect_postponed fails
+expect_exit 0 "$mtf_train" fails/config.yaml "$(metric 'echo 0.5')"
+[ "$(grep -c '"command":0.5' fails/evaluate.jsonl)" = 2 ] || fail "not an evaluation of both steps"
+
+# With several processes a command takes longer than they wait for each other, and all know of its failure.
+port=$(free_ports 1)
+for rank in 0 1; do
+  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=slow mesh=b1:2 layout=batch:b1 train.steps=10 \
+    cluster.collective_timeout=1s "$(metric 'sleep 2.5; echo 0.5')"
+done
+all_end 60 0 0
+[ "$(last slow command)" = 0.5 ] || fail "no metric of a slow command"
+port=$(free_ports 1)
+for rank in 0 1; do
+  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=fails-2 mesh=b1:2 layout=batch:b1 "$(metric 'exit 3')"
+done
+all_end 60 1 1
+expect_postponed fails-2
+
+# A signal of a terminal, which goes to the whole process group, ends a command and postpones the evaluation.
+for signal in INT:130 TERM:143; do
+  setsid "$mtf_train" classes.yaml run.model_dir=stopped-$signal "$(metric 'touch begun; sleep 30 | cat; touch went_on')" > out.0 2>&1 &
+  ids[0]=$!
+  wait_for [ -e begun ]
+  kill -s "${signal%:*}" -- -"${ids[0]}"
+  all_end 10 "${signal#*:}"
+  rm begun
+  expect_postponed stopped-$signal
+done
+port=$(free_ports 1)
+for rank in 0 1; do
+  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=stopped-2 mesh=b1:2 layout=batch:b1 "$(metric 'touch begun; sleep 30')"
+done
+wait_for [ -e begun ]
+kill -TERM "${ids[1]}"
+all_end 10 143 143
+expect_postponed stopped-2
+[ ! -e went_on ] || fail "a command went on"
+
 # What cannot be measured is one message.
 expect_exit 2 "$mtf_train" classes.yaml run.model_dir=wrong 'evaluate.datasets.dev.metrics=[entity_f1]'
 expect_text "the model has no metric \`entity_f1\`"

@@ -1,20 +1,28 @@
 #include "trainer/evaluation/command_metric.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <span>
+#include <thread>
+#include <utility>
 
 #include "engine/base/append_file.h"
+#include "engine/base/child_process.h"
 #include "engine/base/parse_number.h"
 #include "engine/base/printable.h"
 #include "engine/base/replace_all.h"
+#include "engine/base/signals.h"
 #include "trainer/metrics/unicode.h"
 
 namespace mtf {
@@ -25,7 +33,13 @@ namespace fs = std::filesystem;
 /// A directory that is removed with all its files.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() : path_((fs::temp_directory_path() / "mtf-metric-XXXXXX").string()) {
+  TemporaryDirectory() {
+    std::error_code error;
+    path_ = (fs::temp_directory_path(error) / "mtf-metric-XXXXXX").string();
+    if (error)
+      throw Error(ErrorKind::kSystem,
+                  fmt::format("there is no directory for temporary files: {}", error.message()),
+                  "one that TMPDIR names");
     if (::mkdtemp(path_.data()) == nullptr) throw_not_written(path_, errno);
   }
   ~TemporaryDirectory() {
@@ -53,20 +67,104 @@ std::optional<double> number_in_last_line(std::string_view output) {
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
-struct CommandResult {
-  int status = 0;  ///< as of waitpid()
-  std::string output;
+constexpr std::chrono::milliseconds kGoesOnInterval{100};
+/// The time that a command has to end after SIGTERM.
+constexpr std::chrono::seconds kToEnd{5};
+
+/// A pipe from which a child process's output is read.
+class OutputPipe {
+ public:
+  OutputPipe() {
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0)
+      throw Error(ErrorKind::kSystem, fmt::format("no pipe can be made: {}", system_message(errno)));
+  }
+  ~OutputPipe() {
+    for (const int end : ends_)
+      if (end >= 0) ::close(end);
+  }
+  OutputPipe(const OutputPipe&) = delete;
+  OutputPipe& operator=(const OutputPipe&) = delete;
+
+  /// The child's end.
+  int input() const { return ends_[1]; }
+  /// Closes the child's end in this process.
+  void close_input() { ::close(std::exchange(ends_[1], -1)); }
+
+  /// Appends what is written within `patience` to `output`. Returns false at the end: all writers have closed it.
+  bool read(std::chrono::milliseconds patience, std::string& output) {
+    pollfd poll{ends_[0], POLLIN, 0};
+    if (::poll(&poll, 1, static_cast<int>(patience.count())) <= 0) return true;
+    std::array<char, 4096> buffer{};
+    const ssize_t size = ::read(ends_[0], buffer.data(), buffer.size());
+    if (size > 0) output.append(buffer.data(), static_cast<size_t>(size));
+    return size > 0 || (size < 0 && errno == EINTR);
+  }
+
+ private:
+  std::array<int, 2> ends_{};
 };
 
-CommandResult run_shell(const std::string& command) {
-  std::FILE* const pipe = ::popen(command.c_str(), "re");
-  if (pipe == nullptr) return {-1, {}};
-  CommandResult result;
-  char buffer[4096];
-  while (const size_t size = std::fread(buffer, 1, sizeof buffer, pipe)) result.output.append(buffer, size);
-  result.status = ::pclose(pipe);
-  return result;
-}
+/// A shell that runs a command; its standard input is empty.
+class Shell {
+ public:
+  explicit Shell(const std::string& command)
+      : child_({.command = {"/bin/sh", "-c", command},
+                .environment = environment(),
+                .standard_input = nothing_.descriptor,
+                .standard_output = pipe_.input(),
+                .own_group = StopSignals::are_handled()}) {
+    pipe_.close_input();
+  }
+  /// Ends what still runs.
+  ~Shell() {
+    if (!child_.runs()) return;
+    child_.send(SIGTERM);
+    child_.send(SIGCONT);  // a stopped process takes no other signal
+    const auto end = std::chrono::steady_clock::now() + kToEnd;
+    while (!ends() && std::chrono::steady_clock::now() < end) {
+    }
+    child_.send(SIGKILL);
+  }
+  Shell(const Shell&) = delete;
+  Shell& operator=(const Shell&) = delete;
+
+  /// Waits for the end of the command and of its output, for about kGoesOnInterval. False if it still runs.
+  bool ends() {
+    const auto end = std::chrono::steady_clock::now() + kGoesOnInterval;
+    for (auto left = kGoesOnInterval; left.count() > 0;
+         left =
+             std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())) {
+      if (!is_read_) {
+        is_read_ = !pipe_.read(left, output_);
+      } else if (child_.look()) {
+        return true;
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    return false;
+  }
+  const ProcessEnd& end() const { return *child_.end(); }
+  const std::string& output() const { return output_; }
+
+ private:
+  struct Nothing {
+    int descriptor = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ~Nothing() { ::close(descriptor); }
+  };
+
+  static std::vector<std::string> environment() {
+    std::vector<std::string> variables;
+    for (char** variable = ::environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+    return variables;
+  }
+
+  Nothing nothing_;
+  OutputPipe pipe_;
+  ChildProcess child_;
+  std::string output_;
+  bool is_read_ = false;  ///< output_ is complete
+};
 
 }  // namespace
 
@@ -83,8 +181,8 @@ std::string lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
-double run_command_metric(const CommandMetric& metric, const PredictedTexts& texts,
-                          const std::string& dataset) {
+std::optional<double> run_command_metric(const CommandMetric& metric, const PredictedTexts& texts,
+                                         const std::string& dataset, const std::function<bool()>& goes_on) {
   const TemporaryDirectory directory;
   std::vector<std::string> references;
   for (size_t i = 0; i < texts.references.size(); ++i)
@@ -93,12 +191,16 @@ double run_command_metric(const CommandMetric& metric, const PredictedTexts& tex
   std::string command = metric.command;
   replace_all(command, "{predictions}", directory.file("predictions.txt", lines_of(texts.predictions)));
   replace_all(command, "{references}", fmt::format("{}", fmt::join(references, " ")));
-  const CommandResult result = run_shell(command);
+  Shell shell(command);
+  while (!shell.ends()) {
+    if (!goes_on()) return std::nullopt;
+  }
   const std::string place =
       fmt::format("evaluate.datasets.{}.metrics: `{}`", dataset, printable(metric.command));
-  if (!WIFEXITED(result.status) || WEXITSTATUS(result.status) != 0)
-    throw Error(ErrorKind::kData, fmt::format("{} failed", place), "its messages are above");
-  if (const std::optional<double> number = number_in_last_line(result.output)) return *number;
+  if (shell.end().exit_code() != 0)
+    throw Error(ErrorKind::kData, fmt::format("{} {}", place, shell.end().to_string()),
+                "its messages are above");
+  if (const std::optional<double> number = number_in_last_line(shell.output())) return number;
   throw Error(ErrorKind::kData, fmt::format("{} printed no number in its last line", place),
               "one number, such as 0.731");
 }

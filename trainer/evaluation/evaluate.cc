@@ -10,6 +10,7 @@
 #include "engine/base/check.h"
 #include "engine/base/exception.h"
 #include "engine/base/nearest.h"
+#include "engine/base/parse_number.h"
 #include "engine/base/print_message.h"
 #include "engine/base/printable.h"
 #include "engine/base/seconds_since.h"
@@ -167,16 +168,39 @@ std::unique_ptr<PredictionMetrics> Evaluator::prediction_metrics_of(const Evalua
                                  names_of_classes(*set.source, session_.preparation));
 }
 
-void Evaluator::run_commands(const EvaluationSet& set, Evaluation& result) const {
-  for (const CommandMetric& command : set.commands) {
-    std::string value;
-    if (session_.processes->is_first()) {
-      MTF_CHECK(result.texts, "{} has no predictions", set.name);
-      value = fmt::format("{}", run_command_metric(command, *result.texts, set.name));
+/// Returns the metric of a command, which process 0 runs; nullopt if `stop` returned true. The processes exchange their
+/// states until the command has ended, however long it takes, so the loss of a process ends the wait.
+std::optional<double> Evaluator::run_command(const CommandMetric& command, const EvaluationSet& set,
+                                             const std::function<bool()>& stop,
+                                             const Evaluation& result) const {
+  const auto state_of_first = [this](const std::string& mine) {
+    return all_gather(session_.processes->communicator(), mine, "metric of a command")[0];
+  };
+  const auto stops = [&] { return stop && stop(); };
+  std::string state;  // empty while the command runs, then its number or the text of an error
+  if (session_.processes->is_first()) {
+    MTF_CHECK(result.texts, "{} has no predictions", set.name);
+    try {
+      const auto value = run_command_metric(command, *result.texts, set.name, [&] {
+        state_of_first("");
+        return !stops();
+      });
+      if (!value) return std::nullopt;
+      state = fmt::format("{}", *value);
+    } catch (const std::exception& thrown) {
+      const Error error = as_error(thrown, "mtf-train");
+      if (error.kind() == ErrorKind::kPeerLost) throw error;
+      state = error.what();
     }
-    value = broadcast(session_.processes->communicator(), value, "metric of a command");
-    result.metrics.emplace_back(command.name, std::stod(value));
+    state_of_first(state);
+  } else {
+    while ((state = state_of_first("")).empty()) {
+      if (stops()) return std::nullopt;
+    }
   }
+  if (const std::optional<double> value = parse_number<double>(state)) return value;
+  if (stops()) return std::nullopt;  // the signal may have reached the command, too
+  throw CommandFailure(ErrorKind::kData, state);
 }
 
 std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
@@ -212,7 +236,11 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   if (predictions) add_classes(session_, set, *predictions, result);
   if (of_predictions) add_prediction_metrics(session_, set, *of_predictions, result);
   if (asks_for_texts(set) && !add_texts(session_, set, *text_metrics_, stop, result)) return std::nullopt;
-  run_commands(set, result);
+  for (const CommandMetric& command : set.commands) {
+    const std::optional<double> value = run_command(command, set, stop, result);
+    if (!value) return std::nullopt;
+    result.metrics.emplace_back(command.name, *value);
+  }
   result.seconds = seconds_since(start);
   return result;
 }

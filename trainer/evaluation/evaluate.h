@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "engine/base/error.h"
 #include "engine/runtime/executor.h"
 #include "trainer/decode/text_metrics.h"
 #include "trainer/evaluation/confusion_matrix.h"
@@ -42,6 +43,12 @@ struct Evaluation {
   std::vector<std::string> class_names = {};  ///< empty: classes have numbers only
 };
 
+/// The failure of a metric's command. All processes throw it, so that they can still save a checkpoint together.
+class CommandFailure : public Error {
+ public:
+  using Error::Error;
+};
+
 class Evaluator {
  public:
   /// `program` is compiled from build_evaluation() and shares `variables` with the training step. `conversions` make what it
@@ -50,7 +57,7 @@ class Evaluator {
             VariableStore& variables, WeightConversions conversions = {});
 
   /// Evaluates all data sets with the weights of step `step`. Returns nullopt if `stop` returned true before
-  /// the end.
+  /// the end. Throws CommandFailure in all processes; other errors may arise in some of them.
   std::optional<std::vector<Evaluation>> run(int64_t step, const std::function<bool()>& stop = {});
 
  private:
@@ -58,8 +65,8 @@ class Evaluator {
                                      const std::function<bool()>& stop);
   std::optional<Predictions> predictions_of(const EvaluationSet& set) const;
   std::unique_ptr<PredictionMetrics> prediction_metrics_of(const EvaluationSet& set) const;
-  /// Adds the metrics of the data set's commands, which process 0 runs.
-  void run_commands(const EvaluationSet& set, Evaluation& result) const;
+  std::optional<double> run_command(const CommandMetric& command, const EvaluationSet& set,
+                                    const std::function<bool()>& stop, const Evaluation& result) const;
 
   const Session& session_;
   std::vector<EvaluationSet> sets_;

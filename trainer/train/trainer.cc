@@ -121,6 +121,7 @@ void Trainer::loop() {
   runner_->start(state_, steps_);
   if (state_.evaluation_pending) {
     evaluate();
+    if (evaluation_error_) throw *evaluation_error_;
     save();
   }
   end_ = reached_limit(session_, state_);
@@ -186,6 +187,7 @@ void Trainer::conclude(const Control& control) {
   if (evaluate_clock_->due(position()) || finished()) evaluate();
   if (!finished()) end_ = reached_limit(session_, state_);  // patience
   log(finished());
+  if (evaluation_error_) fail_evaluation();
   if (save_clock_->due(position()) || finished() || stopped() || checkpoints_->is_best(evaluated_)) save();
 }
 
@@ -203,17 +205,43 @@ void Trainer::save() {
   evaluated_.clear();
 }
 
-/// Evaluates. A signal postpones the evaluation to the next start of the run.
+/// Saves the state, and throws the error of the evaluation: the run can go on from here, and then evaluates first.
+void Trainer::fail_evaluation() {
+  try {
+    save();
+    checkpoints_->wait();
+    log_->info(
+        fmt::format("step {} is saved; the run goes on with its evaluation, which failed", state_.step));
+  } catch (const std::exception& thrown) {
+    log_->warning(fmt::format("step {} is not saved: {}", state_.step, thrown.what()));
+  }
+  throw *evaluation_error_;
+}
+
+/// False for an error that may have come to this process alone, while others wait for it in a collective.
+bool Trainer::all_processes_know(const std::exception& thrown) const {
+  if (session_.processes->size() > 1) return dynamic_cast<const CommandFailure*>(&thrown) != nullptr;
+  const auto* const error = dynamic_cast<const Error*>(&thrown);
+  return error == nullptr || error->kind() != ErrorKind::kPeerLost;
+}
+
+/// Evaluates. A signal or an error that all processes know of postpones the evaluation to the next start of the run.
 void Trainer::evaluate() {
   state_.evaluation_pending = false;
   if (!evaluator_) return;
   const ProfileSpan whole = span("evaluation", ProfileCategory::kEvaluation);
   const double begin = agreement_.now().seconds;
   if (!finished()) runner_->fetch_weights();
-  const auto results = evaluator_->run(state_.step, [this] {
-    signal_ = agreement_.now().signal;
-    return stopped();
-  });
+  std::optional<std::vector<Evaluation>> results;
+  try {
+    results = evaluator_->run(state_.step, [this] {
+      signal_ = agreement_.now().signal;
+      return stopped();
+    });
+  } catch (const std::exception& thrown) {
+    if (!all_processes_know(thrown)) throw;
+    evaluation_error_ = as_error(thrown, "mtf-train");
+  }
   if (!results) {
     state_.evaluation_pending = true;
     return;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,7 +56,9 @@ class Trainer {
   void log(bool force);
   void show_progress();
   void evaluate();
+  bool all_processes_know(const std::exception& thrown) const;
   void save();
+  [[noreturn]] void fail_evaluation();
   void report_end();
   bool finished() const { return !end_.empty(); }
   bool complete() const { return finished() && !state_.evaluation_pending; }
@@ -116,7 +119,8 @@ class Trainer {
   double looked_seconds_ = 0;  ///< when it was that, and the directory was there
   int64_t restored_ = 0;       ///< number of restarts since diverged_at_ was first reached
   int64_t diverged_at_ = -1;
-  std::string end_;  ///< the limit that ended the run; empty while it continues
+  std::string end_;                        ///< the limit that ended the run; empty while it continues
+  std::optional<Error> evaluation_error_;  ///< the error of an evaluation at this step, in all processes
 };
 
 }  // namespace mtf

@@ -15,12 +15,12 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/child_process.h"
 #include "engine/base/error.h"
 #include "engine/base/exception.h"
 #include "engine/comm/launch/launch.h"
 #include "engine/comm/rendezvous/tcp_store.h"
 #include "engine/comm/security/access.h"
-#include "trainer/programs/launch/child_process.h"
 #include "trainer/programs/launch/output_lines.h"
 
 namespace mtf {

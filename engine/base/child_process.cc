@@ -1,4 +1,4 @@
-#include "trainer/programs/launch/child_process.h"
+#include "engine/base/child_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
