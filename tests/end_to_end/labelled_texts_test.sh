@@ -88,21 +88,21 @@ expect_postponed fails-2
 
 # A signal of a terminal, which goes to the whole process group, ends a command and postpones the evaluation.
 for signal in INT:130 TERM:143; do
-  setsid "$mtf_train" classes.yaml run.model_dir=stopped-$signal "$(metric 'touch begun; sleep 30 | cat; touch went_on')" > out.0 2>&1 &
+  setsid "$mtf_train" classes.yaml run.model_dir=stopped-$signal "$(metric 'touch begun; sleep 200 | cat; touch went_on')" > out.0 2>&1 &
   ids[0]=$!
   wait_for [ -e begun ]
   kill -s "${signal%:*}" -- -"${ids[0]}"
-  all_end 10 "${signal#*:}"
+  all_end 60 "${signal#*:}"
   rm begun
   expect_postponed stopped-$signal
 done
 port=$(free_ports 1)
 for rank in 0 1; do
-  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=stopped-2 mesh=b1:2 layout=batch:b1 "$(metric 'touch begun; sleep 30')"
+  start_rank $rank 2 "$mtf_train" classes.yaml run.model_dir=stopped-2 mesh=b1:2 layout=batch:b1 "$(metric 'touch begun; sleep 200')"
 done
 wait_for [ -e begun ]
 kill -TERM "${ids[1]}"
-all_end 10 143 143
+all_end 60 143 143
 expect_postponed stopped-2
 [ ! -e went_on ] || fail "a command went on"
 
