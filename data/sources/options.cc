@@ -107,8 +107,8 @@ DeclaredKind declared_kind(const LanguageVocabulary& options) {
     return {true, pieces->model == SentencePieceModel::kUnigram ? SegmentationKind::kUnigram
                                                                 : SegmentationKind::kMerges};
   }
-  if (options.get_if<MarianOptions>() != nullptr) return {};
-  if (options.get_if<HuggingFaceOptions>() != nullptr) return {true, SegmentationKind::kMerges};
+  if (options.get_if<MarianOptions>() != nullptr || options.get_if<HuggingFaceOptions>() != nullptr)
+    return {};
   return {true, std::nullopt};
 }
 

@@ -69,18 +69,22 @@ void describe_objective(config::Visitor& visit, TextSourceOptions& options) {
 
 void describe_sampling(config::Visitor& visit, TextSourceOptions& options) {
   visit("sampling", options.sampling,
-        "in training the tokens of the texts are drawn anew in each epoch (subword regularisation): {alpha: "
-        "0.1} or "
-        "{dropout: 0.1}; none: they are always the same");
+        "in training the tokens of the texts are drawn anew in each epoch (subword regularisation): "
+        "{alpha: 0.1} or {dropout: 0.1}; none: they are always the same");
   visit.check([&options](const config::Report& report) {
     if (!options.sampling) return;
     const std::vector<Side> sides = sides_in_rows(options);
     if (sides.empty()) return;  // `columns` or `features` are wrong
     const BySide<std::optional<SubwordSampling>> all =
         sampling_of(*options.sampling, {kSides.begin(), kSides.end()});
+    const auto is_by_feature = [](const std::optional<RateBySide>& rates) {
+      return rates && std::holds_alternative<config::Named<double>>(*rates);
+    };
+    const bool has_features =
+        is_by_feature(options.sampling->alpha) || is_by_feature(options.sampling->dropout);
     for (const Side side : kSides) {
       const bool is_in_rows = std::ranges::find(sides, side) != sides.end();
-      if (all[side] && !is_in_rows && !sampling_of(*options.sampling, sides)[sides.front()])
+      if (all[side] && !is_in_rows && has_features)
         report.error("sampling", fmt::format("the rows have no `{}`", name_of(side)),
                      fmt::format("`{}`", name_of(sides.front())));
       if (all[side] && is_in_rows && options.has_ids(side))

@@ -34,8 +34,7 @@ void check_names(const config::Report& report, const char* key, const std::optio
 void describe(config::Visitor& visit, SamplingOptions& options) {
   visit(kAlpha, options.alpha,
         "unigram models of SentencePiece: a segmentation is drawn in proportion to P^alpha, such as 0.1; a "
-        "number, or by "
-        "feature: {inputs: 0.1}",
+        "number, or by feature: {inputs: 0.1}",
         config::positive);
   visit(kDropout, options.dropout,
         "byte pairs: each merge is left out with this probability, such as 0.1 (BPE dropout); a number, or "
@@ -84,7 +83,7 @@ SamplingRefusal refusal_of(Side side, SegmentationKind wanted, std::optional<Seg
   if (!offered)
     return {fmt::format("the vocabulary of `{}` has one way to divide a text: there is nothing to draw",
                         name_of(side)),
-            "a vocabulary of SentencePiece or hugging_face, or no `sampling`"};
+            "a vocabulary of SentencePiece, byte pairs of hugging_face, or no `sampling`"};
   return {fmt::format("`{}` is for {}, and the vocabulary of `{}` has {}", unigram ? kAlpha : kDropout,
                       unigram ? "unigram models" : "byte pairs", name_of(side),
                       unigram ? "byte pairs" : "a unigram model"),

@@ -68,9 +68,9 @@ class TextSource final : public Source {
   bool cut_ends_;  ///< texts that were cut also end with an end-of-sequence token
 };
 
-/// Scans the files, tokenises and packs them, whatever their `sampling` says, unless the cache already has the result. Throws Error: kData
-/// with all problems of the files; kConfig at `mark` for settings that do not suit the source; kSystem when
-/// the cache cannot be written.
+/// Scans the files, tokenises and packs them, whatever their `sampling` says, unless the cache already has the result. Throws
+/// Error: kData with all problems of the files; kConfig at `mark` for settings that do not suit the source; kSystem when the
+/// cache cannot be written.
 std::unique_ptr<TextSource> make_text_source(const TextSourceOptions& options, const TextSettings& settings,
                                              const Mark& mark = {});
 

@@ -117,9 +117,9 @@ std::string texts_key(const SourceChoice& source, const std::string& cache_direc
 /// The key of the tokens that are stored, which are drawn if the options say so; otherwise it is `key`, token_store_key().
 std::string stored_key(const std::string& key, const TokenizeOptions& options);
 
-/// Opens tokens-STORED_KEY.safetensors in the directory; `key`: token_store_key(). If it does not exist or is damaged, which is reported to `note`, scans
-/// and tokenises the files first. Throws Error (kData) for files with a text beyond their limit, also where a greater limit
-/// has made the store.
+/// Opens tokens-STORED_KEY.safetensors in the directory; `key`: token_store_key(). If it does not exist or is damaged, which is
+/// reported to `note`, scans and tokenises the files first. Throws Error (kData) for files with a text beyond their limit, also
+/// where a greater limit has made the store.
 TokenStore open_token_store(const TextFiles& files, const TokenizeOptions& options, const std::string& key,
                             const std::string& cache_directory,
                             const std::function<void(const std::string&)>& note = {});

@@ -61,8 +61,8 @@ void merge_symbols(std::vector<MergeSymbol>& symbols, const Find& find, const Me
   const auto is_later = [](const Candidate& a, const Candidate& b) {
     return std::tie(a.merge.rank, a.position) > std::tie(b.merge.rank, b.position);
   };
-  std::vector<Candidate> candidates,
-      left_out;  // the first is a heap; some are no longer there when they come up
+  std::vector<Candidate> candidates;  // a heap; some are no longer there when they come up
+  std::vector<Candidate> left_out;
   const auto enter = [&](const Candidate& candidate) {
     candidates.push_back(candidate);
     std::ranges::push_heap(candidates, is_later);

@@ -1,5 +1,5 @@
-// A mapped file that becomes shorter: the kernel answers a read behind its new end with SIGBUS, which here ends the process with
-// a line that names the file, and exit code 1.
+// A mapped file that becomes shorter: the kernel answers a read behind its new end with SIGBUS, which here ends the process
+// with a line that names the file, and exit code 1.
 #pragma once
 
 #include <cstddef>

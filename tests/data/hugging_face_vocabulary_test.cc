@@ -179,6 +179,12 @@ TEST(HuggingFace, UnknownCharactersInARowMayBeAToken) {
   EXPECT_THAT(pieces_of(open(tokenizer), "aqrb"), ElementsAre("a", "qr", "b"));
 }
 
+TEST(HuggingFace, NothingIsDrawnWithAUnigramModel) {
+  const HuggingFaceVocabulary vocabulary = open(unigram_tokenizer());
+  EXPECT_EQ(vocabulary.sampler({SegmentationKind::kUnigram, 0.1}), nullptr);
+  EXPECT_EQ(vocabulary.sampler({SegmentationKind::kMerges, 0.1}), nullptr);
+}
+
 TEST(HuggingFace, ADamagedUnigramModelIsNamed) {
   const auto message = [](const std::string& key, const json& value) {
     json tokenizer = unigram_tokenizer();

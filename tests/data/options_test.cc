@@ -97,7 +97,8 @@ TEST(DataOptions, SamplingSuitsTheVocabularyAndTheTexts) {
             "");  // its kind is in the file
   EXPECT_THAT(error(pairs + "{dropout: 0.1}}"),
               HasSubstr("`dropout` is for byte pairs, and the vocabulary of `inputs`"));
-  EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "{type: hugging_face, path: a.json, end: x}"),
+  EXPECT_EQ(error(pairs + "{alpha: 0.1}}", "{type: hugging_face, path: a.json, end: x}"), "");  // likewise
+  EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "{type: sentencepiece, size: 100, model: bpe}"),
               HasSubstr("`alpha` is for unigram models"));
   EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "bytes"), HasSubstr("there is nothing to draw"));
   EXPECT_THAT(error(pairs + "{}}"), HasSubstr("neither `alpha` nor `dropout`"));
@@ -106,6 +107,8 @@ TEST(DataOptions, SamplingSuitsTheVocabularyAndTheTexts) {
   EXPECT_THAT(error(pairs + "{alpha: {target: 0.1}}}"), HasSubstr("there is no feature `target` of texts"));
   EXPECT_THAT(error(pairs + "{alpha: 0}}"), HasSubstr("greater than 0"));
   EXPECT_THAT(error("{type: text, path: a, sampling: {alpha: {inputs: 0.1}}}"),
+              HasSubstr("the rows have no `inputs`"));
+  EXPECT_THAT(error("{type: text, path: a, sampling: {dropout: {inputs: 0.1, targets: 0.1}}}", "bytes"),
               HasSubstr("the rows have no `inputs`"));
   EXPECT_THAT(error("{type: parallel, inputs: a, targets: b, alignments: c, sampling: {alpha: 0.1}}"),
               HasSubstr("the words of `alignments` are not found"));

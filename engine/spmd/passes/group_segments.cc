@@ -27,9 +27,9 @@ bool is_small_constant(const Program& program, const Instruction& instruction) {
          program.local_bytes(instruction.outputs[0]) <= kSharedBytes;
 }
 
-/// Reorders block[begin, end): takes small constants, which need nothing, so that they end no segment; then repeatedly takes everything that is ready and varies over the same mesh
-/// dimensions as the first pending instruction. What is computed again is not taken before its turn: it would be ready right
-/// after the forward pass, and occupy the memory that it is to save.
+/// Reorders block[begin, end): takes small constants, which need nothing, so that they end no segment; then repeatedly takes
+/// everything that is ready and varies over the same mesh dimensions as the first pending instruction. What is computed again
+/// is not taken before its turn: it would be ready right after the forward pass, and occupy the memory that it is to save.
 void group_window(const Program& program, std::vector<Instruction>& block, size_t begin, size_t end) {
   std::vector<Instruction> pending(
       std::make_move_iterator(block.begin() + static_cast<std::ptrdiff_t>(begin)),
