@@ -17,6 +17,7 @@ TOPS = ("engine", "data", "layers", "models", "trainer", "tests")
 ONE_BY_ONE = ("engine/backend/cpu/", "engine/backend/cuda/", "tests/bench/", "tests/examples/", "tests/emulated_gpu/", "tests/fuzz/")
 ALIAS = re.compile(r"using\s+(\w+)\s*=\s*([^;]*);")
 TYPE = re.compile(r"(?:struct|class|union|enum(?: class)?)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?::|\{|final)")
+FURTHER = re.compile(r",\s*\*?(k[A-Z]\w*)(?:\[[^]]*\])*\s*=[^=]")  # constants behind the first one of a declaration
 FUNCTION = re.compile(r"[\w:<>,&*\s\[\]]*?[\s&*](\w+)\((.*)", re.DOTALL)
 VARIABLE = re.compile(r"(?:const|constexpr|static|inline|thread_local|volatile)\b[^=({;]*?[\s&*](\w+)(?:\[[^]]*\])*\s*[={;]")
 
@@ -69,8 +70,12 @@ def declared(spaces, text):
     space = "::".join(name for name in spaces if name)
     if found := ALIAS.match(text):
         yield space, found[1], re.sub(r"\s+", " ", found[2])
-    elif found := TYPE.match(text) or VARIABLE.match(text):
+    elif found := TYPE.match(text):
         yield space, found[1], None
+    elif found := VARIABLE.match(text):
+        yield space, found[1], None
+        for name in FURTHER.findall(text):
+            yield space, name, None
     elif (found := FUNCTION.match(text)) and "operator" not in text[: found.end(1)]:
         yield space, f"{found[1]}({parameters(found[2])})", None
 

@@ -19,7 +19,7 @@
 namespace mtf::testing {
 namespace {
 
-constexpr int64_t kBatchSize = 8, kVocabulary = 24;
+constexpr int64_t kBatchSize = 8, kVocabularySize = 24;
 constexpr Precision kNarrow{.activation = DType::kBFloat16};
 constexpr Precision kRounded{.matmul = MatmulPrecision::kBFloat16};
 /// The tolerance of losses against those of float32: bfloat16 has 8 bits of precision.
@@ -37,15 +37,15 @@ const std::vector<Feature> kImages = {{"image", Shape{{"rows", 4}, {"cols", 6}},
                                       {"labels", Shape{}, DType::kInt32}};
 const std::vector<Feature> kVectors = {{"x", Shape{{"io", 6}}, DType::kFloat32},
                                        {"y", Shape{{"io", 6}}, DType::kFloat32}};
-const std::vector<Feature> kTexts = {{"targets", kLength, DType::kInt32, kVocabulary},
+const std::vector<Feature> kTexts = {{"targets", kLength, DType::kInt32, kVocabularySize},
                                      {"targets_segmentation", kLength, DType::kInt32},
                                      {"targets_position", kLength, DType::kInt32}};
-const std::vector<Feature> kAligned = {{"inputs", kLength, DType::kInt32, kVocabulary},
-                                       {"targets", kLength, DType::kInt32, kVocabulary}};
+const std::vector<Feature> kAligned = {{"inputs", kLength, DType::kInt32, kVocabularySize},
+                                       {"targets", kLength, DType::kInt32, kVocabularySize}};
 const std::vector<Feature> kPairs = {
-    {"inputs", kLength, DType::kInt32, kVocabulary},  {"inputs_segmentation", kLength, DType::kInt32},
-    {"inputs_position", kLength, DType::kInt32},      {"targets", kLength, DType::kInt32, kVocabulary},
-    {"targets_segmentation", kLength, DType::kInt32}, {"targets_position", kLength, DType::kInt32}};
+    {"inputs", kLength, DType::kInt32, kVocabularySize}, {"inputs_segmentation", kLength, DType::kInt32},
+    {"inputs_position", kLength, DType::kInt32},         {"targets", kLength, DType::kInt32, kVocabularySize},
+    {"targets_segmentation", kLength, DType::kInt32},    {"targets_position", kLength, DType::kInt32}};
 
 /// Returns the values of a feature: each row of 8 tokens has two sequences, and the last position is padding.
 Values values_of(const Feature& feature) {

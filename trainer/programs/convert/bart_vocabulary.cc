@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kSource = "source.spm", *kTarget = "target.spm", *kIds = "vocab.json",
-                     *kTargetIds = "target_vocab.json", *kPieces = "sentencepiece.bpe.model";
+                     *kTargetIds = "target_vocab.json", *kSentencePieces = "sentencepiece.bpe.model";
 
 /// The languages of M2M100Tokenizer in the order of their ids, which stand behind those of vocab.json (transformers,
 /// tokenization_m2m_100.py).
@@ -157,7 +157,7 @@ std::string settle_m2m100(const std::string& from, const ImportTarget& target, B
                          [&](const std::string& token) { return tokens.id(token); }};
   const auto first = settle_first_tokens(names, tokenizer, bart, import);
   add_tokenizer_config(from, target, import);
-  const std::string pieces = quoted(vocabulary_path(from, kPieces, target, import)),
+  const std::string pieces = quoted(vocabulary_path(from, kSentencePieces, target, import)),
                     json = quoted(vocabulary_path(from, kIds, target, import));
   return with_first_tokens(fmt::format("type: marian, path: {}, ids: {}, size: {}, added_tokens: [{}]",
                                        pieces, json, bart.vocab_size, fmt::join(languages, ", ")),
@@ -232,7 +232,7 @@ void copy_file(const std::string& file, const std::string& directory, const char
 void copy_marian(const MarianOptions& inputs, const MarianOptions& targets, const std::string& directory,
                  std::vector<std::string>& notes) {
   const bool is_m2m100 = !targets.added_tokens.empty(), are_apart = inputs.ids.text != targets.ids.text;
-  copy_file(inputs.path.text, directory, is_m2m100 ? kPieces : kSource, notes);
+  copy_file(inputs.path.text, directory, is_m2m100 ? kSentencePieces : kSource, notes);
   if (!is_m2m100) copy_file(targets.path.text, directory, kTarget, notes);
   copy_file(inputs.ids.text, directory, kIds, notes);
   if (are_apart) copy_file(targets.ids.text, directory, kTargetIds, notes);
@@ -249,7 +249,7 @@ std::string settle_bart_vocabulary(const std::string& from, const ImportTarget& 
                                    BartIds& ids, HuggingFaceImport& import) {
   if (bart.kind == BartKind::kMarian) return settle_marian(from, target, bart, ids, import);
   const auto has = [&](const char* name) { return fs::exists(from + "/" + name); };
-  if (bart.kind == BartKind::kM2m100 && !has(kTokenizer) && has(kPieces) && has(kIds))
+  if (bart.kind == BartKind::kM2m100 && !has(kTokenizer) && has(kSentencePieces) && has(kIds))
     return settle_m2m100(from, target, bart, ids, import);
   return settle_hugging_face(from, target, bart, ids, import);
 }
