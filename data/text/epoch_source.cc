@@ -80,9 +80,15 @@ std::shared_ptr<const Source> EpochSource::epoch_rows(int64_t epoch) const {
 
 /// Returns the epoch, which was made ahead, or makes it.
 EpochRows EpochSource::take(int64_t epoch) const {
-  if (!ahead_ || ahead_->epoch != epoch) return open_(epoch, {});
-  std::optional<Ahead> ahead = std::exchange(ahead_, std::nullopt);
-  return ahead->rows.get();
+  if (ahead_ && ahead_->epoch == epoch) {
+    std::optional<Ahead> ahead = std::exchange(ahead_, std::nullopt);
+    try {
+      return ahead->rows.get();
+    } catch (const Error&) {
+      // It failed long ago: what was in the way, such as a full disk, may be gone.
+    }
+  }
+  return open_(epoch, {});
 }
 
 void EpochSource::make_ahead(int64_t epoch) const {

@@ -110,6 +110,20 @@ TEST(EpochSource, SaysWhyAnEpochCannotBeMade) {
   EXPECT_THAT(failure([&] { numbers_of(source, 1); }), HasSubstr("train.txt changes"));
 }
 
+TEST(EpochSource, TriesAgainWhatHasFailedAhead) {
+  const OpenEpoch numbers = numbers_by_epoch({10});
+  std::atomic<int> tries = 0;
+  const EpochSource source(
+      [&](int64_t epoch, const TextProgress& progress) {
+        if (epoch == 1 && tries++ == 0) throw Error(ErrorKind::kSystem, "no space left on device");
+        return numbers(epoch, progress);
+      },
+      kKey);
+  numbers_of(source, 0);
+  EXPECT_EQ(numbers_of(source, 1).front(), 1000);
+  EXPECT_EQ(tries, 2);
+}
+
 class SampledTexts : public testing::TextTest {
  protected:
   static std::unique_ptr<Vocabulary> pieces(SentencePieceModelFile::Algorithm algorithm) {
