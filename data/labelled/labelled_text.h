@@ -39,8 +39,8 @@ std::unique_ptr<Source> open_texts(std::vector<std::string> texts, std::vector<s
                                    const SpecialTokenOptions& special_tokens, const SourceContext& context);
 
 /// Returns `start a separator`, or with a pair `start a separator b separator`, with special.between separators between
-/// them, of at most `length` tokens. Of a pair the
-/// longer text loses its last token until both fit, of equal ones the second, as BERT does.
+/// them, of at most `length` tokens. Of a pair the longer text loses its last token until both fit, of equal ones the second,
+/// as BERT does.
 TokenRow joined_row(std::vector<int32_t> a, std::optional<std::vector<int32_t>> b,
                     const SpecialTokens& special, int64_t length);
 
