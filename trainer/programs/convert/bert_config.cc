@@ -84,7 +84,7 @@ void check_task(const HuggingFaceJson& json) {
 }
 
 void parse_roberta(const HuggingFaceJson& json, BertConfig& roberta) {
-  roberta.vocab_size = 50265;
+  if (roberta.family == BertFamily::kRoberta) roberta.vocab_size = 50265;
   roberta.first_position = json.size("pad_token_id", 1, 0) + 1;
   roberta.begin = json.size("bos_token_id", roberta.begin, 0);
   roberta.end = json.size("eos_token_id", roberta.end, 0);
