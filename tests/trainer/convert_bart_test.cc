@@ -13,6 +13,7 @@
 #include "tests/support/failure.h"
 #include "trainer/programs/convert/bart.h"
 #include "trainer/programs/convert/bart_config.h"
+#include "trainer/programs/convert/bart_vocabulary.h"
 #include "trainer/programs/convert/config_text.h"
 
 namespace mtf {
@@ -259,6 +260,25 @@ TEST(BartConfig, OtherModelsAreRefusedWithTheDifference) {
            {BartKind::kM2m100, "initial: [", "initial: [layer_norm, ",
             "`sublayers.initial` is [layer_norm]"}})
     EXPECT_THAT(what(kind, from, to), HasSubstr(difference)) << from;
+}
+
+TEST(BartVocabulary, BothSidesHaveOneTokeniser) {
+  const auto what = [](const std::string& inputs, const std::string& targets) {
+    BartConfig bart = unusual_bart(BartKind::kMbart);
+    const std::string text =
+        bart_yaml(bart, {.vocabulary = fmt::format("{{inputs: {{{}}}, targets: {{{}}}}}", inputs, targets),
+                         .target = {"/models/a"},
+                         .source = "bart"});
+    const Config config = ConfigText(text, "bart").load();
+    std::vector<std::string> notes;
+    return failure([&] { (void)export_bart_vocabulary(config, "absent", bart, notes); }, ErrorKind::kConfig);
+  };
+  const std::string marian = "type: marian, path: absent.spm, ids: absent.json, size: 71",
+                    one = "type: hugging_face, path: a.json, begin: p, end: e, size: 71",
+                    other = "type: hugging_face, path: b.json, begin: p, end: e, size: 71";
+  EXPECT_THAT(what(one, marian), HasSubstr("vocabularies of two types"));
+  EXPECT_THAT(what(marian, one), HasSubstr("vocabularies of two types"));
+  EXPECT_THAT(what(one, other), HasSubstr("a model in Hugging Face form has one"));
 }
 
 TEST(BartNames, EveryVariableOfAModelHasADifferentOne) {

@@ -296,7 +296,8 @@ TEST(BertConfig, EncodersLikeItSurviveBothForms) {
 TEST(BertConfig, PublishedEncodersAreRead) {
   const BertConfig roberta = parse_bert_config(
       R"({"architectures": ["RobertaForMaskedLM"], "attention_probs_dropout_prob": 0.1, "bos_token_id": 0, "eos_token_id": 2,
-          "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 768, "initializer_range": 0.02, "layer_norm_eps": 1e-05,
+          "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 768, "initializer_range": 0.02,
+          "layer_norm_eps": 1e-05,
           "max_position_embeddings": 514, "model_type": "roberta", "num_attention_heads": 12, "pad_token_id": 1,
           "type_vocab_size": 1, "vocab_size": 50265})",
       "config.json");
@@ -314,6 +315,8 @@ TEST(BertConfig, PublishedEncodersAreRead) {
           "position_embedding_type": "absolute", "max_position_embeddings": 514, "type_vocab_size": 1, "vocab_size": 250002})",
       "config.json");
   EXPECT_EQ(std::tie(xlm.family, xlm.vocab_size), std::tuple(BertFamily::kXlmRoberta, 250002));
+  EXPECT_EQ(parse_bert_config(R"({"model_type": "camembert"})", "config.json").vocab_size, 30522);
+  EXPECT_EQ(parse_bert_config(R"({"model_type": "roberta"})", "config.json").vocab_size, 50265);
   const BertConfig distilbert = parse_bert_config(
       R"({"activation": "gelu", "architectures": ["DistilBertForSequenceClassification"], "attention_dropout": 0.1, "dim": 768,
           "dropout": 0.1, "finetuning_task": "sst-2", "hidden_dim": 3072, "id2label": {"0": "NEGATIVE", "1": "POSITIVE"},

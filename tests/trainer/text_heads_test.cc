@@ -103,6 +103,23 @@ TEST(MaskedLm, CapsItsLogits) {
   expect_close("logits", logits(", logit_soft_cap: 0.2"), expected, 1e-6);
 }
 
+TEST(MaskedLm, ComputesItsLossInParts) {
+  const Head head = text_heads().back();
+  const auto step_of = [&](int64_t chunks, const Layouts& layouts) {
+    TrainStepOptions training;
+    training.batch_size = kHeadRows;
+    training.loss_chunks = chunks;
+    const TrainStep step = build_train_step(*text_head_model(head), text_head_features(head), training);
+    return run_on_mesh(*step.graph, layouts, text_head_feeds(head)).outputs;
+  };
+  const auto expected = step_of(1, Layouts::single());
+  for (const Layouts& of : text_head_meshes()) {
+    const auto outputs = step_of(kHeadPredictions, of);
+    ASSERT_EQ(outputs.size(), expected.size());
+    for (const auto& [name, values] : expected) expect_close(name, outputs.at(name), values, 1e-5);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Heads, TextHeads, ::testing::ValuesIn(text_heads()),
                          [](const auto& info) { return info.param.name; });
 

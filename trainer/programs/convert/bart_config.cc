@@ -71,12 +71,17 @@ void parse_start(const HuggingFaceJson& json, BartConfig& bart) {
 
 }  // namespace
 
-std::span<const BartForm> bart_forms() { return kForms; }
-
 const BartForm& form_of(BartKind kind) {
   const auto found = std::ranges::find(kForms, kind, &BartForm::kind);
   MTF_CHECK(found != kForms.end(), "a kind without a form");
   return *found;
+}
+
+std::vector<std::string_view> bart_types() {
+  std::vector<std::string_view> types;
+  for (const BartForm& form : kForms)
+    if (form.kind != BartKind::kMarian) types.push_back(form.model_type);
+  return types;
 }
 
 int64_t given_tokens(const BartConfig& bart) { return bart.forced_begin ? 2 : 1; }
@@ -104,8 +109,9 @@ BartConfig parse_bart_config(const std::string& text, const std::string& path,
   const std::string type = json.text("model_type", "none");
   const auto form = std::ranges::find(kForms, type, &BartForm::model_type);
   if (form == kForms.end())
-    json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
-              "bart, mbart, m2m_100 or marian");
+    json.fail(
+        fmt::format("`model_type` is {}, which cannot be converted", type),
+        fmt::format("one of {}, {}", fmt::join(bart_types(), ", "), form_of(BartKind::kMarian).model_type));
   json.require("is_encoder_decoder", true, "the model has an encoder and a decoder");
   BartConfig bart = default_bart(form->kind);
   if (bart.kind == BartKind::kMarian) {

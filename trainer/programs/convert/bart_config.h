@@ -8,12 +8,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/sides.h"
 #include "layers/activation.h"
 #include "layers/positions.h"
 #include "models/bitransformer.h"
@@ -34,10 +32,11 @@ struct BartForm {
   bool norms_embedding;
   Positions positions;
   int64_t first_position;  ///< TokenModelOptions::first_position
-  bool has_bias;           ///< of the logits
+  bool has_bias;           ///< logits have a bias
 };
-std::span<const BartForm> bart_forms();
 const BartForm& form_of(BartKind kind);
+/// The `model_type` of each kind but Marian, whose export is a format of its own.
+std::vector<std::string_view> bart_types();
 
 /// The layers of one side.
 struct BartStack {

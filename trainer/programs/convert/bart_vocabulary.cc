@@ -222,6 +222,23 @@ std::optional<ExportedSide> exported_side(const LanguageVocabulary& language, co
   return exported;
 }
 
+/// Throws Error (kConfig) at `mark` for two sides that no model of Hugging Face has together.
+void check_sides(const BySide<LanguageVocabulary>& languages, const Mark& mark) {
+  const auto *inputs = languages.inputs.get_if<HuggingFaceOptions>(),
+             *targets = languages.targets.get_if<HuggingFaceOptions>();
+  const bool has_marian =
+      languages.inputs.get_if<MarianOptions>() || languages.targets.get_if<MarianOptions>();
+  if ((inputs || targets) && has_marian)
+    throw Error(ErrorKind::kConfig, mark, "inputs and targets have vocabularies of two types",
+                "`type: hugging_face` for both, or `type: marian`");
+  if (inputs && targets && inputs->path.text != targets->path.text)
+    throw Error(
+        ErrorKind::kConfig, mark,
+        fmt::format("inputs have the tokeniser {}, and targets {}; a model in Hugging Face form has one",
+                    inputs->path.text, targets->path.text),
+        "the same `path` for both");
+}
+
 void copy_file(const std::string& file, const std::string& directory, const char* name,
                std::vector<std::string>& notes) {
   if (fs::exists(file)) return write_text_file(directory + "/" + name, read_text_file(file));
@@ -271,13 +288,15 @@ BartIds export_bart_vocabulary(const Config& config, const std::string& director
   std::optional<ExportedSide> of_inputs, of_targets;
   if (config.data.vocabulary) {
     const BySide<LanguageVocabulary> languages = by_side(*config.data.vocabulary);
+    check_sides(languages, mark);
     of_inputs = exported_side(languages.inputs, mark);
     of_targets = exported_side(languages.targets, mark);
-    if (const auto* one = languages.targets.get_if<HuggingFaceOptions>(); one && of_inputs) {
-      copy_tokenizer(*one, directory);
+    const auto *marian_inputs = languages.inputs.get_if<MarianOptions>(),
+               *marian_targets = languages.targets.get_if<MarianOptions>();
+    if (marian_inputs && marian_targets) {
+      copy_marian(*marian_inputs, *marian_targets, directory, notes);
     } else if (of_inputs && of_targets) {
-      copy_marian(*languages.inputs.get_if<MarianOptions>(), *languages.targets.get_if<MarianOptions>(),
-                  directory, notes);
+      copy_tokenizer(*languages.targets.get_if<HuggingFaceOptions>(), directory);
     }
   }
   if (of_inputs && of_targets) {

@@ -17,8 +17,9 @@ namespace mtf {
 /// or answers questions, or an encoder alone. Throws Error (kCheckpoint), which names file and tensor.
 HuggingFaceImport import_bert(const std::string& from, const ImportTarget& target);
 
-/// Writes a model into an existing directory, as the kind of encoder that its layers are, and returns readable notes. `from` names the model in messages. Throws Error:
-/// kConfig when the model is no BERT, kCheckpoint when its weights do not fit.
+/// Writes a model into an existing directory, as the kind of encoder that its layers are, and returns readable notes. `from`
+/// names the model in messages. Throws Error: kConfig when the model is no such encoder, kCheckpoint when its weights do not
+/// fit.
 std::vector<std::string> export_bert(const ModelWeights& model, const std::string& from,
                                      const std::string& directory);
 

@@ -14,17 +14,19 @@ constexpr const char* kRegressionProblem = "regression";
 /// The `epsilon` of a DistilBERT, whose config.json has no key for it.
 constexpr double kDistilBertEpsilon = 1e-12;
 
-/// What config.json calls the encoders of a family.
+/// What config.json calls the encoders of a family, which is exported as the first one. A CamemBERT differs from an
+/// XLM-RoBERTa in its name alone.
 struct FamilyNames {
   BertFamily family;
   std::string_view name;         ///< in messages
   std::string_view model_type;   ///< in config.json
   std::string_view class_begin;  ///< "Bert" of BertForMaskedLM
 };
-constexpr std::array<FamilyNames, 4> kFamilies = {
+constexpr std::array<FamilyNames, 5> kFamilies = {
     {{BertFamily::kBert, "BERT", "bert", "Bert"},
      {BertFamily::kRoberta, "RoBERTa", "roberta", "Roberta"},
      {BertFamily::kXlmRoberta, "XLM-RoBERTa", "xlm-roberta", "XLMRoberta"},
+     {BertFamily::kXlmRoberta, "CamemBERT", "camembert", "Camembert"},
      {BertFamily::kDistilBert, "DistilBERT", "distilbert", "DistilBert"}}};
 
 const FamilyNames& names_of(BertFamily family) {
@@ -49,11 +51,10 @@ const SizeKeys& keys_of(BertFamily family) {
 
 BertFamily parse_family(const HuggingFaceJson& json) {
   const std::string type = json.text("model_type", "bert");
-  if (type == "camembert") return BertFamily::kXlmRoberta;  // it differs from it in nothing
   const auto* const found = std::ranges::find(kFamilies, type, &FamilyNames::model_type);
   if (found == kFamilies.end())
     json.fail(fmt::format("`model_type` is {}, which cannot be converted", type),
-              "bert, roberta, xlm-roberta, camembert or distilbert");
+              fmt::format("one of {}", fmt::join(bert_types(), ", ")));
   return found->family;
 }
 
@@ -83,7 +84,7 @@ void check_task(const HuggingFaceJson& json) {
 }
 
 void parse_roberta(const HuggingFaceJson& json, BertConfig& roberta) {
-  roberta.vocab_size = 50265;
+  if (roberta.family == BertFamily::kRoberta) roberta.vocab_size = 50265;
   roberta.first_position = json.size("pad_token_id", 1, 0) + 1;
   roberta.begin = json.size("bos_token_id", roberta.begin, 0);
   roberta.end = json.size("eos_token_id", roberta.end, 0);
@@ -134,6 +135,12 @@ bool is_roberta(BertFamily family) {
 }
 
 std::string_view name_of(BertFamily family) { return names_of(family).name; }
+
+std::vector<std::string_view> bert_types() {
+  std::vector<std::string_view> types;
+  for (const FamilyNames& names : kFamilies) types.push_back(names.model_type);
+  return types;
+}
 
 bool has_classifier(BertHead head) {
   return head == BertHead::kClassifier || head == BertHead::kRegression || head == BertHead::kTagger;

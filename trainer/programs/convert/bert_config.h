@@ -26,6 +26,8 @@ enum class BertFamily { kBert, kRoberta, kXlmRoberta, kDistilBert };
 bool is_roberta(BertFamily family);
 /// "BERT", "RoBERTa", ...
 std::string_view name_of(BertFamily family);
+/// The `model_type` of all families; several may be of one.
+std::vector<std::string_view> bert_types();
 
 /// What stands on the encoder: logits of hidden tokens, without and with the classifier of pairs of sentences; classes of a
 /// text; numbers for a text; tags of its tokens; the bounds of an answer.
@@ -43,8 +45,8 @@ struct BertConfig {
   int64_t num_heads = 12;
   int64_t intermediate = 3072;
   int64_t max_positions = 512;  ///< rows of the table, also those before `first_position`
-  int64_t first_position =
-      0;  ///< the row that the first token reads: that behind the id of padding in a RoBERTa
+  /// The row that the first token reads: that behind the id of padding in a RoBERTa.
+  int64_t first_position = 0;
   int64_t token_types = 2;
   double dropout = 0.1;
   double attention_dropout = 0.1;

@@ -16,8 +16,8 @@ struct BertTensor : HuggingFaceTensor {
   bool has_row_of_each_id = false;  ///< its rows are in the order of the vocabulary's ids
 };
 
-/// Maps "transformer/block_000/layer_000/SelfAttention/q" to "bert.encoder.layer.0.attention.self.query.weight", transposed, or
-/// to what the family of `bert` calls it. Returns nullopt for variables that such a model does not have.
+/// Maps "transformer/block_000/layer_000/SelfAttention/q" to "bert.encoder.layer.0.attention.self.query.weight", transposed,
+/// or to what the family of `bert` calls it. Returns nullopt for variables that such a model does not have.
 std::optional<BertTensor> bert_tensor(const std::string& variable, const BertConfig& bert = {});
 
 /// What begins the names of the encoder's tensors, unless a file has the encoder alone.

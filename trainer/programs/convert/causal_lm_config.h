@@ -1,8 +1,8 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
 // configuration of this program: GPT-2 (Radford et al., 2019), OPT (Zhang et al., 2022), GPT-NeoX (Black et al., 2022), Falcon
 // (Almazrouei et al., 2023), BLOOM (Le Scao et al., 2022), Phi (Li et al., 2023), StarCoder2 (Lozhkov et al., 2024), StableLM,
-// Cohere, Llama (Touvron et al., 2023), SmolLM3, Granite, Mistral, Ministral, Qwen2, Qwen3, OLMo-2, OLMo-3, Gemma 1 to 3, and with
-// experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
+// Cohere, Llama (Touvron et al., 2023), SmolLM3, Granite, Mistral, Ministral, Qwen2, Qwen3, OLMo-2, OLMo-3, Gemma 1 to 3, and
+// with experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -72,7 +72,7 @@ enum class BlockForm {
 /// What the attention of one layer sees, and whether its queries and keys are turned by their positions.
 struct AttentionKind {
   bool is_local = false;
-  bool has_rotary = true;  ///< of models with rotary positions
+  bool has_rotary = true;  ///< true also where the model has no rotary positions at all
   bool operator==(const AttentionKind&) const = default;
 };
 

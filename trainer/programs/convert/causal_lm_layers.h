@@ -47,7 +47,7 @@ struct CausalLmLayers {
   CausalLmAttention attention;
   ConvertedFeedForward feed_forward;  ///< or what experts have in common with one
   bool has_layer_norm = false;        ///< false: rms_norm
-  bool has_norm_biases = true;        ///< of layer_norm
+  bool has_norm_biases = true;        ///< layer_norm has a bias
   bool has_learned_positions = false;
   bool has_scaled_embedding = false;
   bool has_embedding_norm = false;                           ///< before the first layer

@@ -12,9 +12,9 @@
 namespace mtf {
 
 /// Which layers have local attention where `layer_types` does not say: WithoutRotary ones are those that have no rotary
-/// positions, if `use_sliding_window` is true; IfGiven means that `sliding_window` is given, IfUsed
-/// that `use_sliding_window` is true, UnlessListed that `layer_types` may say something else; upper ones begin at
-/// `max_window_layers`, lower ones end there.
+/// positions, if `use_sliding_window` is true; IfGiven means that `sliding_window` is given, IfUsed that `use_sliding_window`
+/// is true, UnlessListed that `layer_types` may say something else; upper ones begin at `max_window_layers`, lower ones end
+/// there.
 enum class Windows {
   kNone,
   kAll,
@@ -43,7 +43,7 @@ struct CausalLmModel {
   BlockForm form = BlockForm::kNormsBefore;
   // What its layers are.
   bool has_layer_norm = false;  ///< false: rms_norm
-  bool has_norm_biases = true;  ///< of layer_norm
+  bool has_norm_biases = true;  ///< layer_norm has a bias
   bool has_gates = true;        ///< units are multiplied by others
   bool has_dropout = false;     ///< elsewhere than in attention
   bool has_learned_positions = false;

@@ -277,9 +277,9 @@ const TensorNames& block_tensors(const CausalLmConfig& lm) {
   return lm.has_outer_norms() ? gemma_block() : llama_block();
 }
 
-/// Returns what a variable has of a tensor in which a GPT-2, a GPT-NeoX, a BLOOM, a Falcon or a Phi-3 has several; nullopt: all
-/// of it.
-/// The heads of a GPT-NeoX each have their queries, keys and values together, and so have those of a Falcon that share keys.
+/// Returns what a variable has of a tensor in which a GPT-2, a GPT-NeoX, a BLOOM, a Falcon or a Phi-3 has several; nullopt:
+/// the tensor holds it alone. The heads of a GPT-NeoX each have their queries, keys and values together, and so have those of
+/// a Falcon that share keys.
 std::optional<TensorPart> fused_part(const std::string& variable, const CausalLmConfig& lm) {
   using enum CausalLmFamily;
   const bool is_by_head = lm.family == kGptNeoX || lm.family == kFalcon || lm.family == kBloom;

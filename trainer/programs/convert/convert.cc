@@ -11,7 +11,9 @@
 #include "engine/base/error.h"
 #include "engine/base/nearest.h"
 #include "trainer/programs/convert/bart.h"
+#include "trainer/programs/convert/bart_config.h"
 #include "trainer/programs/convert/bert.h"
+#include "trainer/programs/convert/bert_config.h"
 #include "trainer/programs/convert/causal_lm.h"
 #include "trainer/programs/convert/causal_lm_models.h"
 #include "trainer/programs/convert/config_text.h"
@@ -40,22 +42,19 @@ std::string name_of(WeightFormat format) {
 /// How a format of Hugging Face is read and written.
 struct HuggingFaceFormat {
   WeightFormat format;
-  std::vector<std::string_view> model_types;  ///< those of config.json
+  std::vector<std::string_view> model_types;  ///< in config.json
   HuggingFaceImport (*import_model)(const std::string& from, const ImportTarget& target);
   std::vector<std::string> (*export_model)(const ModelWeights& model, const std::string& from,
                                            const std::string& directory);
-  /// Those for which import_model says what can be converted in their place.
+  /// The model types for which import_model says what can be converted in their place.
   std::vector<std::string_view> refused_types = {};
 };
 const std::vector<HuggingFaceFormat>& hugging_face_formats() {
   static const std::vector<HuggingFaceFormat> formats = {
       {WeightFormat::kHuggingFaceT5, {"t5", "mt5"}, import_t5, export_t5},
-      {WeightFormat::kHuggingFaceBert,
-       {"bert", "roberta", "xlm-roberta", "camembert", "distilbert"},
-       import_bert,
-       export_bert},
-      {WeightFormat::kHuggingFaceMarian, {"marian"}, import_bart, export_marian},
-      {WeightFormat::kHuggingFaceBart, {"bart", "mbart", "m2m_100"}, import_bart, export_bart},
+      {WeightFormat::kHuggingFaceBert, bert_types(), import_bert, export_bert},
+      {WeightFormat::kHuggingFaceMarian, {form_of(BartKind::kMarian).model_type}, import_bart, export_marian},
+      {WeightFormat::kHuggingFaceBart, bart_types(), import_bart, export_bart},
       {WeightFormat::kHuggingFaceLm, causal_lm_types(), import_causal_lm, export_causal_lm},
       {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit, {"deit"}},
       {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
@@ -102,10 +101,12 @@ WeightFormat format_of_target(const ConvertOptions& options, WeightFormat from) 
   if (!options.format) {
     if (is_file) return WeightFormat::kSafetensors;
     if (from != WeightFormat::kModel) return WeightFormat::kModel;
+    std::string formats;
+    for (const config::EnumName& format : enum_names(WeightFormat{}))
+      if (static_cast<WeightFormat>(format.value) != WeightFormat::kSafetensors)
+        formats += fmt::format("`--to {}`, ", format.name);
     throw Error(ErrorKind::kUsage, fmt::format("which format is {} to have?", options.to),
-                "`--to hf-t5`, `--to hf-bert`, `--to hf-marian`, `--to hf-bart`, `--to hf-lm`, `--to "
-                "hf-vit`, `--to hf-resnet`, "
-                "`--to model`, or a name that ends in .safetensors");
+                formats + "or a name that ends in .safetensors");
   }
   if (is_file != (*options.format == WeightFormat::kSafetensors)) {
     throw Error(ErrorKind::kUsage,

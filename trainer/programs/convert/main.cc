@@ -59,8 +59,8 @@ NLLB, a ViT, a ResNet or a language model, which may be one of
   --force           replaces TO
 
 What is written appears whole or not at all. Values do not change: an import that is exported again gives the
-same tensors, but for the fused ones of a Phi-3, two rows that no OPT reads and roundings of a Gemma's scales in
-float32. An import makes float32 of bfloat16 and float16, and refuses float64.
+same tensors, but for the fused ones of a Phi-3, two rows that no OPT reads, the pooler that no RoBERTa reads and
+roundings of a Gemma's scales in float32. An import makes float32 of bfloat16 and float16, and refuses float64.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 )";
