@@ -519,6 +519,7 @@ expect_text "the model is no BERT: its type is bitransformer"
 cp -r bert pre_norm && sed -i 's/sublayers: .*/dropout: 0/' pre_norm/config.yaml
 expect_exit 2 "$mtf_convert" pre_norm new --to hf-bert
 expect_text "the model is no BERT: it has no norm after each layer"
+golden=$source_dir/tests/golden/hf_bert
 rm -r broken && mkdir broken && cp "$golden"/* broken/
 for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hidden_size` 24 cannot be divided among 5 heads' \
   'position_embedding_type=relative_key|only "absolute" can be converted' 'num_hidden_layers=2|tensors that a BERT of its config.json lacks'; do

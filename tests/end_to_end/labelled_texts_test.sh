@@ -114,7 +114,7 @@ expect_text "the name \`accuracy\` of a command is taken"
 expect_exit 1 "$mtf_train" classes/config.yaml run.mode=evaluate 'evaluate.datasets.dev.metrics=[{command: "echo none"}]'
 expect_text "printed no number in its last line"
 expect_exit 1 "$mtf_train" classes/config.yaml run.mode=evaluate 'evaluate.datasets.dev.metrics=[{command: "exit 3"}]'
-expect_text "failed"
+expect_text "ended with exit code 3"
 
 # An evaluation follows a run that goes on, from before its first checkpoint to its last one.
 port=$(free_ports 1)
