@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/vocabulary/special_tokens.h"
+#include "engine/base/error.h"
 
 namespace mtf {
 namespace {
@@ -25,6 +26,11 @@ std::unique_ptr<Vocabulary> with_first_token(std::unique_ptr<Vocabulary> vocabul
                                              const std::optional<std::string>& token, const Mark& mark) {
   if (!token) return vocabulary;
   const int32_t id = required_piece(*token, *vocabulary, mark);
+  if (id == kPadId || id == kEosId)
+    throw Error(ErrorKind::kConfig, mark,
+                fmt::format("`first_token` is {}, which is {}", *token,
+                            id == kPadId ? "padding" : "the end of texts"),
+                "the token of a language, or null");
   return std::make_unique<FirstTokenVocabulary>(std::move(vocabulary), id);
 }
 

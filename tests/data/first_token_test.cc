@@ -59,6 +59,9 @@ TEST(FirstToken, ChangesTextsAndNotWhatIdsMean) {
 }
 
 TEST(FirstToken, MustBeAPieceOfTheVocabulary) {
+  EXPECT_THAT(failure([] { (void)with_first_token(std::make_unique<ByteVocabulary>(), "</s>", {}); },
+                      ErrorKind::kConfig),
+              ::testing::HasSubstr("`first_token` is </s>, which is the end of texts"));
   EXPECT_THAT(failure([] { (void)with_first_token(std::make_unique<ByteVocabulary>(), "deu_Latn", {}); },
                       ErrorKind::kConfig),
               HasSubstr("the vocabulary has no piece `deu_Latn`"));

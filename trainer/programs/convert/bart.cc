@@ -69,10 +69,6 @@ const StoredTensor& first_of(const HuggingFaceFiles& files, const std::vector<co
   return files.at(names[0]);
 }
 
-bool are_equal(const StoredTensor& a, const StoredTensor& b) {
-  return a.shape == b.shape && std::ranges::equal(a.data, b.data);
-}
-
 /// The tables of a file. Those that are one are stored once or several times, under any of their names.
 struct Tables {
   const StoredTensor* inputs;

@@ -124,6 +124,9 @@ BySide<std::optional<std::string>> settle_first_tokens(const TokenNames& names,
   first.inputs = language("src_lang");
   if (bart.forced_begin) {
     first.targets = token(*bart.forced_begin);
+    if (names.token(bart.end) && !names.token(*bart.forced_begin))
+      tokenizer.fail(fmt::format("`forced_bos_token_id` is {}, the id of no token", *bart.forced_begin),
+                     "the id of a language");
   } else if (first.targets = language("tgt_lang"); first.targets) {
     bart.forced_begin = names.id(*first.targets);
   }

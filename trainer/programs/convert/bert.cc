@@ -153,6 +153,18 @@ ModelWeights with_listed_transform(const ModelWeights& model) {
   return listed;
 }
 
+/// Throws Error (kCheckpoint) for an output layer with a matrix or a bias of its own.
+void check_copies(const HuggingFaceFiles& files, BertFamily family, const std::string& from) {
+  for (const std::string& name : files.names()) {
+    const std::optional<std::string> original = original_of(name, family);
+    const StoredTensor* const stored = original ? find_bert(files, *original, family) : nullptr;
+    if (stored && !are_equal(files.at(name), *stored))
+      throw Error(ErrorKind::kCheckpoint,
+                  fmt::format("{}: `{}` is another tensor than `{}`, and a {} has one here", from, name,
+                              stored->name, name_of(family)));
+  }
+}
+
 }  // namespace
 
 HuggingFaceImport import_bert(const std::string& from, const ImportTarget& target) {
@@ -188,6 +200,7 @@ HuggingFaceImport import_bert(const std::string& from, const ImportTarget& targe
   if (!missing.empty())
     import.notes.push_back(fmt::format("{} has an encoder alone; a run that starts from it trains anew: {}",
                                        from, fmt::join(missing, ", ")));
+  check_copies(files, bert.family, from);
   files.check_unused(
       used, [&](const std::string& name) { return is_unread(name, bert.family); }, name_of(bert.family));
   return import;

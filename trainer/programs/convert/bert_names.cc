@@ -158,6 +158,16 @@ bool is_unread(const std::string& tensor, BertFamily family) {
   return tensor.starts_with("cls.predictions.decoder.");
 }
 
+std::optional<std::string> original_of(const std::string& tensor, BertFamily family) {
+  const std::string table = fmt::format("{}embeddings.word_embeddings.weight", tensors_of(family).encoder);
+  if (family == BertFamily::kDistilBert)
+    return tensor == "vocab_projector.weight" ? std::optional(table) : std::nullopt;
+  const std::string layer = is_roberta(family) ? "lm_head" : "cls.predictions";
+  if (tensor == layer + ".decoder.weight") return table;
+  if (tensor == layer + ".decoder.bias") return layer + ".bias";
+  return std::nullopt;
+}
+
 std::vector<std::string> names_in_files(const std::string& tensor, BertFamily family) {
   std::vector<std::string> names = {tensor};
   for (const auto& [now, before] :

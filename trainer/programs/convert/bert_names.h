@@ -26,6 +26,8 @@ std::string_view encoder_prefix(BertFamily family);
 bool is_of_pretraining(const std::string& tensor, BertFamily family);
 /// True for a tensor that says what others say, or that no head of the family reads.
 bool is_unread(const std::string& tensor, BertFamily family);
+/// The tensor of which a tensor of the output layer is a copy, as long as it is no matrix or bias of its own; nothing: of none.
+std::optional<std::string> original_of(const std::string& tensor, BertFamily family);
 
 /// The names under which files may have a tensor: an encoder alone has no prefix, and in old files norms have gamma and beta.
 std::vector<std::string> names_in_files(const std::string& tensor, BertFamily family);

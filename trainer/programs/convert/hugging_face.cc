@@ -287,6 +287,10 @@ void HuggingFaceFiles::add(const std::string& name) {
   }
 }
 
+bool are_equal(const StoredTensor& a, const StoredTensor& b) {
+  return a.shape == b.shape && std::ranges::equal(a.data, b.data);
+}
+
 std::vector<std::string> parts_of(const std::string& variable) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= variable.size();) {

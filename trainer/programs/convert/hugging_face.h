@@ -130,6 +130,9 @@ class HuggingFaceFiles {
   std::map<std::string, const StoredTensor*> tensors_;
 };
 
+/// True if both have the same shape and the same bytes.
+bool are_equal(const StoredTensor& a, const StoredTensor& b);
+
 /// Returns the parts of a variable's name, "encoder/block_000/.." -> "encoder", "block_000", ..
 std::vector<std::string> parts_of(const std::string& variable);
 /// Returns 7 for "block_007"; nullopt for another word.
