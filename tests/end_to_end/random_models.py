@@ -131,9 +131,6 @@ def attention(case, causal, across=False):
     options |= r.some(0.2, rotary=True)
     if "rotary" in options:
         options |= r.some(0.5, rotary_scaling=lambda: r.pick({"type": "linear", "factor": 2.5}, {"type": "llama3", "original_length": 16}))
-    others = ("rotary", "relative_attention_type", "soft_cap", "extra_logit", "prefix_length", "z_loss")
-    if causal and not any(name in options for name in others):
-        options |= r.some(0.3, alibi=True)
     return {"SelfAttention": options}
 
 
