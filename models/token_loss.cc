@@ -163,13 +163,13 @@ Tensor with_gradients(const Tensor& sum, const Tensors& inputs, const Tensors& g
 std::pair<TokenValues, Tensor> trained_chunks(Context& context, const TokenLossOptions& options,
                                               const TokenPrediction& prediction, const Chunks& chunks,
                                               const std::function<Tensors(int64_t)>& parts) {
+  const auto scope_of_loss = [&] { return context.graph().scope(prediction.scope); };
   const auto values_of = [&](const Tensors& part) -> Tensors {
     const Tensor losses =
         token_values(context, options, prediction.logits_of(part[0]), part[1], prediction).loss;
-    const auto scope = context.graph().scope(prediction.scope);
+    const auto scope = scope_of_loss();
     return {reduce_sum(multiply(losses, part[2]), Shape{}), losses};
   };
-  const auto scope_of_sums = [&] { return context.graph().scope(prediction.scope); };
   // Nothing of the forward pass waits for it: in a pipeline, too, a part is done before the next one.
   const auto phase = context.graph().phase(Phase::kBackward);
   Tensors totals, losses, hidden_gradients, source_gradients;
@@ -177,10 +177,10 @@ std::pair<TokenValues, Tensor> trained_chunks(Context& context, const TokenLossO
     totals.push_back(work.results[0]);
     losses.push_back(work.results[1]);
     hidden_gradients.push_back(work.gradient[0]);
-    const auto scope = scope_of_sums();
+    const auto scope = scope_of_loss();
     add_to(source_gradients, work.source_gradient);
   });
-  const auto scope = scope_of_sums();
+  const auto scope = scope_of_loss();
   Tensors gradients = source_gradients;
   inputs.push_back(prediction.hidden);
   gradients.push_back(chunks.joined(hidden_gradients));

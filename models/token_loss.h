@@ -52,8 +52,8 @@ struct TokenPrediction {
 /// Sets logits, loss and metrics of `output`; targets: int32 [batch, length]. The loss is the sum over what
 /// counts, divided by all positions of the batch (padding included) or by loss_denominator. It widens
 /// bfloat16 logits as it reads them, and their gradient is rounded once.
-/// With Context::loss_chunks() the logits of a part of `length`, their loss and their gradient are computed before those
-/// of the next part, and output has no logits and no class_losses. Chunk i of n has the places i, n+i, 2n+i, ..., so that
+/// With Context::loss_chunks() the logits of a part of `length`, their loss and their gradient are computed before
+/// those of the next part, and output has no logits and no class_losses. Chunk i of n has the places i, n+i, 2n+i, ..., so that
 /// layouts may split `length`. Throws Error (kConfig) where the number does not divide `length` in training; evaluation
 /// takes the largest divisor that is not larger.
 void token_loss(Context& context, const TokenLossOptions& options, const TokenPrediction& prediction,

@@ -104,8 +104,8 @@ class TokenStore {
   std::span<const int64_t> link_offsets_;
 };
 
-/// Returns the XXH3-128 hash of everything that determines the tokens that are not drawn: the bytes of the files, the options
-/// of the source and the vocabularies.
+/// Returns the XXH3-128 hash of everything that determines the tokens that are not drawn: the bytes of the files, the
+/// source's options and the vocabularies.
 std::string token_store_key(const TextFiles& files, const TokenizeOptions& options,
                             const std::string& cache_directory);
 

@@ -48,7 +48,7 @@ class HuggingFaceVocabulary final : public Vocabulary {
   /// A word begins behind a blank, or with its sign; an added token is no part of a word.
   bool continues_word(int32_t id) const override;
   std::string fingerprint() const override { return fingerprint_; }
-  /// Of merges.
+  /// Draws the merges of a byte pair model; a unigram model has no sampler.
   std::unique_ptr<SubwordSampler> sampler(const SubwordSampling& sampling) const override;
 
  private:

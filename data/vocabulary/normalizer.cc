@@ -38,7 +38,7 @@ std::string normalized_by_unicode(const NormalizeUnicode& form, std::string_view
 
 std::string_view without_blanks(const StripBlanks& ends, std::string_view text) {
   const auto is_blank = [](char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; };
-  size_t begin = text.size(), end = 0;  // of what is no blank
+  size_t begin = text.size(), end = 0;  // the part without blanks around it
   for (size_t at = 0, next = 0; at < text.size(); at = next) {
     if (is_blank(next_character(text, next))) continue;
     begin = std::min(begin, at);

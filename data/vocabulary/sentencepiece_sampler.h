@@ -39,7 +39,8 @@ class SentencePieceSampler final : public SubwordSampler {
   const SentencePieceVocabulary& vocabulary_;
   double rate_;
   bool spells_unknown_;
-  std::vector<std::string> texts_;  ///< of the pieces, by the vocabulary's id; empty: it stands for no text
+  std::vector<std::string>
+      texts_;  ///< what each piece stands for, by the vocabulary's id; empty: it stands for no text
   std::optional<PieceLattice> lattice_;
   std::optional<PieceMerges> merges_;
 };

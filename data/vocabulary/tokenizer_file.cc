@@ -288,7 +288,7 @@ void parse_unigram(const FileValue& value, TokenizerFile& file) {
     if (id == kMostFileIds) entry.fail("is one token too many", fmt::format("{} at most", kMostFileIds));
     model.scores.push_back(pair[1].real());
     file.tokens.push_back(pair[0].text());
-    if (!file.tokens.back().empty()) model.ids[file.tokens.back()] = id;  // of equal ones the last counts
+    if (!file.tokens.back().empty()) model.ids[file.tokens.back()] = id;  // the last of equal ones counts
   }
   if (model.scores.empty()) value.at("vocab").refuse("tokens and their scores");
   model.unknown = static_cast<int32_t>(value.at("unk_id").number(std::ssize(model.scores) - 1));

@@ -18,7 +18,7 @@ class UnigramPieces {
   explicit UnigramPieces(UnigramModel model);
 
   /// Appends the ids of a word in valid UTF-8 that the library `tokenizers` gives: sums of scores are in double precision, and
-  /// of equal ones that whose last token is longer counts. Unknown characters in a row are one token.
+  /// the one whose last token is longer counts among equal ones. Unknown characters in a row are one token.
   void encode(std::string_view word, std::vector<int32_t>& ids) const;
 
  private:
@@ -26,7 +26,7 @@ class UnigramPieces {
 
   UnigramModel model_;
   size_t longest_ = 0;        ///< bytes of the longest token
-  double unknown_score_ = 0;  ///< of a character that is no token
+  double unknown_score_ = 0;  ///< that of a character that is no token
 };
 
 }  // namespace mtf

@@ -30,9 +30,9 @@ Tensors recompute(const std::function<Tensors(const Tensors&)>& fn, const Tensor
 
 /// What in_parts() has computed of one part.
 struct PartOfWork {
-  Tensors results;  ///< of fn
-  Tensors
-      gradient;  ///< of results[0] with respect to the inputs of the part; null for those that are not floating-point
+  Tensors results;  ///< what fn returns
+  /// The gradient of results[0] with respect to the inputs of the part; null for those that are not floating-point.
+  Tensors gradient;
   Tensors source_gradient;  ///< likewise with respect to the sources
 };
 

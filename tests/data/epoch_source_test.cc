@@ -264,7 +264,7 @@ TEST_F(SampledTexts, ObjectivesTakeDrawnTokens) {
   with_sentinels.text.vocabularies = {vocabulary, vocabulary};
   with_sentinels.text.lengths = {64, 64};
   const std::shared_ptr<const Source> source = drawn.open(with_sentinels);
-  const int64_t count = source->examples() / 2;  // of all objectives two epochs or more
+  const int64_t count = source->examples() / 2;  // two epochs or more of all objectives
   const auto expected = batches_of(source, count);
   EXPECT_NE(expected, batches_of(usual.open(with_sentinels), count));
   with_sentinels.text.cache = path("other_cache");

@@ -163,7 +163,7 @@ json unigram_tokenizer() {
 TEST(HuggingFace, UnigramModelsTakeTheMostProbableTokens) {
   json tokenizer = unigram_tokenizer();
   const auto pieces = [&](const char* text) { return pieces_of(open(tokenizer), text); };
-  EXPECT_THAT(pieces("ab aba"), ElementsAre("ab", "aba"));  // of equal sums that with the longer last token
+  EXPECT_THAT(pieces("ab aba"), ElementsAre("ab", "aba"));  // the longer last token wins between equal sums
   EXPECT_THAT(pieces("abab"), ElementsAre("aba", "b"));
   EXPECT_THAT(pieces("  xxx\u00a0a \ufb01"), ElementsAre("y", "a", "fi"));
   EXPECT_THAT(pieces("a\u00e4\u00e4\u00e4b zz"), ElementsAre("a", "<unk>", "b", "<unk>"));

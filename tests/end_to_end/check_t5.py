@@ -149,7 +149,7 @@ def config(one, other):
     if a["model_type"] in ("t5", "gpt_neox"):
         del a["classifier_dropout"]  # of classifiers, which are not converted
     if a["model_type"] == "distilbert" and "qa_dropout" in b:
-        del a["seq_classif_dropout"]  # of a head that the model does not have
+        del a["seq_classif_dropout"]  # belongs to a head that the model does not have
     if a["model_type"] in ("bart", "mbart"):
         for key in ("classifier_dropout", "id2label", "label2id"):
             a.pop(key, None)

@@ -68,7 +68,7 @@ model.save_pretrained(directory)
 tokenizer.save_pretrained(directory)
 model = Model.from_pretrained(directory).eval()
 
-file_ids = np.arange(rows)  # of the ids of mtf-train, where padding is 0 and the end of a text 1
+file_ids = np.arange(rows)  # the file's ids, by those of mtf-train, where padding is 0 and the end of a text 1
 for place, token in enumerate([1, 2]):
     at = int(np.flatnonzero(file_ids == token)[0])
     file_ids[[place, at]] = file_ids[[at, place]]

@@ -1,5 +1,5 @@
-// Tests Context::loss_chunks(): losses, metrics and gradients are those of all logits at once, on any mesh, and only a part
-// of the logits takes memory.
+// Tests Context::loss_chunks(): losses, metrics and gradients are those of all logits at once, on any mesh, and the
+// logits of one part alone take memory.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -304,7 +304,7 @@ class CheckpointEvaluation {
   Evaluator& evaluator_;
   const WeightConversions& conversions_;
   VariableStore& variables_;
-  std::string title_;         ///< of what is loaded
+  std::string title_;         ///< names what is loaded
   std::string not_a_number_;  ///< says the first one
 };
 
