@@ -10,9 +10,9 @@
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/error.h"
 #include "engine/config/load.h"
-#include "trainer/programs/convert/causal_lm_vocabulary.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/tokenizer_files.h"
 #include "trainer/programs/convert/tokenizer_ids.h"
 
 namespace mtf {

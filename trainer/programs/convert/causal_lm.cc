@@ -16,6 +16,7 @@
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/row_order.h"
+#include "trainer/programs/convert/tokenizer_files.h"
 
 namespace mtf {
 namespace {
