@@ -201,6 +201,28 @@ expect_close() {
     END { if (NR == 0) { print "no lines"; bad = 1 } exit bad }' || fail "$1 and $2 differ"
 }
 
+# expect_losses_of_one CONFIG TOLERANCE STEPS: training with CONFIG on each layout of the associative array `layouts` has the losses
+# in one.losses, up to a relative tolerance; over two processes it has those of the layout `square` to the bit, and with a restart
+# after STEPS steps, in the directory `resumed`, those in one.losses. A copy of `resumed` as it was before the restart is `moved`.
+expect_losses_of_one() {
+  local name words
+  for name in "${!layouts[@]}"; do
+    read -ra words <<< "${layouts[$name]}"
+    expect_exit 0 "$mtf_train" "$1" run.model_dir="$name" "${words[@]}"
+    losses "$name" > "$name.losses"
+    expect_close "$name.losses" one.losses "$2"
+  done
+  read -ra words <<< "${layouts[square]}"
+  expect_exit 0 "$(dirname "$mtf_train")/mtf-launch" -n 2 "$mtf_train" "$1" run.model_dir=processes "${words[@]}"
+  losses processes > processes.losses
+  cmp -s processes.losses square.losses || fail "other losses over two processes"
+  expect_exit 0 "$mtf_train" "$1" run.model_dir=resumed train.steps="$3"
+  cp -r resumed moved
+  expect_exit 0 "$mtf_train" "$1" run.model_dir=resumed
+  losses resumed > resumed.losses
+  cmp -s resumed.losses one.losses || fail "other losses after a restart"
+}
+
 # expect_close_means FILE FILE TOLERANCE: the means of two columns of numbers must be equal up to a relative tolerance.
 expect_close_means() {
   paste "$1" "$2" | awk -v tolerance="$3" '

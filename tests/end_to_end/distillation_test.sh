@@ -61,23 +61,7 @@ declare -A layouts=(
   [other]="mesh=x:2;y:2 layout=heads:y;d_ff:y;vocab:y distill.layout=batch:y distill.parameter_layout=d_ff:x"
   [parts_own]="mesh=x:2 layout=batch:x distill.layout=heads:x;d_ff:x;vocab:x train.microbatches=2"
   [parts]="train.microbatches=2 train.recompute=block")
-for name in "${!layouts[@]}"; do
-  read -ra words <<< "${layouts[$name]}"
-  expect_exit 0 "$mtf_train" distilled.yaml run.model_dir="$name" "${words[@]}"
-  losses "$name" > "$name.losses"
-  expect_close "$name.losses" one.losses 1e-4
-done
-expect_exit 0 "$(dirname "$mtf_train")/mtf-launch" -n 2 "$mtf_train" distilled.yaml run.model_dir=processes mesh="x:2;y:2" \
-  layout="batch:x;heads:y;d_ff:y;vocab:y"
-losses processes > processes.losses
-cmp -s processes.losses square.losses || fail "other losses over two processes"
-
-# A run that goes on, here and on another mesh.
-expect_exit 0 "$mtf_train" distilled.yaml run.model_dir=resumed train.steps=20
-cp -r resumed moved
-expect_exit 0 "$mtf_train" distilled.yaml run.model_dir=resumed
-losses resumed > resumed.losses
-cmp -s resumed.losses one.losses || fail "other losses after a restart"
+expect_losses_of_one distilled.yaml 1e-4 20
 expect_exit 0 "$mtf_train" distilled.yaml run.model_dir=moved mesh="x:2;y:2" layout="batch:x;heads:y;d_ff:y;vocab:y"
 losses moved > moved.losses
 expect_close moved.losses one.losses 1e-4

@@ -69,20 +69,7 @@ declare -A layouts=(
   [own]="mesh=x:2 layout=batch:x preference.layout=heads:x;d_ff:x;vocab:x"
   [parts]="train.microbatches=4 train.recompute=block"
   [stages]="mesh=x:2 layout=layers:x train.microbatches=4")
-for name in "${!layouts[@]}"; do
-  read -ra words <<< "${layouts[$name]}"
-  expect_exit 0 "$mtf_train" preferred.yaml run.model_dir="$name" "${words[@]}"
-  losses "$name" > "$name.losses"
-  expect_close "$name.losses" one.losses 1e-3
-done
-expect_exit 0 "$(dirname "$mtf_train")/mtf-launch" -n 2 "$mtf_train" preferred.yaml run.model_dir=processes mesh="x:2;y:2" \
-  layout="batch:x;heads:y;d_ff:y;vocab:y"
-losses processes > processes.losses
-cmp -s processes.losses square.losses || fail "other losses over two processes"
-expect_exit 0 "$mtf_train" preferred.yaml run.model_dir=resumed train.steps=15
-expect_exit 0 "$mtf_train" preferred.yaml run.model_dir=resumed
-losses resumed > resumed.losses
-cmp -s resumed.losses one.losses || fail "other losses after a restart"
+expect_losses_of_one preferred.yaml 1e-3 15
 
 # With LoRA the reference model is the one without its matrices.
 lora=(checkpoint.init.exclude='[lora_]' model.layer_defaults.SelfAttention.lora='{rank: 4, alpha: 8}' optimizer.rules='[{match: "^(?!.*lora_)", frozen: true}]')
