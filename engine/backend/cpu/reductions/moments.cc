@@ -63,9 +63,13 @@ std::unique_ptr<Kernel> moments_kernel(const KernelContext& context) {
     }
   }
   if (last_is_kept) {
-    // Columns: the last dimension. Each task has a few of them and all rows.
-    const StridedAxis<2> columns = kept.back();
-    kept.pop_back();
+    // Columns: the last dimensions. Each task has a few of them and all rows.
+    kept = joined(kept);
+    StridedAxis<2> columns;
+    if (!kept.empty() && kept.back().strides[0] == 1) {
+      columns = kept.back();
+      kept.pop_back();
+    }
     const int64_t parts = (columns.size + kColumns - 1) / kColumns;
     StridedAxes<2> outer = joined(summed);
     StridedAxis<2> rows;
