@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
-// Other compilers than GCC build the portable loops only.
+// Other compilers than GCC build the portable loops only, and so does a build that defines this as 0.
+#ifndef MTF_HAS_INSTRUCTION_SETS
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define MTF_HAS_INSTRUCTION_SETS 1
 #else
 #define MTF_HAS_INSTRUCTION_SETS 0
+#endif
 #endif
 
 namespace mtf {

@@ -345,6 +345,19 @@ expect_exit 0 "$mtf_convert" whole/checkpoints/step-00000002 two.safetensors --f
 expect_exit 0 "$mtf_convert" whole copy --to model
 $check same whole.safetensors copy/checkpoints/step-00000006/weights.safetensors || fail "--to model: other weights"
 
+# What several processes have saved is converted like what one has: weights, their averages, and the state.
+on_two=(models/t5/config.yaml $data "$dev" train.steps=2 train.ema_decay=0.5 mesh=x:2 layout=batch:x parameter_layout=d_ff:x)
+expect_exit 0 "$mtf_train" "${on_two[@]}" run.model_dir=one_process
+expect_exit 0 "$(dirname "$mtf_train")/mtf-launch" -n 2 "$mtf_train" "${on_two[@]}" run.model_dir=processes
+for part in "" --raw --all; do
+  for run in one_process processes; do expect_exit 0 "$mtf_convert" $run $run$part.safetensors $part; done
+  $check same one_process$part.safetensors processes$part.safetensors || fail "of several processes, $part: other tensors"
+done
+expect_exit 0 "$mtf_convert" processes processes_copy --to model --all
+expect_exit 0 "$mtf_compare" --tensors processes processes_copy
+[ "$(cd processes_copy/checkpoints/step-00000002 && echo *)" = "averages.safetensors manifest.json optimizer.safetensors weights.safetensors" ] ||
+  fail "other files in the copy: $(ls processes_copy/checkpoints/step-00000002)"
+
 # A file of weights can be used in place of a checkpoint; what it lacks is reported.
 "$mtf_train" whole/config.yaml run.mode=evaluate evaluate.checkpoint=whole.safetensors 2> evaluate.log | sed 's/"seconds":[^,}]*//' |
   cmp - expected || fail "evaluate.checkpoint=FILE: another evaluation: $(cat evaluate.log)"

@@ -124,8 +124,12 @@ expect_text "run.allow_change"
 [ "$before" = "$(find changes -type f -exec md5sum {} + | sort)" ] || fail "a refused run has written something"
 expect_exit 0 "$mtf_train" changes/config.yaml train.batch_size=20 run.allow_change=train.batch_size learning_rate=0.01 train.patience=null train.epochs=2
 expect_text '`learning_rate` was [0] and is now [0.01]'
+! grep -q "count in the new data too" out || fail "a run whose data is the same is told of new data"
 expect_text '`train.batch_size` was 40 and is now 20'
 [ -e changes/config.step-8.yaml ] || fail "the old configuration was not kept"
+cp train-images other-images
+expect_exit 0 "$mtf_train" changes/config.yaml data.train.images=other-images
+expect_text 'the examples that the run has seen count in the new data too'
 
 # A batch size that depends on the layout stays what it was.
 replicas=("${toy[@]}" mesh=all:2 layout=batch:all run.model_dir=replicas)
@@ -178,6 +182,9 @@ expect_text "step-00000010/manifest.json: it does not end with its checksum"
 # --- A run starts from the weights of another run, some of which have other names.
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.exclude=[layer_2]" run.model_dir=init
 expect_text "2 of 4 variables start from kept/checkpoints/step-00000023"
+expect_exit 2 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.exclude=[layer_7]" run.model_dir=none
+expect_text '`checkpoint.init.exclude`: no variable matches `layer_7`'
+[ ! -e none/checkpoints ] || fail "a mistake in checkpoint.init.exclude leaves checkpoints"
 expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept/checkpoints/step-00000008/weights.safetensors \
   model.layers.layer_1.name=first "checkpoint.init.rename={layer_1: first}" run.model_dir=renamed
 expect_text "4 of 4 variables start from"

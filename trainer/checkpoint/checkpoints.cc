@@ -19,6 +19,7 @@
 #include "engine/core/convert_elements.h"
 #include "engine/runtime/slicing.h"
 #include "models/model.h"
+#include "trainer/checkpoint/file_names.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/session/vocabulary_check.h"
@@ -347,8 +348,12 @@ void Checkpoints::write(const Manifest& manifest, const std::string& name) {
 }
 
 WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
-  CheckpointFile weights{file_name("weights"), {}}, slots{file_name("optimizer"), {}},
-      averages{file_name("averages"), {}};
+  const auto empty_file = [&](std::string_view stem) {
+    return CheckpointFile{file_name_of_process(stem, session_.processes->rank(), session_.processes->size()),
+                          {}};
+  };
+  CheckpointFile weights = empty_file("weights"), slots = empty_file("optimizer"),
+                 averages = empty_file("averages");
   const auto file_of = [&](const Variable& variable) -> CheckpointFile& {
     if (is_average(variable)) return averages;
     return variable.kind == Variable::Kind::kSlot ? slots : weights;
@@ -374,13 +379,6 @@ WrittenPart Checkpoints::write_pieces(CheckpointWriter& writer) const {
     if (!file->tensors.empty()) files.push_back(std::move(*file));
   }
   return writer.write(files);
-}
-
-/// Returns "weights.safetensors", or with several processes "weights-00002-of-00004.safetensors".
-std::string Checkpoints::file_name(const char* stem) const {
-  const ProcessGroup& processes = *session_.processes;
-  if (processes.size() == 1) return fmt::format("{}.safetensors", stem);
-  return fmt::format("{}-{:05}-of-{:05}.safetensors", stem, processes.rank() + 1, processes.size());
 }
 
 void Checkpoints::remove_old() {

@@ -105,7 +105,6 @@ class Checkpoints {
   bool is_written(std::chrono::milliseconds patience) const;
   void write(const Manifest& manifest, const std::string& name);
   WrittenPart write_pieces(CheckpointWriter& writer) const;
-  std::string file_name(const char* stem) const;
   void remove_old();
 
   const Session& session_;

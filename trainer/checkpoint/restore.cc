@@ -266,8 +266,8 @@ class InitialWeights {
   std::map<std::string, std::string> stored_names_;
 };
 
-/// Returns the variables that section checkpoint.init selects. Throws Error if `source` lacks one of them or
-/// none is selected.
+/// Returns the variables that section checkpoint.init selects. Throws Error if `source` lacks one of them, none is
+/// selected or a pattern finds none.
 std::vector<const Variable*> taken_variables(const InitOptions& options, const InitialWeights& source,
                                              const std::vector<const Variable*>& variables) {
   std::vector<const Variable*> taken;
@@ -283,6 +283,10 @@ std::vector<const Variable*> taken_variables(const InitOptions& options, const I
   }
   constexpr size_t kListed = 8;
   check_updates(source, names);
+  std::vector<std::string> all = source.names();  // a pattern may be that of a head which only the source has
+  all.insert(all.end(), names.begin(), names.end());
+  check_patterns_occur("checkpoint.init.include", options.include, all, options.path.mark);
+  check_patterns_occur("checkpoint.init.exclude", options.exclude, all, options.path.mark);
   if (!missing.empty())
     throw_missing(
         source.path(), options.path.mark, missing, source.names(),

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <regex>
 
+#include "engine/base/nearest.h"
+
 namespace mtf {
 namespace {
 
@@ -72,6 +74,16 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
     if (std::regex_search(name, std::regex(pattern))) return true;
   }
   return false;
+}
+
+void check_patterns_occur(std::string_view key, const std::vector<std::string>& patterns,
+                          const std::vector<std::string>& names, const Mark& mark) {
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_any(name, {pattern}); }))
+      continue;
+    throw Error(ErrorKind::kConfig, mark, fmt::format("`{}`: no variable matches `{}`", key, pattern),
+                did_you_mean(pattern, names));
+  }
 }
 
 std::string exact_pattern(const std::string& name) { return fmt::format("^{}$$", name); }

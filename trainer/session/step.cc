@@ -75,25 +75,15 @@ std::vector<RecomputedLayers> recomputed_layers(const Recompute& recompute) {
   return result;
 }
 
-/// Throws Error unless every pattern of `key` matches a variable.
-void check_patterns(const Graph& graph, std::string_view key, const std::vector<std::string>& patterns,
-                    const Mark& mark) {
+void check_patterns(const Graph& graph, const TrainStepOptions& options) {
   std::vector<std::string> names;
   for (const auto& variable : graph.variables()) {
     if (variable->kind != Variable::Kind::kConstant) names.push_back(variable->name);
   }
-  for (const std::string& pattern : patterns) {
-    const auto matches = [&pattern](const std::string& name) { return matches_any(name, {pattern}); };
-    if (names.empty() || std::ranges::any_of(names, matches)) continue;
-    throw Error(ErrorKind::kConfig, mark, fmt::format("`{}`: no variable matches `{}`", key, pattern),
-                did_you_mean(pattern, names));
-  }
-}
-
-void check_patterns(const Graph& graph, const TrainStepOptions& options) {
-  check_patterns(graph, "train.trainable", options.trainable, options.trainable_mark);
+  if (names.empty()) return;
+  check_patterns_occur("train.trainable", options.trainable, names, options.trainable_mark);
   for (const OptimizerRule& rule : options.rules)
-    check_patterns(graph, "optimizer.rules", rule.match, options.rules_mark);
+    check_patterns_occur("optimizer.rules", rule.match, names, options.rules_mark);
 }
 
 bool is_trained(const std::string& variable, const std::vector<std::string>& trainable,

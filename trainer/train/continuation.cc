@@ -43,12 +43,17 @@ class Comparison {
     compare_block_variables(before.model, after.model);
     complete_models(before, after);
     for (const Change& change : config::changes(before, after)) add(change);
+    if (has_other_data_)
+      result_.changes.push_back(
+          "the examples that the run has seen count in the new data too, and it goes on behind them; a new "
+          "`run.model_dir` with `checkpoint.init.path` begins at the first example");
     check_steps(before.train.steps, after.train.steps);
   }
 
  private:
   void add(const Change& change) {
     if (change.resume == Resume::kFree) return;
+    has_other_data_ |= is_below(change.path, "data.train");
     const std::string line = fmt::format("`{}` was {} and is now {}", change.path, shortened(change.before),
                                          shortened(change.after));
     if (change.resume == Resume::kReported || is_dropout(change.path)) {
@@ -93,6 +98,7 @@ class Comparison {
   const Config& config_;
   Diagnostics& diagnostics_;
   Continuation& result_;
+  bool has_other_data_ = false;
 };
 
 void compare_patience(const std::optional<PatienceOptions>& before,

@@ -11,6 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/safetensors/safetensors.h"
+#include "trainer/checkpoint/file_names.h"
 #include "trainer/checkpoint/restore.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/programs/convert/config_text.h"
@@ -163,7 +164,7 @@ ModelWeights read_checkpoint_weights(const std::string& path, const CheckpointSe
   if (!part.all) keep_weights_only(model.manifest);
   const Restore what = part.all || part.raw ? Restore::kWeights : Restore::kAverages;
   for (const CheckpointVariable& variable : reader.manifest().variables) {
-    const std::string& file = variable.blocks.front().file;
+    const std::string file = file_name_of_one(variable.blocks.front().file);
     if (!part.all && file != kWeightsFile) continue;
     model.weights.push_back(
         {variable.name, read(reader, variable, restored_name(reader, variable.name, what)), file});
