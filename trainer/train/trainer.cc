@@ -220,7 +220,7 @@ void Trainer::fail_evaluation() {
 
 /// False for an error that may have come to this process alone, while others wait for it in a collective.
 bool Trainer::all_processes_know(const std::exception& thrown) const {
-  if (session_.processes->size() > 1) return dynamic_cast<const CommandFailure*>(&thrown) != nullptr;
+  if (session_.processes->size() > 1) return dynamic_cast<const EvaluationFailure*>(&thrown) != nullptr;
   const auto* const error = dynamic_cast<const Error*>(&thrown);
   return error == nullptr || error->kind() != ErrorKind::kPeerLost;
 }
@@ -234,10 +234,8 @@ void Trainer::evaluate() {
   if (!finished()) runner_->fetch_weights();
   std::optional<std::vector<Evaluation>> results;
   try {
-    results = evaluator_->run(state_.step, [this] {
-      signal_ = agreement_.now().signal;
-      return stopped();
-    });
+    results = evaluator_->run(state_.step, [] { return StopSignals::received() != 0; });
+    if (!results) signal_ = agreement_.now().signal;
   } catch (const std::exception& thrown) {
     if (!all_processes_know(thrown)) throw;
     evaluation_error_ = as_error(thrown, "mtf-train");
