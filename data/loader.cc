@@ -51,9 +51,12 @@ BatchStream::BatchStream(std::shared_ptr<const Source> source, int64_t batch_siz
 BatchStream::BatchStream(std::shared_ptr<const Source> source, TrainingBatches options, BatchPart part)
     : BatchStream(std::move(source), options.batch_size, part) {
   MTF_CHECK(options.start_row >= 0, "start row {}", options.start_row);
+  trains_ = true;
   seed_ = options.seed;
   shuffle_ = options.shuffle;
   start_row_ = options.start_row;
+  end_row_ = options.end_row;
+  if (end_row_) batches_ = std::max<int64_t>(0, (*end_row_ - start_row_ + batch_size_ - 1) / batch_size_);
 }
 
 BatchStream::BatchStream(std::shared_ptr<const Source> source, EvaluationBatches options, BatchPart part)
@@ -66,7 +69,7 @@ BatchStream::BatchStream(std::shared_ptr<const Source> source, EvaluationBatches
 }
 
 int64_t BatchStream::example(int64_t row) const {
-  if (batches_) return row;  // evaluation reads in the order of the source
+  if (!trains_) return row;  // evaluation reads in the order of the source
   return source_->stream_example(row, shuffle_ ? std::optional(seed_) : std::nullopt);
 }
 
@@ -97,15 +100,15 @@ Batch BatchStream::make_batch() const {
     const Box* const box = boxes_[f] ? &batch.boxes_.emplace_back(*boxes_[f]) : nullptr;
     batch.slices_.push_back({batch.buffers_[f], box, in_bytes_[f]});
   }
-  batch.examples_.resize(local_rows_ + (batches_ ? 0 : 1));
-  batch.epochs_.resize(batches_ ? 0 : local_rows_ + 1);
+  batch.examples_.resize(local_rows_ + (trains_ ? 1 : 0));
+  batch.epochs_.resize(trains_ ? local_rows_ + 1 : 0);
   batch.weights.resize(local_rows_);
   return batch;
 }
 
 int64_t BatchStream::batch_bytes() const {
   int64_t bytes = local_rows_ * static_cast<int64_t>(sizeof(int64_t) + sizeof(float));
-  if (!batches_)
+  if (trains_)
     bytes += (local_rows_ + 2) * static_cast<int64_t>(sizeof(int64_t));  // with the row after the last
   for (size_t f = 0; f < boxes_.size(); ++f)
     bytes += static_cast<int64_t>(aligned(static_cast<size_t>(buffer_bytes(f))));
@@ -115,14 +118,14 @@ int64_t BatchStream::batch_bytes() const {
 void BatchStream::read(int64_t index, Batch& batch) const {
   MTF_CHECK(index >= 0 && (!batches_ || index < *batches_), "batch {} of {}", index, batches_.value_or(0));
   const int64_t begin = start_row_ + index * batch_size_;
-  const int64_t end = batches_ ? std::min(begin + batch_size_, examples_) : begin + batch_size_;
+  const int64_t end = trains_ ? begin + batch_size_ : std::min(begin + batch_size_, examples_);
   for (int64_t i = 0; i < local_rows_; ++i) {
     const int64_t row = begin + local_begin_ + i;
     batch.weights[i] = row < end ? 1.0f : 0.0f;
     // Padding rows repeat an example, so their values are legal.
     batch.examples_[i] = example(std::min(row, end - 1));
   }
-  if (batches_) {
+  if (!trains_) {
     source_->read(batch.examples_, batch.slices_);
   } else {
     batch.examples_.back() = example(begin + (local_begin_ + local_rows_) % batch_size_);
@@ -135,6 +138,13 @@ void BatchStream::read(int64_t index, Batch& batch) const {
   batch.first = local_begin_;
 }
 
+void BatchStream::begin(const std::stop_token& stop) const {
+  if (!trains_) return;
+  std::optional<int64_t> end;
+  if (batches_) end = start_row_ + *batches_ * batch_size_;
+  source_->begin_stream(end, stop);
+}
+
 int64_t Prefetcher::bytes(const BatchStream& stream, int depth, int kept) {
   return stream.batch_bytes() * std::min<int64_t>(depth + kept, stream.batches().value_or(depth + kept)) +
          stream.source().bytes_of_reading(stream.local_rows());
@@ -145,23 +155,29 @@ Prefetcher::Prefetcher(BatchStream stream, int64_t first_batch, int depth, int k
   MTF_CHECK(first_batch >= 0 && depth >= 1 && kept >= 1, "prefetch of {} batches from {}, {} kept", depth,
             first_batch, kept);
   for (int i = 0; i < depth + kept; ++i) slots_.push_back(stream_.make_batch());
+  stream_.begin(stop_.get_token());
   reader_ = std::thread([this] { read_ahead(); });
 }
 
 Prefetcher::~Prefetcher() {
   {
     const std::lock_guard lock(mutex_);
-    stop_ = true;
+    stop_.request_stop();
   }
   changed_.notify_all();
   reader_.join();
+}
+
+bool Prefetcher::wait(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, patience, [this] { return has_next(); });
 }
 
 const Batch* Prefetcher::next() {
   std::unique_lock lock(mutex_);
   held_ = std::max(held_, taken_ + 1 - kept_);  // returns the oldest batch to the reader
   changed_.notify_all();
-  changed_.wait(lock, [this] { return filled_ > taken_ || finished_; });
+  changed_.wait(lock, [this] { return has_next(); });
   if (filled_ > taken_) return &slots_[taken_++ % slots_.size()];
   if (error_) std::rethrow_exception(error_);
   return nullptr;
@@ -170,12 +186,12 @@ const Batch* Prefetcher::next() {
 void Prefetcher::read_ahead() {
   const auto slots = static_cast<int64_t>(slots_.size());
   std::unique_lock lock(mutex_);
-  while (!stop_) {
+  while (!stop_.stop_requested()) {
     const int64_t index = first_batch_ + filled_;
     if (stream_.batches() && index >= *stream_.batches()) break;
     // The slots of batches held_ .. filled_ - 1 are in use: the consumer's batches and those read ahead.
-    changed_.wait(lock, [&] { return stop_ || filled_ - held_ < slots; });
-    if (stop_) return;
+    changed_.wait(lock, [&] { return stop_.stop_requested() || filled_ - held_ < slots; });
+    if (stop_.stop_requested()) return;
     Batch& slot = slots_[filled_ % slots];
     lock.unlock();
     std::exception_ptr error;

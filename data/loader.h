@@ -10,6 +10,7 @@
 // trained on.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,12 +30,14 @@
 
 namespace mtf {
 
-/// Options of the endless stream of training batches.
+/// Options of the stream of training batches, which is endless but for `end_row`.
 struct TrainingBatches {
   int64_t batch_size = 1;
   uint64_t seed = 1;
   bool shuffle = true;    ///< false: every epoch has the order of the source
   int64_t start_row = 0;  ///< the row of the stream at which batch 0 begins
+  /// The row at which the reader ends, if it is known: batches that begin there or behind it do not exist.
+  std::optional<int64_t> end_row = {};
 };
 
 /// Options of one pass in the order of the source. A partial last batch is filled up with rows of weight 0.
@@ -108,6 +112,8 @@ class BatchStream {
   int64_t batch_bytes() const;
   /// Fills `batch` with batch `index`. Throws what the source throws.
   void read(int64_t index, Batch& batch) const;
+  /// Tells the source that its stream is read up to the end, or until `stop` is requested.
+  void begin(const std::stop_token& stop) const;
 
  private:
   BatchStream(std::shared_ptr<const Source> source, int64_t batch_size, const BatchPart& part);
@@ -120,9 +126,11 @@ class BatchStream {
   std::vector<std::optional<Box>> boxes_;  ///< [features]: what is read of each; nothing: the whole value
   std::vector<bool> in_bytes_;             ///< [features]
   int64_t examples_;
+  bool trains_ = false;
   uint64_t seed_ = 0;
   bool shuffle_ = false;
   int64_t start_row_ = 0;
+  std::optional<int64_t> end_row_;
   std::optional<int64_t> batches_;
 };
 
@@ -136,18 +144,22 @@ class Prefetcher {
 
   /// The consumer keeps the last `kept` batches.
   explicit Prefetcher(BatchStream stream, int64_t first_batch = 0, int depth = kDepth, int kept = 1);
-  /// Waits for the batch that is being read, then ends the thread.
+  /// Waits for the batch that is being read, unless it needs an epoch that is still made, then ends the thread.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   const BatchStream& stream() const { return stream_; }
+  /// Waits, up to `patience`, until next() need not wait; false: it would.
+  bool wait(std::chrono::milliseconds patience);
   /// Returns the next batch, which is valid until `kept` more calls; nullptr after the last one. Rethrows an
   /// exception of the reader thread, after all batches that were read before it.
   const Batch* next();
 
  private:
   void read_ahead();
+  /// True if next() need not wait. `mutex_` is held.
+  bool has_next() const { return filled_ > taken_ || finished_; }
 
   const BatchStream stream_;
   const int64_t first_batch_;
@@ -160,7 +172,7 @@ class Prefetcher {
   int64_t taken_ = 0;      ///< number of batches handed out so far
   int64_t held_ = 0;       ///< number of batches given back by the consumer
   bool finished_ = false;  ///< the reader has ended, after the last batch or with `error_`
-  bool stop_ = false;
+  std::stop_source stop_;
   std::exception_ptr error_;
   std::thread reader_;
 };

@@ -39,6 +39,16 @@ MixtureSchedule::Turn MixtureSchedule::turn(int64_t row) const {
   return {static_cast<int64_t>(shares_.size()), row};
 }
 
+std::vector<int64_t> MixtureSchedule::rows_of_each(int64_t rows) const {
+  std::vector<int64_t> result;
+  for (const uint64_t share : shares_) {
+    result.push_back(rows_before(rows, share));
+    rows -= result.back();
+  }
+  result.push_back(rows);
+  return result;
+}
+
 MixedSource::MixedSource(std::vector<std::unique_ptr<Source>> sources, const std::vector<double>& weights)
     : sources_(std::move(sources)), first_({0}) {
   MTF_CHECK(!sources_.empty() && (weights.empty() || weights.size() == sources_.size()),
@@ -95,6 +105,33 @@ int64_t MixedSource::stream_epoch(int64_t row) const {
   if (!schedule_) return Source::stream_epoch(row);
   const MixtureSchedule::Turn turn = schedule_->turn(row);
   return sources_[turn.source]->stream_epoch(turn.row);
+}
+
+void MixedSource::begin_stream(std::optional<int64_t> end, const std::stop_token& stop) const {
+  std::vector<int64_t> rows;
+  if (end && schedule_) rows = schedule_->rows_of_each(*end);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    std::optional<int64_t> end_of_source;
+    if (end && schedule_) end_of_source = rows[i];
+    if (end && !schedule_) end_of_source = (*end + examples() - 1) / examples() * sources_[i]->examples();
+    sources_[i]->begin_stream(end_of_source, stop);
+  }
+}
+
+bool MixedSource::begins_made_epoch(int64_t row) const {
+  if (schedule_) {
+    const MixtureSchedule::Turn turn = schedule_->turn(row);
+    return sources_[turn.source]->begins_made_epoch(turn.row);
+  }
+  return row % examples() == 0 && std::ranges::any_of(sources_, [](const std::unique_ptr<Source>& source) {
+           return source->begins_made_epoch(0);
+         });
+}
+
+int64_t MixedSource::bytes_of_making_epochs() const {
+  int64_t bytes = 0;
+  for (const std::unique_ptr<Source>& source : sources_) bytes += source->bytes_of_making_epochs();
+  return bytes;
 }
 
 uint64_t MixedSource::example_hash(int64_t example) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class MixtureSchedule {
     int64_t row;  ///< how many rows of the stream the source had before
   };
   Turn turn(int64_t row) const;
+  /// The number of rows that each source has among the first `rows` rows of the stream.
+  std::vector<int64_t> rows_of_each(int64_t rows) const;
 
  private:
   /// The share of source k against those that follow, in units of 2^-53.
@@ -48,6 +51,9 @@ class MixedSource final : public Source {
                      std::span<const FeatureSlice> slices) const override;
   int64_t stream_example(int64_t row, std::optional<uint64_t> seed) const override;
   int64_t stream_epoch(int64_t row) const override;
+  void begin_stream(std::optional<int64_t> end, const std::stop_token& stop) const override;
+  bool begins_made_epoch(int64_t row) const override;
+  int64_t bytes_of_making_epochs() const override;
   int64_t bytes_in_memory() const override;
   /// Those of the first source, which the others share.
   std::vector<std::string> class_names() const override { return sources_[0]->class_names(); }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -146,6 +147,17 @@ class Source {
   /// Throws Error (kData, at `mark`) when an example does not have one target for each input. Only sources of
   /// text check this.
   virtual void check_aligned(const Mark& mark) const;
+
+  /// Called before the stream of training is read from some row on, while no read_training() runs. `end`: the row before
+  /// which the reader ends, if it is known: what only rows behind it need is not prepared. When `stop` is requested, the
+  /// rows that are being read are no longer needed, and read_training() may throw anything.
+  virtual void begin_stream(std::optional<int64_t> /*end*/, const std::stop_token& /*stop*/) const {}
+
+  /// True if row `row` of the stream of training begins an epoch whose examples are made anew, which may take a while.
+  virtual bool begins_made_epoch(int64_t /*row*/) const { return false; }
+
+  /// The bytes of memory that making the examples of a later epoch takes, while the one before it is read.
+  virtual int64_t bytes_of_making_epochs() const { return 0; }
 };
 
 /// A source whose examples are held in memory.

@@ -114,7 +114,7 @@ int64_t number_of_chunks(const Context& context, const Dimension& length) {
   int64_t divisor = std::min(context.loss_chunks(), length.size);
   while (length.size % divisor != 0) --divisor;
   if (context.training() && divisor != context.loss_chunks()) {
-    throw Error(
+    throw LossChunksError(
         ErrorKind::kConfig,
         fmt::format(
             "`train.loss_chunks` is {}, which does not divide the {} places of a row that have a loss",

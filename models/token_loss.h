@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/config/schema.h"
 #include "models/model.h"
 
@@ -30,6 +31,12 @@ void describe_token_loss(config::Visitor& visit, TokenLossOptions& options);
 /// of the targets alone: `mean_label`, a checksum of the data, `num_eval_tokens` and `max_targets_length`,
 /// the most tokens of a row.
 std::vector<std::string> token_metrics();
+
+/// A number of Context::loss_chunks() that does not suit the model; the caller who has set it knows its place.
+class LossChunksError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Factors of the targets above 0, float32 [batch, length]; null: each counts once.
 struct TokenWeights {
@@ -54,7 +61,7 @@ struct TokenPrediction {
 /// bfloat16 logits as it reads them, and their gradient is rounded once.
 /// With Context::loss_chunks() the logits of a part of `length`, their loss and their gradient are computed before
 /// those of the next part, and output has no logits and no class_losses. Chunk i of n has the places i, n+i, 2n+i, ..., so that
-/// layouts may split `length`. Throws Error (kConfig) where the number does not divide `length` in training; evaluation
+/// layouts may split `length`. Throws LossChunksError where the number does not divide `length` in training; evaluation
 /// takes the largest divisor that is not larger.
 void token_loss(Context& context, const TokenLossOptions& options, const TokenPrediction& prediction,
                 const Tensor& targets, const TokenWeights& weights, ModelOutput& output);

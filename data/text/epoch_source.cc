@@ -22,18 +22,34 @@ void give_way() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLeastPriority);
 }
 
-/// Thrown in the background to end what is no longer needed.
+/// Thrown to end what is no longer needed.
 struct NoLongerNeeded {};
+
+/// Ends the work when `stop` is requested.
+TextProgress until(const std::stop_token& stop) {
+  return [stop](TextStage, int64_t, int64_t) {
+    if (stop.stop_requested()) throw NoLongerNeeded();
+  };
+}
 
 }  // namespace
 
 EpochSource::EpochSource(OpenEpoch open, PhiloxKey key, const TextProgress& progress)
     : open_(std::move(open)), key_(key) {
-  first_ = epochs_.emplace(0, open_(0, progress)).first->second.source;
+  EpochRows rows = open_(0, progress);
+  bytes_of_making_ = rows.bytes_of_making;
+  first_ = epochs_.emplace(0, std::move(rows)).first->second.source;
 }
 
 EpochSource::~EpochSource() {
-  if (ahead_) *ahead_->stop = true;
+  if (ahead_) ahead_->stop.request_stop();
+}
+
+void EpochSource::begin_stream(std::optional<int64_t> end, const std::stop_token& stop) const {
+  const std::lock_guard lock(mutex_);
+  last_.reset();
+  if (end) last_ = (*end - 1) / examples();
+  stop_ = stop;
 }
 
 void EpochSource::read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const {
@@ -74,7 +90,8 @@ std::shared_ptr<const Source> EpochSource::epoch_rows(int64_t epoch) const {
     forget_before(epoch - 1);
   }
   const bool is_next_known = epochs_.contains(epoch + 1) || (ahead_ && ahead_->epoch == epoch + 1);
-  if (!is_next_known) make_ahead(epoch + 1);
+  const bool is_last = last_ && epoch >= *last_;
+  if (!is_next_known && !is_last) make_ahead(epoch + 1);
   return found->second.source;
 }
 
@@ -82,24 +99,22 @@ std::shared_ptr<const Source> EpochSource::epoch_rows(int64_t epoch) const {
 EpochRows EpochSource::take(int64_t epoch) const {
   if (ahead_ && ahead_->epoch == epoch) {
     std::optional<Ahead> ahead = std::exchange(ahead_, std::nullopt);
+    const std::stop_callback end_with_reader(stop_, [&ahead] { ahead->stop.request_stop(); });
     try {
       return ahead->rows.get();
     } catch (const Error&) {
       // It failed long ago: what was in the way, such as a full disk, may be gone.
     }
   }
-  return open_(epoch, {});
+  return open_(epoch, until(stop_));
 }
 
 void EpochSource::make_ahead(int64_t epoch) const {
-  if (ahead_) *ahead_->stop = true;
-  const auto stop = std::make_shared<std::atomic<bool>>(false);
-  const auto make = [this, epoch, stop] {
-    const TextProgress progress = [stop](TextStage, int64_t, int64_t) {
-      if (*stop) throw NoLongerNeeded();
-    };
+  if (ahead_) ahead_->stop.request_stop();
+  std::stop_source stop;
+  const auto make = [this, epoch, token = stop.get_token()] {
     give_way();
-    return open_(epoch, progress);
+    return open_(epoch, until(token));
   };
   ahead_ = Ahead{epoch, stop, std::async(std::launch::async, make)};
 }

@@ -1,5 +1,5 @@
 // A source of training whose rows are made anew for each epoch, as where tokens are drawn. Each epoch is a source of its own.
-// The next one is made in the background while an epoch is read.
+// The next one is made in the background while an epoch is read, unless the reader ends before it.
 //
 //   const EpochSource source(open, key, progress);   // open(epoch, progress) makes an epoch
 //
@@ -7,7 +7,6 @@
 // from a place that is drawn: a few rows are left out or come twice, each with the same probability.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -16,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,10 +30,11 @@ namespace mtf {
 struct EpochRows {
   std::unique_ptr<Source> source;
   std::vector<std::string> stores;
+  int64_t bytes_of_making = 0;  ///< the memory that making them takes
 };
 
 /// Makes an epoch, a pure function of its number. It is called in the background, too; `progress`, if it is not empty, is
-/// called now and then and may throw to end the work.
+/// called between texts and may throw to end the work.
 using OpenEpoch = std::function<EpochRows(int64_t epoch, const TextProgress& progress)>;
 
 class EpochSource final : public Source {
@@ -46,9 +47,13 @@ class EpochSource final : public Source {
   const std::vector<Feature>& features() const override { return first_->features(); }
   /// The rows of epoch 0.
   void read(std::span<const int64_t> rows, std::span<const FeatureSlice> slices) const override;
-  /// Waits for an epoch that is not there yet. Throws what `open` throws.
+  /// Waits for an epoch that is not there yet, until begin_stream()'s `stop` is requested. Throws what `open` throws.
   void read_training(std::span<const int64_t> examples, std::span<const int64_t> epochs,
                      std::span<const FeatureSlice> slices) const override;
+  void begin_stream(std::optional<int64_t> end, const std::stop_token& stop) const override;
+  bool begins_made_epoch(int64_t row) const override { return row % examples() == 0; }
+  /// That of epoch 0.
+  int64_t bytes_of_making_epochs() const override { return bytes_of_making_; }
   std::string fingerprint() const override { return first_->fingerprint(); }
   /// Always throws: drawn tokens do not stay aligned.
   void check_aligned(const Mark& mark) const override;
@@ -64,7 +69,7 @@ class EpochSource final : public Source {
   };
   struct Ahead {
     int64_t epoch;
-    std::shared_ptr<std::atomic<bool>> stop;
+    std::stop_source stop;
     std::future<EpochRows> rows;
   };
   std::shared_ptr<const Source> epoch_rows(int64_t epoch) const;
@@ -74,10 +79,13 @@ class EpochSource final : public Source {
 
   OpenEpoch open_;
   PhiloxKey key_;
+  int64_t bytes_of_making_;
   std::shared_ptr<const Source> first_;
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Epoch> epochs_;
-  mutable std::optional<Ahead> ahead_;
+  mutable std::optional<int64_t> last_;  ///< the last epoch that is read, if it is known
+  mutable std::stop_token stop_;         ///< of what is read
+  mutable std::optional<Ahead> ahead_;   ///< the last member: it is ended before all others
 };
 
 }  // namespace mtf

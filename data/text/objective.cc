@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "data/mixed_source.h"
+#include "data/text/drawing_memory.h"
 #include "data/vocabulary/vocabulary_options.h"
 #include "engine/base/check.h"
 #include "engine/base/placed_at.h"
@@ -73,13 +74,14 @@ namespace {
 /// Makes the rows of one objective.
 struct ObjectiveRows {
   ObjectiveTokens tokens;
+  size_t part;
   std::shared_ptr<const Objective> objective;
   std::vector<Feature> features;
   PhiloxKey key;
   TextSettings settings;
 
   EpochRows operator()(int64_t epoch, const TextProgress& progress) const {
-    const PieceTokens of_epoch = tokens.open(epoch, progress);
+    const PieceTokens of_epoch = tokens.open(part, epoch, progress);
     const PiecePacking packing{.packing = objective->shares_rows() ? settings.packing : Packing::kNone,
                                .row = objective->capacity(),
                                .room = [this](int64_t length) { return objective->room(length); }};
@@ -92,14 +94,9 @@ struct ObjectiveRows {
       settings.report(report);
     }
     std::vector<std::string> stores = {of_epoch.store->path(), pieces.path()};
-    return {std::make_unique<ObjectiveSource>(features, objective, std::move(pieces), key),
-            std::move(stores)};
-  }
-  /// Later epochs are made while a run shows its own progress.
-  void be_silent() {
-    settings.progress = {};
-    settings.report = {};
-    settings.note = {};
+    const int64_t bytes = bytes_of_drawing_texts(tokens.threads, *of_epoch.store, pieces.pieces());
+    return {std::make_unique<ObjectiveSource>(features, objective, std::move(pieces), key), std::move(stores),
+            bytes};
   }
 };
 
@@ -115,20 +112,22 @@ std::unique_ptr<Source> make_objective_source(const ObjectiveOptions& options, c
     for (WeightedObjective& part : options.make(row, vocabulary)) {
       const auto rows = std::make_shared<ObjectiveRows>(
           ObjectiveRows{.tokens = tokens,
+                        .part = sources.size(),
                         .objective = std::move(part.objective),
                         .features = options.features(row, vocabulary->size()),
                         .key = random_key(fmt::format("data.objective/{}", sources.size()), seed),
                         .settings = settings});
       weights.push_back(part.weight);
-      if (!tokens.epochs) {
+      if (!tokens.key_of_epochs) {
         sources.push_back((*rows)(0, settings.progress).source);
         continue;
       }
       const auto open_epoch = [rows](int64_t epoch, const TextProgress& progress) {
         return (*rows)(epoch, progress);
       };
-      sources.push_back(std::make_unique<EpochSource>(open_epoch, *tokens.epochs, settings.progress));
-      rows->be_silent();
+      sources.push_back(
+          std::make_unique<EpochSource>(open_epoch, tokens.key_of_epochs(rows->part), settings.progress));
+      rows->settings.be_silent();
     }
   } catch (const Error& error) {
     throw placed_at(error, mark);

@@ -52,10 +52,12 @@ void append_side(ObjectiveRow& row, size_t first, std::span<const int32_t> ids);
 
 /// The tokens that examples are made of.
 struct ObjectiveTokens {
-  /// Returns the tokens of an epoch; epoch 0 if they are the same in all.
-  std::function<PieceTokens(int64_t epoch, const TextProgress& progress)> open;
+  /// Returns the tokens that part `part` of the objective has in an epoch; part 0 and epoch 0 if they are the same in all.
+  std::function<PieceTokens(size_t part, int64_t epoch, const TextProgress& progress)> open;
   Side side = Side::kTargets;
-  std::optional<PhiloxKey> epochs = {};  ///< tokens are drawn anew in each epoch: the key of EpochSource
+  /// Tokens are drawn anew in each epoch: the key of a part's EpochSource. Empty: they are not.
+  std::function<PhiloxKey(size_t part)> key_of_epochs = {};
+  int threads = 1;  ///< that tokenise
 };
 
 /// The source of an objective. Throws Error as make_text_source() does.

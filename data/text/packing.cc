@@ -127,7 +127,8 @@ PackedRows pack_reference(std::span<const TokenCounts> examples, const BySide<in
   return packed;
 }
 
-PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_t>& row) {
+PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_t>& row,
+                      const std::function<void()>& next_window) {
   constexpr size_t kWindow = 65536;
   const auto share = [](int64_t tokens, int64_t all) {
     return all == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(all);
@@ -140,6 +141,7 @@ PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_
   std::vector<int64_t> row_of(examples.size());
   std::vector<int64_t> order;
   for (size_t begin = 0; begin < examples.size(); begin += kWindow) {
+    if (begin > 0 && next_window) next_window();
     order.resize(std::min(kWindow, examples.size() - begin));
     std::iota(order.begin(), order.end(), static_cast<int64_t>(begin));
     std::ranges::stable_sort(order, std::greater<>(), size);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -31,8 +32,10 @@ PackedRows pack_reference(std::span<const TokenCounts> examples, const BySide<in
 /// Packs densely by best fit decreasing (Johnson: Near-optimal bin packing algorithms, 1973): in windows of
 /// 65,536 examples, longest first, each example goes into the row in which it leaves the least room. Rows
 /// stay open for the following windows. Rows are ordered by their first examples, and the examples of a row
-/// keep their order. Time is linear except for the sorting within a window.
-PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_t>& row);
+/// keep their order. Time is linear except for the sorting within a window. `next_window` is called before each window but the
+/// first one; it may throw to end the work.
+PackedRows pack_dense(std::span<const TokenCounts> examples, const BySide<int64_t>& row,
+                      const std::function<void()>& next_window = {});
 
 /// Puts `of_row` successive examples into each row.
 PackedRows pack_none(int64_t examples, int64_t of_row = 1);

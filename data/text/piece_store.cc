@@ -72,10 +72,11 @@ class PieceCutter {
   int64_t tokens_ = 0;  ///< of the piece in hand
 };
 
-PackedRows pack(const std::vector<TokenCounts>& rooms, const PiecePacking& packing) {
+PackedRows pack(const std::vector<TokenCounts>& rooms, const PiecePacking& packing,
+                const std::function<void()>& next_window) {
   switch (packing.packing) {
     case Packing::kDense:
-      return pack_dense(rooms, packing.row);
+      return pack_dense(rooms, packing.row, next_window);
     case Packing::kReference:
       return pack_reference(rooms, packing.row);
     case Packing::kNone:
@@ -97,7 +98,7 @@ CutTexts reordered(const CutTexts& texts, const std::vector<int64_t>& order) {
 }
 
 void build(const std::string& path, const PieceTokens& tokens, const PieceRules& rules,
-           const PiecePacking& packing) {
+           const PiecePacking& packing, const std::function<void()>& next_window) {
   const CutTexts texts = PieceCutter(*tokens.store, tokens.side, rules).cut();
   TextReport report;
   report.examples = tokens.store->examples();
@@ -111,7 +112,7 @@ void build(const std::string& path, const PieceTokens& tokens, const PieceRules&
   if (rooms.empty())
     throw Error(ErrorKind::kData, fmt::format("{}: no text", fmt::join(tokens.files.groups.front(), ", ")),
                 "files with texts");
-  const PackedRows rows = pack(rooms, packing);
+  const PackedRows rows = pack(rooms, packing, next_window);
   report.rows = rows.rows();
   const CutTexts pieces = reordered(texts, rows.examples);
   const std::vector<StoredTensor> tensors = {tensor_of("first", rows.first), tensor_of("runs", pieces.runs),
@@ -179,7 +180,7 @@ PieceStore open_piece_store(const PieceTokens& tokens, const PieceRules& rules, 
       path, [&] { return PieceStore(path, tokens.store, tokens.side); },
       [&] {
         report(TextStage::kPack);
-        build(path, tokens, rules, packing);
+        build(path, tokens, rules, packing, [&] { report(TextStage::kPack); });
         const RemovedStores removed = remove_old_stores(tokens.cache);
         if (note && removed.count > 0) note(removed.to_string(tokens.cache));
       },

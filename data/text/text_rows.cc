@@ -178,17 +178,19 @@ class Selection {
   TextReport report_;
 };
 
-PackedRows pack(const std::vector<Piece>& pieces, const RowRules& rules) {
+PackedRows pack(const std::vector<Piece>& pieces, const RowRules& rules,
+                const std::function<void()>& next_window) {
   if (rules.packing == Packing::kNone)
     return pack_none(static_cast<int64_t>(pieces.size()), rules.has_preferences ? 2 : 1);
   std::vector<TokenCounts> lengths;
   lengths.reserve(pieces.size());
   for (const Piece& piece : pieces) lengths.push_back(piece.length);
-  return rules.packing == Packing::kDense ? pack_dense(lengths, rules.row)
+  return rules.packing == Packing::kDense ? pack_dense(lengths, rules.row, next_window)
                                           : pack_reference(lengths, rules.row);
 }
 
-void build(const std::string& path, const TokenStore& tokens, const RowRules& rules, const TextFiles& files) {
+void build(const std::string& path, const TokenStore& tokens, const RowRules& rules, const TextFiles& files,
+           const std::function<void()>& next_window) {
   const Selection selection(tokens, rules);
   const std::vector<Piece>& pieces = selection.pieces();
   TextReport report = selection.report();
@@ -198,7 +200,7 @@ void build(const std::string& path, const TokenStore& tokens, const RowRules& ru
                 fmt::format("{}: {}", fmt::join(files.groups.front(), ", "), report.to_string()),
                 "a greater `data.sequence_length`, or another `data.filter`");
   }
-  const PackedRows rows = pack(pieces, rules);
+  const PackedRows rows = pack(pieces, rules, next_window);
   report.rows = rows.rows();
   std::vector<StoredTensor> tensors = {tensor_of("first", rows.first)};
   BySide<std::vector<int64_t>> begin;
@@ -272,7 +274,7 @@ RowStore open_row_store(const TokenStore& tokens, const std::string& tokens_key,
       path, [&] { return RowStore(path, tokens, rules.row); },
       [&] {
         report(TextStage::kPack);
-        build(path, tokens, rules, files);
+        build(path, tokens, rules, files, [&] { report(TextStage::kPack); });
         const RemovedStores removed = remove_old_stores(cache_directory);
         if (note && removed.count > 0) note(removed.to_string(cache_directory));
       },

@@ -81,8 +81,7 @@ std::string EpochSampling::to_string() const {
 SamplingRefusal refusal_of(Side side, SegmentationKind wanted, std::optional<SegmentationKind> offered) {
   const bool unigram = wanted == SegmentationKind::kUnigram;
   if (!offered)
-    return {fmt::format("the vocabulary of `{}` has one way to divide a text: there is nothing to draw",
-                        name_of(side)),
+    return {fmt::format("no segmentations can be drawn from the vocabulary of `{}`", name_of(side)),
             "a vocabulary of SentencePiece, byte pairs of hugging_face, or no `sampling`"};
   return {fmt::format("`{}` is for {}, and the vocabulary of `{}` has {}", unigram ? kAlpha : kDropout,
                       unigram ? "unigram models" : "byte pairs", name_of(side),

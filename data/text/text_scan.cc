@@ -8,15 +8,19 @@ namespace mtf {
 
 TextCounts scan_texts(const TextFiles& files, const BySide<int64_t>& vocabulary_sizes,
                       const TextProgress& progress) {
-  constexpr int64_t kReportEvery = 4096;
+  constexpr int64_t kReportEvery = 4096, kReportEveryBytes = 1 << 20;
   TextProblems problems;
   TextReader reader(files, vocabulary_sizes, problems);
   const std::vector<Side> sides = files.source().sides();
   TextCounts counts;
+  int64_t reported = 0;  // bytes
   for (TextExample example; reader.next(example); ++counts.examples) {
     if (std::ranges::any_of(sides, [&](Side side) { return example[side].empty(); })) ++counts.empty;
-    if (progress && counts.examples % kReportEvery == 0)
-      progress(TextStage::kCheck, reader.bytes_read(), reader.bytes());
+    if (!progress) continue;
+    const int64_t bytes = reader.bytes_read();
+    if (counts.examples % kReportEvery != 0 && bytes - reported < kReportEveryBytes) continue;
+    progress(TextStage::kCheck, bytes, reader.bytes());
+    reported = bytes;
   }
   counts.blank_lines = reader.blank_lines();
   counts.longest = reader.longest();

@@ -36,6 +36,13 @@ struct TextSettings {
   std::function<void(const TextReport&)> report = {};  ///< called when the source is ready
   /// Receives lines about other events, such as removed stores.
   std::function<void(const std::string&)> note = {};
+
+  /// Tells nothing more: later epochs are made while a run shows its own progress.
+  void be_silent() {
+    progress = {};
+    report = {};
+    note = {};
+  }
 };
 
 /// What sources need beside their own options.

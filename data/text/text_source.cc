@@ -275,6 +275,12 @@ OpenedTokens open_tokens(const TextsToOpen& texts, const TokenizeOptions& tokeni
           open_token_store(texts.files, tokenizing, texts.key, texts.cache, texts.note)};
 }
 
+/// The key that draws the texts of source `name`, or of a part of its objective: each part draws its own.
+PhiloxKey key_of_draws(const std::string& name, size_t part, uint64_t seed) {
+  const std::string source = "data.sampling/" + name;
+  return random_key(part == 0 ? source : fmt::format("{}/part {}", source, part), seed);
+}
+
 /// Returns the options of `texts` for an epoch.
 TokenizeOptions options_of_epoch(const TextsToOpen& texts, int64_t epoch, const TextProgress& progress) {
   TokenizeOptions tokenizing = texts.tokenizing;
@@ -305,13 +311,8 @@ struct TextRows {
   EpochRows operator()(int64_t epoch, const TextProgress& progress) const {
     std::unique_ptr<TextSource> source = open(epoch, progress);
     std::vector<std::string> stores = source->stores();
-    return {std::move(source), std::move(stores)};
-  }
-  void be_silent() {
-    texts.be_silent();
-    settings.progress = {};
-    settings.report = {};
-    settings.note = {};
+    const int64_t bytes = source->bytes_of_drawing(texts.tokenizing.threads);
+    return {std::move(source), std::move(stores), bytes};
   }
 };
 
@@ -347,7 +348,7 @@ std::optional<EpochSampling> first_sampling(const TextSourceOptions& options, co
                 "`sampling` draws the tokens of training texts, and these are none", "no `sampling` here");
   EpochSampling result;
   result.sampling = sampling_of(*options.sampling, sides_in_rows(options));
-  result.key = random_key("data.sampling/" + settings.name, context.seed);
+  result.key = key_of_draws(settings.name, 0, context.seed);
   for (const Side side : sides_in_rows(options)) {
     if (result.sampling[side])
       result.samplers[side] =
@@ -376,23 +377,31 @@ std::unique_ptr<Source> TextSourceOptions::open(const SourceContext& context) co
       return (*rows)(epoch, progress);
     };
     auto source = std::make_unique<EpochSource>(open_epoch, *key, settings.progress);
-    rows->be_silent();
+    rows->texts.be_silent();
+    rows->settings.be_silent();
     return source;
   }
   const auto texts = std::make_shared<TextsToOpen>(
       find_texts(*this, settings, context.mark, (*objective)->lines_are_sentences()));
   texts->tokenizing.sampling = std::move(drawn);
   const Side side = sides_in_rows(*this).front();
-  const auto open_epoch = [texts, side](int64_t epoch, const TextProgress& progress) {
-    OpenedTokens tokens = open_tokens(*texts, options_of_epoch(*texts, epoch, progress));
+  const auto key_of_part = [name = settings.name, seed = context.seed](size_t part) {
+    return key_of_draws(name, part, seed);
+  };
+  const auto open_epoch = [texts, side, key_of_part](size_t part, int64_t epoch,
+                                                     const TextProgress& progress) {
+    TokenizeOptions tokenizing = options_of_epoch(*texts, epoch, progress);
+    if (tokenizing.sampling) tokenizing.sampling->key = key_of_part(part);
+    OpenedTokens tokens = open_tokens(*texts, tokenizing);
     return PieceTokens{.store = std::make_shared<const TokenStore>(std::move(tokens.store)),
                        .key = tokens.key,
                        .side = side,
                        .files = texts->files,
                        .cache = texts->cache};
   };
-  auto source = make_objective_source(**objective, {.open = open_epoch, .side = side, .epochs = key},
-                                      settings, context.seed, context.mark);
+  ObjectiveTokens tokens{.open = open_epoch, .side = side, .threads = settings.threads};
+  if (key) tokens.key_of_epochs = key_of_part;
+  auto source = make_objective_source(**objective, tokens, settings, context.seed, context.mark);
   texts->be_silent();
   return source;
 }

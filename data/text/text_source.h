@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/source.h"
+#include "data/text/drawing_memory.h"
 #include "data/text/text_rows.h"
 #include "data/text/text_settings.h"
 
@@ -45,6 +46,10 @@ class TextSource final : public Source {
   const TextReport& report() const { return report_; }
   /// The paths of its files in the cache.
   std::vector<std::string> stores() const { return {tokens_.path(), rows_.path()}; }
+  /// The memory that making these rows again takes, with tokens that `threads` threads draw.
+  int64_t bytes_of_drawing(int threads) const {
+    return bytes_of_drawing_texts(threads, tokens_, rows_.first(rows_.rows()));
+  }
 
  private:
   /// The part of a row of one feature that is read, and where it goes.

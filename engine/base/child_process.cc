@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/signals.h"
 
 namespace mtf {
 namespace {
@@ -51,8 +51,8 @@ void become(const ChildOptions& options, pid_t parent, char* const* arguments, c
 
 std::string ProcessEnd::to_string() const {
   if (signal == 0) return fmt::format("ended with exit code {}", code);
-  const char* name = ::sigabbrev_np(signal);
-  return fmt::format("was killed by signal {}{}", signal, name ? fmt::format(" (SIG{})", name) : "");
+  const std::string name = signal_name(signal);
+  return fmt::format("was killed by signal {}{}", signal, name.empty() ? "" : fmt::format(" ({})", name));
 }
 
 ChildProcess::ChildProcess(const ChildOptions& options) : own_group_(options.own_group) {

@@ -1,5 +1,6 @@
 #include "engine/base/signals.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include <array>
@@ -60,18 +61,30 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+/// True under nohup. A shell's background processes ignore SIGINT, too, but a run must end by it.
+bool stays_ignored(int signal) { return signal == SIGHUP && is_ignored(signal); }
+
 }  // namespace
+
+std::string signal_name(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name == nullptr ? "" : std::string("SIG") + name;
+}
 
 StopSignals::StopSignals() {
   received_signal = 0;
   received_at = 0;
-  for (const int signal : {SIGTERM, SIGINT}) handle(signal, remember, SA_RESTART);
+  for (const int signal : kEnding) {
+    if (!stays_ignored(signal)) handle(signal, remember, SA_RESTART);
+  }
   stop_signals_exist = true;
 }
 
 StopSignals::~StopSignals() {
   stop_signals_exist = false;
-  for (const int signal : {SIGTERM, SIGINT}) handle(signal, SIG_DFL, 0);
+  for (const int signal : kEnding) {
+    if (!stays_ignored(signal)) handle(signal, SIG_DFL, 0);
+  }
 }
 
 bool StopSignals::are_handled() { return stop_signals_exist; }

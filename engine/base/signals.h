@@ -7,8 +7,11 @@
 
 namespace mtf {
 
-/// Handles SIGTERM and SIGINT until it is destroyed. A second signal that comes more than a second after the
-/// first ends the process at once.
+/// Returns the name of a signal, "SIGTERM"; empty where it has none.
+std::string signal_name(int signal);
+
+/// Handles SIGTERM, SIGINT and SIGHUP, which a terminal sends when it is closed, until it is destroyed. SIGHUP stays
+/// ignored where it is (nohup). A second signal that comes more than a second after the first ends the process at once.
 class StopSignals {
  public:
   StopSignals();

@@ -22,6 +22,22 @@ TEST(StopSignals, ThatComeTwiceAtOnceAreOne) {
   EXPECT_EQ(StopSignals::received(), SIGTERM);
 }
 
+TEST(StopSignals, AHangUpIsOneUnlessItWasIgnored) {
+  {
+    const StopSignals signals;
+    ::raise(SIGHUP);
+    EXPECT_EQ(StopSignals::received(), SIGHUP);
+    EXPECT_EQ(signal_name(SIGHUP), "SIGHUP");
+  }
+  std::signal(SIGHUP, SIG_IGN);  // as nohup does
+  {
+    const StopSignals signals;
+    ::raise(SIGHUP);
+    EXPECT_EQ(StopSignals::received(), 0);
+  }
+  EXPECT_EQ(std::signal(SIGHUP, SIG_DFL), SIG_IGN);
+}
+
 TEST(StopSignals, OfAnotherProcessDoNotMakeTheFirstOneHereASecond) {
   const StopSignals signals;
   StopSignals::receive(SIGINT);

@@ -4,12 +4,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <set>
 #include <thread>
 
 #include "data/draws.h"
 #include "data/loader.h"
+#include "data/mixed_source.h"
 #include "data/vocabulary/extra_ids.h"
 #include "data/vocabulary/sentencepiece_vocabulary.h"
 #include "engine/base/error.h"
@@ -98,6 +101,74 @@ TEST(EpochSource, MakesTheNextEpochAheadAndEndsItWhenItIsNotNeeded) {
   EXPECT_EQ(ended, 1);
 }
 
+TEST(EpochSource, MakesNoEpochBehindTheEndOfTheStream) {
+  std::atomic<int64_t> last = 0;
+  const OpenEpoch numbers = numbers_by_epoch({10});
+  {
+    const EpochSource source(
+        [&](int64_t epoch, const TextProgress& progress) {
+          last = std::max(last.load(), epoch);
+          return numbers(epoch, progress);
+        },
+        kKey);
+    source.begin_stream(20, {});
+    numbers_of(source, 0);
+    numbers_of(source, 1);
+    source.begin_stream(31, {});  // a run that goes on
+    numbers_of(source, 2);
+  }
+  EXPECT_EQ(last, 3);
+}
+
+TEST(EpochSource, WaitsForNoEpochWhenTheReaderStops) {
+  std::atomic<bool> began = false;
+  const OpenEpoch numbers = numbers_by_epoch({10});
+  const auto source = std::make_shared<const EpochSource>(
+      [&](int64_t epoch, const TextProgress& progress) {
+        while (epoch == 1) {
+          began = true;
+          progress(TextStage::kTokenise, 0, 0);
+          std::this_thread::yield();
+        }
+        return numbers(epoch, progress);
+      },
+      kKey);
+  {
+    Prefetcher batches(BatchStream(source, TrainingBatches{.batch_size = 10}));
+    EXPECT_NE(batches.next(), nullptr);
+    while (!began) std::this_thread::yield();
+    EXPECT_FALSE(batches.wait(std::chrono::milliseconds(1)));
+  }
+  Prefetcher again(BatchStream(source, TrainingBatches{.batch_size = 10, .end_row = 10}));
+  EXPECT_NE(again.next(), nullptr);
+  EXPECT_EQ(again.next(), nullptr);
+}
+
+TEST(EpochSource, InAMixtureEachIsMadeAsFarAsItsTurnsGo) {
+  for (const bool weighted : {true, false}) {
+    std::array<std::atomic<int64_t>, 2> last = {0, 0};
+    const OpenEpoch numbers = numbers_by_epoch({10});
+    std::vector<std::unique_ptr<Source>> sources;
+    for (std::atomic<int64_t>& of_source : last) {
+      sources.push_back(std::make_unique<EpochSource>(
+          [&](int64_t epoch, const TextProgress& progress) {
+            of_source = std::max(of_source.load(), epoch);
+            return numbers(epoch, progress);
+          },
+          kKey));
+    }
+    const std::vector<double> weights = weighted ? std::vector<double>{1, 3} : std::vector<double>{};
+    const auto mixed = std::make_shared<const MixedSource>(std::move(sources), weights);
+    EXPECT_TRUE(mixed->begins_made_epoch(0));
+    EXPECT_FALSE(mixed->begins_made_epoch(10));
+    Prefetcher batches(BatchStream(mixed, TrainingBatches{.batch_size = 8, .end_row = 40}));
+    for (int i = 0; i < 5; ++i) EXPECT_NE(batches.next(), nullptr);
+    EXPECT_EQ(batches.next(), nullptr);
+    EXPECT_EQ(last[0], weighted ? 0 : 1);
+    EXPECT_EQ(last[1], weighted ? 2 : 1);
+  }
+}
+
 TEST(EpochSource, SaysWhyAnEpochCannotBeMade) {
   const OpenEpoch numbers = numbers_by_epoch({10});
   const EpochSource source(
@@ -145,6 +216,15 @@ class SampledTexts : public testing::TextTest {
     context.text.vocabularies = {unigram, unigram};
     context.text.threads = threads;
     return context;
+  }
+
+  int token_stores() const {
+    int stores = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path("cache"))) {
+      const std::string name = entry.path().filename().string();
+      stores += name.starts_with("tokens-") && name.ends_with(".safetensors");
+    }
+    return stores;
   }
 
   /// A file of words of a, b and c.
@@ -245,10 +325,7 @@ TEST_F(SampledTexts, OfEarlierEpochsOnlyTheFirstAndTheLastStayInTheCache) {
   const std::shared_ptr<const Source> source = sampled(words("train", 60)).open(context());
   const int64_t epoch = source->examples() / 4 + 1;
   batches_of(source, 6 * epoch);
-  int stores = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path("cache")))
-    stores +=
-        entry.path().filename().string().starts_with("tokens-") && entry.path().extension() == ".safetensors";
+  const int stores = token_stores();
   EXPECT_GE(stores, 3);
   EXPECT_LE(stores, 4);
 }
@@ -265,6 +342,8 @@ TEST_F(SampledTexts, ObjectivesTakeDrawnTokens) {
   with_sentinels.text.lengths = {64, 64};
   const std::shared_ptr<const Source> source = drawn.open(with_sentinels);
   const int64_t count = source->examples() / 2;  // two epochs or more of all objectives
+  EXPECT_EQ(token_stores(), 7) << "each part draws its own";
+  EXPECT_GT(source->bytes_of_making_epochs(), 7 << 20);
   const auto expected = batches_of(source, count);
   EXPECT_NE(expected, batches_of(usual.open(with_sentinels), count));
   with_sentinels.text.cache = path("other_cache");
@@ -289,7 +368,7 @@ TEST_F(SampledTexts, RefuseVocabulariesOfAnotherKind) {
   TextOptions options = sampled(words("train", 10));
   SourceContext bytes = context();
   bytes.text = settings(24, 24);
-  EXPECT_THAT(failure([&] { options.open(bytes); }), HasSubstr("there is nothing to draw"));
+  EXPECT_THAT(failure([&] { options.open(bytes); }), HasSubstr("no segmentations can be drawn"));
   options.sampling->alpha.reset();
   options.sampling->dropout = 0.1;
   EXPECT_THAT(failure([&] { options.open(context()); }), HasSubstr("`dropout` is for byte pairs"));

@@ -286,6 +286,21 @@ TEST(Prefetcher, EndsAfterTheLastBatch) {
   EXPECT_EQ(prefetcher.next(), nullptr);
 }
 
+TEST(Prefetcher, OfTrainingEndsWhereTheRunDoes) {
+  const TrainingBatches endless{.batch_size = 3, .seed = 9, .start_row = 2};
+  TrainingBatches ending = endless;
+  ending.end_row = 11;
+  const BatchStream stream(numbers(7), endless);
+  Prefetcher prefetcher(BatchStream(numbers(7), ending));
+  for (int64_t i = 0; i < 3; ++i) {
+    while (!prefetcher.wait(std::chrono::milliseconds(100))) {
+    }
+    EXPECT_EQ(ids(*prefetcher.next()), read(stream, i));
+  }
+  EXPECT_TRUE(prefetcher.wait(std::chrono::seconds(60)));
+  EXPECT_EQ(prefetcher.next(), nullptr);
+}
+
 TEST(Prefetcher, ReusesItsBuffers) {
   Prefetcher prefetcher(BatchStream(numbers(50), TrainingBatches{.batch_size = 8}), 0, 2);
   std::set<const std::byte*> buffers;

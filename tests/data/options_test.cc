@@ -100,7 +100,7 @@ TEST(DataOptions, SamplingSuitsTheVocabularyAndTheTexts) {
   EXPECT_EQ(error(pairs + "{alpha: 0.1}}", "{type: hugging_face, path: a.json, end: x}"), "");  // likewise
   EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "{type: sentencepiece, size: 100, model: bpe}"),
               HasSubstr("`alpha` is for unigram models"));
-  EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "bytes"), HasSubstr("there is nothing to draw"));
+  EXPECT_THAT(error(pairs + "{alpha: 0.1}}", "bytes"), HasSubstr("no segmentations can be drawn"));
   EXPECT_THAT(error(pairs + "{}}"), HasSubstr("neither `alpha` nor `dropout`"));
   EXPECT_THAT(error(pairs + "{alpha: 0.1, dropout: {targets: 0.1}}}"),
               HasSubstr("both given for one vocabulary"));

@@ -114,6 +114,23 @@ for signal in KILL STOP; do
   observed "$signal of rank 1, mtf-launch" 0
 done
 
+# A terminal that is closed sends SIGHUP: the step is saved. Under nohup the run goes on.
+"$mtf_launch" -n 2 -- "${run[@]}" mesh=all:2 run.model_dir=hung_up > out.0 2>&1 &
+ids=($!)
+wait_for has_lines hung_up/metrics.jsonl 2
+kill -HUP "${ids[0]}"
+all_end $limit 129
+said 0 "stopped by SIGHUP"
+[ -n "$(ls hung_up/checkpoints)" ] || fail "nothing is saved after SIGHUP"
+(trap '' HUP && exec "${run[@]}" run.model_dir=nohup > out.0 2>&1) &
+ids=($!)
+wait_for has_lines nohup/metrics.jsonl 2
+kill -HUP "${ids[0]}"
+lines=$(wc -l < nohup/metrics.jsonl)
+wait_for has_lines nohup/metrics.jsonl $((lines + 2))
+kill -TERM "${ids[0]}"
+all_end $limit 143
+
 # --- Failures at the start. pair NAME: starts two processes whose arguments are in first=() and second=().
 pair() {
   port=$(free_ports 1)

@@ -40,6 +40,10 @@ for stop in 3 $((rows / 4)) $((rows / 2)); do
   cmp <(losses one) <(losses "stopped$stop") || fail "another run after a stop at step $stop"
 done
 
+# Nothing is drawn behind the last epoch that the run needs.
+train epochs train.steps=null train.epochs=2 data.cache=counted
+[ "$(ls counted/tokens-*.safetensors | wc -l)" -eq 2 ] || fail "two epochs have drawn others: $(ls counted)"
+
 # Positions and processes.
 train two mesh=rows:2 layout=batch:rows
 train four mesh=rows:4 layout=batch:rows
@@ -55,7 +59,7 @@ cmp <(losses two) <(losses processes) || fail "two processes have another run th
 
 # What does not go with it.
 expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong data.vocabulary=bytes
-expect_text "there is nothing to draw"
+expect_text "no segmentations can be drawn from the vocabulary of"
 expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong data.train.sampling.alpha=null data.train.sampling.dropout=0.1
 expect_text '`dropout` is for byte pairs'
 expect_exit 2 "$mtf_train" run.yaml run.model_dir=wrong \

@@ -23,6 +23,10 @@ cmp one.model three.model || fail "standard input gives another model"
 
 # Tokens are those of Python's package, and decoding restores the texts.
 expect_exit 0 "$mtf_vocab" --size 1500 --model bpe --normalization none --output bpe.model english.txt
+expect_exit 2 "$mtf_vocab" --encode one.model --dropout 0.1 < english.txt
+expect_text "--dropout is for byte pairs, and one.model has a unigram model; --alpha A"
+expect_exit 2 "$mtf_vocab" --encode bytes --alpha 0.1 < english.txt
+expect_text "no segmentations can be drawn from bytes"
 for model in one bpe; do
   "$mtf_vocab" --encode $model.model < english.txt > ids
   "$mtf_vocab" --encode $model.model --pieces < english.txt > pieces

@@ -142,9 +142,11 @@ TEST(LossChunks, GiveTheSameMetrics) {
 
 TEST(LossChunks, ThatDoNotDivideTheRowsAreRefused) {
   const ChunkedModel c = chunked_models()[0];
+  TrainStepOptions options = training(3);
+  options.loss_chunks_mark = {"run.yaml", 7, 22};
   EXPECT_THAT(
-      failure([&] { build_train_step(*parse_model(c.model), c.features, training(3)); }, ErrorKind::kConfig),
-      HasSubstr("`train.loss_chunks` is 3, which does not divide the 8 places"));
+      failure([&] { build_train_step(*parse_model(c.model), c.features, options); }, ErrorKind::kConfig),
+      HasSubstr("run.yaml:7:22: `train.loss_chunks` is 3, which does not divide the 8 places"));
 }
 
 TEST(LossChunks, NeedModelsOfTokens) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <string>
@@ -279,6 +281,29 @@ TEST(BartVocabulary, BothSidesHaveOneTokeniser) {
   EXPECT_THAT(what(one, marian), HasSubstr("vocabularies of two types"));
   EXPECT_THAT(what(marian, one), HasSubstr("vocabularies of two types"));
   EXPECT_THAT(what(one, other), HasSubstr("a model in Hugging Face form has one"));
+}
+
+TEST(BartVocabulary, OfAnM2m100SaysWhichFileIsMissing) {
+  const std::string directory = ::testing::TempDir() + "/m2m100_without_a_vocabulary";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory);
+  const auto write = [&](const char* name, const char* text) {
+    std::ofstream(directory + "/" + name) << text;
+  };
+  const auto missing = [&] {
+    return failure(
+        [&] {
+          BartConfig bart = unusual_bart(BartKind::kM2m100);
+          BartIds ids;
+          HuggingFaceImport import;
+          settle_bart_vocabulary(directory, {}, bart, ids, import);
+        },
+        ErrorKind::kCheckpoint);
+  };
+  write("tokenizer_config.json", R"({"tokenizer_class": "M2M100Tokenizer"})");
+  EXPECT_THAT(missing(), HasSubstr("there is no " + directory + "/sentencepiece.bpe.model"));
+  write("sentencepiece.bpe.model", "");
+  EXPECT_THAT(missing(), HasSubstr("there is no " + directory + "/vocab.json"));
 }
 
 TEST(BartNames, EveryVariableOfAModelHasADifferentOne) {

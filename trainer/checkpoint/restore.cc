@@ -41,11 +41,11 @@ void set_elements(const std::byte* data, DType dtype, const Variable& variable, 
 }
 
 /// Throws "FILE lacks 2 of the model's variables: ...".
-[[noreturn]] void throw_missing(const std::string& path, const Mark& mark,
+[[noreturn]] void throw_missing(ErrorKind kind, const std::string& path, const Mark& mark,
                                 const std::vector<std::string>& missing,
                                 const std::vector<std::string>& there, const std::string& advice) {
   constexpr size_t kListed = 8;
-  throw Error(ErrorKind::kCheckpoint, mark,
+  throw Error(kind, mark,
               fmt::format("{} lacks {} of the model's variables: {}", path, missing.size(),
                           list_names(missing, kListed)),
               fmt::format("it has {}{}", list_names(there, kListed), advice));
@@ -208,7 +208,7 @@ void restore_all(WeightSource source, const std::vector<std::pair<std::string, c
     source.check_names(stored, *variable);
     source.set(stored, *variable, variables);
   }
-  if (!missing.empty()) throw_missing(source.path(), {}, missing, source.names(), {});
+  if (!missing.empty()) throw_missing(ErrorKind::kCheckpoint, source.path(), {}, missing, source.names(), {});
 }
 
 /// The weights of section checkpoint.init, by their names in the model (checkpoint.init.rename).
@@ -287,9 +287,11 @@ std::vector<const Variable*> taken_variables(const InitOptions& options, const I
   all.insert(all.end(), names.begin(), names.end());
   check_patterns_occur("checkpoint.init.include", options.include, all, options.path.mark);
   check_patterns_occur("checkpoint.init.exclude", options.exclude, all, options.path.mark);
+  // Names that `rename` has made are the configuration's.
+  const ErrorKind kind = options.rename.empty() ? ErrorKind::kCheckpoint : ErrorKind::kConfig;
   if (!missing.empty())
     throw_missing(
-        source.path(), options.path.mark, missing, source.names(),
+        kind, source.path(), options.path.mark, missing, source.names(),
         "; `checkpoint.init.rename` maps names, `checkpoint.init.exclude` leaves variables as they are");
   if (taken.empty()) {
     throw Error(ErrorKind::kConfig, options.path.mark,

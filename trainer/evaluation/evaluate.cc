@@ -51,6 +51,34 @@ double class_metric(const std::string& name, const ConfusionMatrix& matrix) {
 
 bool asks_for_texts(const EvaluationSet& set) { return !set.texts.inputs.empty(); }
 
+/// Does the parts of an evaluation in which a process may fail alone, and keeps the first failure.
+class Attempts {
+ public:
+  /// Does nothing after a failure.
+  template <class Work>
+  void operator()(const Work& work) {
+    if (failure_) return;
+    try {
+      work();
+    } catch (const std::exception& thrown) {
+      if (as_error(thrown, "mtf-train").kind() == ErrorKind::kPeerLost) throw;
+      failure_ = std::current_exception();
+    }
+  }
+  const std::exception_ptr& failure() const { return failure_; }
+
+ private:
+  std::exception_ptr failure_;
+};
+
+Error error_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& thrown) {
+    return as_error(thrown, "mtf-train");
+  }
+}
+
 /// Returns a readable description of the weights that run.mode=evaluate measures.
 std::string title_of(const ChosenWeights& weights, const Config& config) {
   if (weights.is_file()) return weights.description();
@@ -152,6 +180,33 @@ std::optional<std::vector<Evaluation>> Evaluator::run(int64_t step, const std::f
   return results;
 }
 
+/// Tells the other processes whether this one has failed or is to stop. False if one is to stop. Where one has failed, all
+/// throw its error; every process must call it.
+bool Evaluator::goes_on(const std::exception_ptr& failure, const std::function<bool()>& stop) const {
+  const bool stops = stop && stop();
+  if (session_.processes->size() == 1) {
+    if (failure) std::rethrow_exception(failure);
+    return !stops;
+  }
+  constexpr std::string_view kStops = "stops";
+  std::string state = stops ? std::string(kStops) : "";
+  if (failure) {
+    const Error error = error_of(failure);
+    state = fmt::format("{} {}", static_cast<int>(error.kind()), error.what());
+  }
+  const std::vector<std::string> states =
+      all_gather(session_.processes->communicator(), std::move(state), "state of an evaluation");
+  for (size_t process = 0; process < states.size(); ++process) {
+    const size_t blank = states[process].find(' ');
+    if (blank == std::string::npos) continue;
+    const auto kind = static_cast<ErrorKind>(*parse_number<int>(states[process].substr(0, blank)));
+    const bool is_own = static_cast<int>(process) == session_.processes->rank();
+    throw EvaluationFailure(
+        kind, (is_own ? "" : fmt::format("process {}: ", process)) + states[process].substr(blank + 1));
+  }
+  return std::ranges::find(states, kStops) == states.end();
+}
+
 /// Nothing where neither metrics of classes nor misclassified images are asked for, or the model is no classifier.
 std::optional<Predictions> Evaluator::predictions_of(const EvaluationSet& set) const {
   if (executor_.program().output(kClasses) == kNoValue) return std::nullopt;
@@ -176,7 +231,7 @@ std::optional<double> Evaluator::run_command(const CommandMetric& command, const
   const auto state_of_first = [this](const std::string& mine) {
     return all_gather(session_.processes->communicator(), mine, "metric of a command")[0];
   };
-  const auto stops = [&] { return stop && stop(); };
+  const auto stops = [&] { return !goes_on({}, stop); };
   std::string state;  // empty while the command runs, then its number or the text of an error
   if (session_.processes->is_first()) {
     MTF_CHECK(result.texts, "{} has no predictions", set.name);
@@ -200,7 +255,7 @@ std::optional<double> Evaluator::run_command(const CommandMetric& command, const
   }
   if (const std::optional<double> value = parse_number<double>(state)) return value;
   if (stops()) return std::nullopt;  // the signal may have reached the command, too
-  throw CommandFailure(ErrorKind::kData, state);
+  throw EvaluationFailure(ErrorKind::kData, state);
 }
 
 std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t step,
@@ -213,29 +268,48 @@ std::optional<Evaluation> Evaluator::evaluate(const EvaluationSet& set, int64_t 
   for (const std::string& name : set.metrics) {
     if (is_computed(name)) metrics.emplace_back(name);
   }
-  std::optional<Predictions> predictions = predictions_of(set);
-  const std::unique_ptr<PredictionMetrics> of_predictions = prediction_metrics_of(set);
+  std::optional<Predictions> predictions;
+  std::unique_ptr<PredictionMetrics> of_predictions;
+  Attempts attempt;
+  attempt([&] {
+    predictions = predictions_of(set);
+    of_predictions = prediction_metrics_of(set);
+  });
   const bool counts_tokens = executor_.program().output("tokens") != kNoValue;
   double examples = 0, tokens = 0;
-  while (const Batch* batch = batches.next()) {
-    if (stop && stop()) return std::nullopt;
+  for (;;) {
+    const Batch* batch = nullptr;
+    attempt([&] { batch = batches.next(); });
+    if (!goes_on(attempt.failure(), stop)) return std::nullopt;
+    if (batch == nullptr) break;
     feed_batch(executor_, *set.source, *batch);
     executor_.feed(std::string(kWeightsInput), batch->weights.data(), batch->first);
     executor_.run(static_cast<uint64_t>(step));
-    for (RunningMetric& metric : metrics) metric.add(executor_);
-    const int64_t first = batch->index * batch_size_,
-                  rows = std::min(batch_size_, batches.stream().examples() - first);
-    if (predictions) predictions->add(executor_, first, rows);
-    if (of_predictions) of_predictions->add(executor_, first, rows);
-    examples += executor_.scalar("examples");
-    if (counts_tokens) tokens += executor_.scalar("tokens");
+    attempt([&] {
+      for (RunningMetric& metric : metrics) metric.add(executor_);
+      const int64_t first = batch->index * batch_size_,
+                    rows = std::min(batch_size_, batches.stream().examples() - first);
+      if (predictions) predictions->add(executor_, first, rows);
+      if (of_predictions) of_predictions->add(executor_, first, rows);
+      examples += executor_.scalar("examples");
+      if (counts_tokens) tokens += executor_.scalar("tokens");
+    });
   }
   Evaluation result{set.name, {}, static_cast<int64_t>(examples), std::nullopt, 0};
   if (counts_tokens) result.tokens = static_cast<int64_t>(tokens);
   for (const RunningMetric& metric : metrics) result.metrics.push_back(metric.result());
-  if (predictions) add_classes(session_, set, *predictions, result);
-  if (of_predictions) add_prediction_metrics(session_, set, *of_predictions, result);
-  if (asks_for_texts(set) && !add_texts(session_, set, *text_metrics_, stop, result)) return std::nullopt;
+  bool is_stopped = false;
+  attempt([&] {
+    if (predictions) add_classes(session_, set, *predictions, result);
+    if (of_predictions) add_prediction_metrics(session_, set, *of_predictions, result);
+  });
+  if (!goes_on(attempt.failure(), stop)) return std::nullopt;
+  if (asks_for_texts(set)) {
+    std::function<bool()> stops;
+    if (stop) stops = [&] { return !goes_on({}, stop); };
+    attempt([&] { is_stopped = !add_texts(session_, set, *text_metrics_, stops, result); });
+    if (is_stopped || !goes_on(attempt.failure(), stop)) return std::nullopt;
+  }
   for (const CommandMetric& command : set.commands) {
     const std::optional<double> value = run_command(command, set, stop, result);
     if (!value) return std::nullopt;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,8 +44,8 @@ struct Evaluation {
   std::vector<std::string> class_names = {};  ///< empty: classes have numbers only
 };
 
-/// The failure of a metric's command. All processes throw it, so that they can still save a checkpoint together.
-class CommandFailure : public Error {
+/// The failure of an evaluation. All processes throw it, so that they can still save a checkpoint together.
+class EvaluationFailure : public Error {
  public:
   using Error::Error;
 };
@@ -56,13 +57,15 @@ class Evaluator {
   Evaluator(const Session& session, std::vector<EvaluationSet> sets, Program program,
             VariableStore& variables, WeightConversions conversions = {});
 
-  /// Evaluates all data sets with the weights of step `step`. Returns nullopt if `stop` returned true before
-  /// the end. Throws CommandFailure in all processes; other errors may arise in some of them.
+  /// Evaluates all data sets with the weights of step `step`. Returns nullopt in all processes if `stop` returned true in one
+  /// of them before the end. With several processes it throws EvaluationFailure in all of them, whichever has failed, and Error
+  /// (kPeerLost).
   std::optional<std::vector<Evaluation>> run(int64_t step, const std::function<bool()>& stop = {});
 
  private:
   std::optional<Evaluation> evaluate(const EvaluationSet& set, int64_t step,
                                      const std::function<bool()>& stop);
+  bool goes_on(const std::exception_ptr& failure, const std::function<bool()>& stop) const;
   std::optional<Predictions> predictions_of(const EvaluationSet& set) const;
   std::unique_ptr<PredictionMetrics> prediction_metrics_of(const EvaluationSet& set) const;
   std::optional<double> run_command(const CommandMetric& command, const EvaluationSet& set,

@@ -262,7 +262,10 @@ RunMemory memory_need(const Session& session, const std::vector<const Program*>&
     device.add("scratch of collectives between GPUs", bytes);
     allocations.push_back(bytes);
   }
-  if (session.train_data) host.add("training data", session.train_data->bytes_in_memory());
+  if (session.train_data) {
+    host.add("training data", session.train_data->bytes_in_memory());
+    host.add("drawing the next epoch (estimate)", session.train_data->bytes_of_making_epochs());
+  }
   int64_t evaluation_data = 0;
   for (const EvaluationSet& set : use.evaluation_sets) evaluation_data += set.source->bytes_in_memory();
   host.add("evaluation data", evaluation_data);

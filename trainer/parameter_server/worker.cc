@@ -157,8 +157,9 @@ class SynchronousSteps final : public WorkerSteps {
     WorkerSteps::start(state, last_step);
     at_ = state.step;
     batches_.reset();
-    batches_ = prefetch_batches(session_, executor_.program(), state.next_row);
+    batches_ = prefetch_batches(session_, executor_.program(), state, last_step);
   }
+  bool wait(std::chrono::milliseconds patience) override { return batches_->wait(patience); }
   const Batch* next(RunState&) override {
     const ProfileSpan span = wait_for_data(session_);
     return batches_->next();

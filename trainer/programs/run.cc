@@ -92,7 +92,7 @@ Processes, on one machine or on several, share its positions evenly; the result 
   --list-layers [LAYER]     every layer that a model can use, or one, with its formula and options
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 loss or gradients not finite, 75 another process of
-the run was lost, 130 and 143 stopped by SIGINT and SIGTERM after saving.
+the run was lost, 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM after saving.
 )";
 
 /// Returns the help of a section. That of the section `model` is the help of its types; layers have one of their own.

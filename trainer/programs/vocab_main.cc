@@ -327,13 +327,25 @@ void filter(const TextLimit& limit,
   while (const std::optional<std::string_view> line = lines.next()) write_line(convert(*line, lines.line()));
 }
 
+/// Says what `vocabulary`, read from `path`, has in place of the segmentations that `wanted` draws.
+[[noreturn]] void refuse_sampling(const Vocabulary& vocabulary, const SubwordSampling& wanted,
+                                  const std::string& path) {
+  const bool unigram = wanted.kind == SegmentationKind::kUnigram;
+  const SubwordSampling other{unigram ? SegmentationKind::kMerges : SegmentationKind::kUnigram, 0.5};
+  if (vocabulary.sampler(other) != nullptr)
+    wrong_usage(fmt::format("--{} is for {}, and {} has {}", unigram ? "alpha" : "dropout",
+                            unigram ? "unigram models" : "byte pairs", path,
+                            unigram ? "byte pairs" : "a unigram model"),
+                unigram ? "--dropout P" : "--alpha A");
+  wrong_usage(fmt::format("no segmentations can be drawn from {}", path),
+              "a unigram model or byte pairs of SentencePiece, or byte pairs of a tokenizer.json");
+}
+
 void encode(const Options& options) {
   const std::unique_ptr<Vocabulary> vocabulary = open(options.encode, options);
   const std::unique_ptr<SubwordSampler> sampler =
       options.sampling ? vocabulary->sampler(*options.sampling) : nullptr;
-  if (options.sampling && sampler == nullptr)
-    wrong_usage(fmt::format("{} has no segmentations of this kind to draw", options.encode),
-                "--alpha for a unigram model, --dropout for byte pairs");
+  if (options.sampling && sampler == nullptr) refuse_sampling(*vocabulary, *options.sampling, options.encode);
   const PhiloxKey key = random_key("mtf-vocab", static_cast<uint64_t>(options.seed));
   filter(options.limit, [&](std::string_view line, int64_t number) {
     std::string tokens;

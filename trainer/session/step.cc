@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/base/nearest.h"
+#include "engine/base/placed_at.h"
 #include "engine/base/printable.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/structural.h"
@@ -16,6 +17,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
+#include "models/token_loss.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/optimizer/noise_scale.h"
 #include "trainer/optimizer/patterns.h"
@@ -153,7 +155,12 @@ Pass forward_and_backward(Graph& graph, const Model& model, const Features& feat
   const std::vector<RecomputedLayers> recomputed = recomputed_layers(options.recompute);
   context.set_recompute(recomputed);
   context.set_loss_chunks(options.keep_prediction ? 1 : options.loss_chunks);
-  const ModelOutput output = model.build(context, features);
+  ModelOutput output;
+  try {
+    output = model.build(context, features);
+  } catch (const LossChunksError& error) {
+    throw placed_at(error, options.loss_chunks_mark);
+  }
   if (context.loss_chunks() > 1 && output.logits) {
     throw Error(ErrorKind::kConfig, options.loss_chunks_mark,
                 "`train.loss_chunks` is for models that predict tokens, which have a loss for each of them",

@@ -33,12 +33,14 @@ class LocalSteps final : public StepRunner {
     if (ahead_ > 0) executor_.carry("finite", kProceed);
   }
 
-  void start(const RunState& state, std::optional<int64_t>) override {
+  void start(const RunState& state, std::optional<int64_t> last_step) override {
     skipped_ = 0;
     begun_.clear();
     batches_.reset();
-    batches_ = prefetch_batches(session_, executor_.program(), state.next_row, 1 + ahead_);
+    batches_ = prefetch_batches(session_, executor_.program(), state, last_step, 1 + ahead_);
   }
+
+  bool wait(std::chrono::milliseconds patience) override { return batches_->wait(patience); }
 
   const Batch* next(RunState&) override {
     const ProfileSpan span = wait_for_data(session_);
@@ -143,11 +145,14 @@ TrainingBatches batches_from(const Session& session, int64_t row) {
           .start_row = row};
 }
 
-std::unique_ptr<Prefetcher> prefetch_batches(const Session& session, const Program& program, int64_t row,
+std::unique_ptr<Prefetcher> prefetch_batches(const Session& session, const Program& program,
+                                             const RunState& state, std::optional<int64_t> last_step,
                                              int kept) {
-  return std::make_unique<Prefetcher>(BatchStream(session.train_data, batches_from(session, row),
-                                                  part_of(program, hosting_of(session.config))),
-                                      0, Prefetcher::kDepth, kept);
+  TrainingBatches batches = batches_from(session, state.next_row);
+  if (last_step) batches.end_row = state.next_row + (*last_step - state.step) * batches.batch_size;
+  return std::make_unique<Prefetcher>(
+      BatchStream(session.train_data, batches, part_of(program, hosting_of(session.config))), 0,
+      Prefetcher::kDepth, kept);
 }
 
 std::unique_ptr<StepRunner> local_steps(const Session& session, Executor& executor,

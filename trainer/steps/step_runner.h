@@ -9,6 +9,7 @@
 //   }
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,8 +28,10 @@ namespace mtf {
 /// Returns the options of the training batches from row `row` of the stream on.
 TrainingBatches batches_from(const Session& session, int64_t row);
 
-/// Reads them ahead, with what this process needs of the inputs of `program`. The consumer keeps the last `kept` batches.
-std::unique_ptr<Prefetcher> prefetch_batches(const Session& session, const Program& program, int64_t row,
+/// Reads the batches of the steps behind `state` ahead, up to step `last_step`, if it is known, with what this process needs
+/// of the inputs of `program`. The consumer keeps the last `kept` batches.
+std::unique_ptr<Prefetcher> prefetch_batches(const Session& session, const Program& program,
+                                             const RunState& state, std::optional<int64_t> last_step,
                                              int kept = 1);
 
 /// Returns a profile span for waiting for the next batch.
@@ -40,6 +43,8 @@ class StepRunner {
   /// Begins or resumes at `state`, with the current variables. `last_step` is the step at which the run ends,
   /// if it is known.
   virtual void start(const RunState& state, std::optional<int64_t> last_step) = 0;
+  /// Waits, up to `patience`, until next() need not wait for data; false: it would.
+  virtual bool wait(std::chrono::milliseconds /*patience*/) { return true; }
   /// Returns the next batch; null if other workers process the last ones, in which case `state` becomes that
   /// of the end.
   virtual const Batch* next(RunState& state) = 0;

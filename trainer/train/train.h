@@ -10,8 +10,8 @@
 
 namespace mtf {
 
-/// Trains until train.steps, train.epochs, train.time or train.patience is reached, or until SIGTERM or
-/// SIGINT, after which the current step is finished and saved. If run.model_dir holds a run, resumes from its
+/// Trains until train.steps, train.epochs, train.time or train.patience is reached, or until SIGTERM, SIGINT or
+/// SIGHUP, after which the current step is finished and saved. If run.model_dir holds a run, resumes from its
 /// newest checkpoint. Returns the exit code: 0, or 128 + the signal. Throws Error: kConfig, kData and kMemory
 /// before anything is written, kCheckpoint, kSystem, kDiverged.
 int train(Session& session, Diagnostics& diagnostics);

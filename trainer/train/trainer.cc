@@ -131,12 +131,53 @@ void Trainer::loop() {
   }
 }
 
+/// True if the batch of the next step may not be there for a long while: the first one, and one that begins an epoch whose
+/// examples are made anew.
+bool Trainer::may_wait() const {
+  const RunState& before = begun_.empty() ? state_ : begun_.back().after;
+  if (before.step == first_step_) return true;
+  const int64_t end = before.next_row + train_batch_size(config_, session_.layouts);
+  for (int64_t row = before.next_row; row < end; ++row) {
+    if (session_.train_data->begins_made_epoch(row)) return true;
+  }
+  return false;
+}
+
+/// Waits until all processes have the batch of the next step. Returns a signal that comes meanwhile.
+std::optional<Control> Trainer::await_batch() {
+  constexpr std::chrono::milliseconds kPatience(100);
+  const bool several = session_.processes->size() > 1;
+  if (several && !may_wait()) return std::nullopt;
+  const ProfileSpan waiting = wait_for_data(session_);
+  for (;;) {
+    bool ready = runner_->wait(kPatience);
+    if (several) {
+      const std::vector<std::string> all =
+          all_gather(session_.processes->communicator(), ready ? "ready" : "", "batches that are ready");
+      ready = std::ranges::none_of(all, &std::string::empty);
+    }
+    if (ready) return std::nullopt;
+    if (const Control control = agreement_.now(); control.signal != 0) return control;
+  }
+}
+
+/// Ends the steps that were begun and saves, without another step. False if the run was set back to a checkpoint.
+bool Trainer::stop_at(const Control& control) {
+  while (!begun_.empty()) {
+    if (!end_step()) return false;
+  }
+  agree_on(control);
+  if (state_.step > first_step_ && state_.step != saved_step_) save();
+  return true;
+}
+
 /// Begins a step, and ends steps with everything that is due after them: all but those with which the runner
 /// may be ahead. False if the run was set back to a checkpoint.
 bool Trainer::advance() {
   profiler_.begin_step();
   const int64_t step = state_.step + static_cast<int64_t>(begun_.size()) + 1;
   const ProfileSpan whole = span("step", ProfileCategory::kStep, step);
+  if (const std::optional<Control> stop = await_batch()) return stop_at(*stop);
   const Batch* batch = runner_->next(state_);
   agreement_.begin();
   if (batch == nullptr) {
@@ -201,6 +242,7 @@ void Trainer::save() {
   check_directory();
   runner_->hold(state_);
   checkpoints_->save(state_, evaluated_);
+  saved_step_ = state_.step;
   if (!finished() && !stopped()) runner_->release();
   evaluated_.clear();
 }
@@ -220,7 +262,7 @@ void Trainer::fail_evaluation() {
 
 /// False for an error that may have come to this process alone, while others wait for it in a collective.
 bool Trainer::all_processes_know(const std::exception& thrown) const {
-  if (session_.processes->size() > 1) return dynamic_cast<const CommandFailure*>(&thrown) != nullptr;
+  if (session_.processes->size() > 1) return dynamic_cast<const EvaluationFailure*>(&thrown) != nullptr;
   const auto* const error = dynamic_cast<const Error*>(&thrown);
   return error == nullptr || error->kind() != ErrorKind::kPeerLost;
 }
@@ -234,10 +276,8 @@ void Trainer::evaluate() {
   if (!finished()) runner_->fetch_weights();
   std::optional<std::vector<Evaluation>> results;
   try {
-    results = evaluator_->run(state_.step, [this] {
-      signal_ = agreement_.now().signal;
-      return stopped();
-    });
+    results = evaluator_->run(state_.step, [] { return StopSignals::received() != 0; });
+    if (!results) signal_ = agreement_.now().signal;
   } catch (const std::exception& thrown) {
     if (!all_processes_know(thrown)) throw;
     evaluation_error_ = as_error(thrown, "mtf-train");

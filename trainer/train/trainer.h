@@ -46,6 +46,9 @@ class Trainer {
   void agree_on(const Control& control);
   void start_clocks();
   void loop();
+  bool may_wait() const;
+  std::optional<Control> await_batch();
+  bool stop_at(const Control& control);
   bool advance();
   bool is_pause() const;
   bool end_step();
@@ -108,6 +111,7 @@ class Trainer {
   std::chrono::steady_clock::time_point start_;
   double seconds_before_ = 0;  ///< state_.seconds at start_
   int64_t first_step_ = 0;     ///< step at which this process started
+  int64_t saved_step_ = -1;    ///< step that was saved last
   int64_t first_tokens_ = 0;
   double first_seconds_ = 0;  ///< state_.training_seconds() at first_step_
   bool has_teacher_ = false;  ///< the constants of the teacher are set

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "engine/base/counted.h"
+#include "engine/base/signals.h"
 #include "trainer/session/device_notes.h"
 #include "trainer/session/model_dir.h"
 #include "trainer/train/counter_lines.h"
@@ -124,7 +124,7 @@ void Trainer::report_end() {
       fmt::format("{} step{}, {:.2f} epochs, {}; the run is in {}", state_.step, state_.step == 1 ? "" : "s",
                   position().epochs, duration_text(state_.seconds), config_.run.model_dir.text);
   if (!complete()) {
-    log_->info(fmt::format("stopped by {}: {}", signal_ == SIGINT ? "SIGINT" : "SIGTERM", where));
+    log_->info(fmt::format("stopped by {}: {}", signal_name(signal_), where));
     return;
   }
   log_->info(fmt::format("{} after {}: {}", state_.step > first_step_ ? "finished" : "nothing is left to do",

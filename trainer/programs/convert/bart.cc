@@ -10,6 +10,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/with_article.h"
 #include "engine/core/convert_elements.h"
 #include "trainer/programs/convert/bart_vocabulary.h"
 #include "trainer/programs/convert/config_text.h"
@@ -85,8 +86,8 @@ Tables settle_tables(const HuggingFaceFiles& files, BartConfig& bart, const std:
     bart.shared_embedding = are_equal(*tables.inputs, *tables.targets);
     if (!bart.shared_embedding && bart.kind != BartKind::kMarian)
       throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: `{}` and `{}` are other tables, and a {} has one", from,
-                              tables.inputs->name, tables.targets->name, form_of(bart.kind).name));
+                  fmt::format("{}: `{}` and `{}` are other tables, and {} has one", from, tables.inputs->name,
+                              tables.targets->name, with_article(form_of(bart.kind).name)));
   } else {
     tables.inputs = &first_of(files, {kInputs});
     tables.targets = bart.tied ? &first_of(files, {kTargets, kSoftmaxTensor}) : &first_of(files, {kTargets});
@@ -122,8 +123,8 @@ void check_sinusoids(const HuggingFaceFiles& files, const std::string& side, con
     const double right = entry < half ? std::sin(angle) : std::cos(angle);
     if (std::abs(values[static_cast<size_t>(i)] - right) > tolerance)
       throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: row {} of tensor `{}` has other values than the sinusoids of a {}", from,
-                              place, stored->name, form.name));
+                  fmt::format("{}: row {} of tensor `{}` has other values than the sinusoids of {}", from,
+                              place, stored->name, with_article(form.name)));
   }
 }
 
@@ -166,8 +167,8 @@ void write_bart(const ModelWeights& model, const BartConfig& bart, const BartIds
   for (const ModelWeight& weight : model.weights) {
     const std::optional<BartTensor> theirs = bart_tensor(weight.name, bart.kind);
     if (!theirs)
-      throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: a {} has no variable `{}`", from, form_of(bart.kind).name, weight.name));
+      throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {} has no variable `{}`", from,
+                                                      with_article(form_of(bart.kind).name), weight.name));
     WrittenTensor tensor = written_tensor(weight, *theirs);
     const bool is_bias = theirs->name == kBias;
     has_bias = has_bias || is_bias;
@@ -298,7 +299,7 @@ HuggingFaceImport import_bart(const std::string& from, const ImportTarget& targe
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
     const std::optional<BartTensor> theirs = bart_tensor(variable.name, bart.kind);
-    MTF_CHECK(theirs, "a {} has the variable {}", form.name, variable.name);
+    MTF_CHECK(theirs, "{} has the variable {}", with_article(form.name), variable.name);
     const StoredTensor& stored = stored_of(theirs->name);
     used.insert(stored.name);
     import.model.weights.push_back(

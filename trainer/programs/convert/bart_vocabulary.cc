@@ -269,8 +269,17 @@ std::string settle_bart_vocabulary(const std::string& from, const ImportTarget& 
                                    BartIds& ids, HuggingFaceImport& import) {
   if (bart.kind == BartKind::kMarian) return settle_marian(from, target, bart, ids, import);
   const auto has = [&](const char* name) { return fs::exists(from + "/" + name); };
-  if (bart.kind == BartKind::kM2m100 && !has(kTokenizer) && has(kSentencePieces) && has(kIds))
+  const auto is_m2m100 = [&] {
+    return has(kIds) || tokenizer_config_of(from).text("tokenizer_class", "") == "M2M100Tokenizer";
+  };
+  if (bart.kind == BartKind::kM2m100 && !has(kTokenizer) && is_m2m100()) {
+    for (const char* name : {kSentencePieces, kIds}) {
+      if (!has(name))
+        throw Error(ErrorKind::kCheckpoint, fmt::format("there is no {}/{}", from, name),
+                    fmt::format("the tokeniser of an M2M100 is {} and {}", kSentencePieces, kIds));
+    }
     return settle_m2m100(from, target, bart, ids, import);
+  }
   return settle_hugging_face(from, target, bart, ids, import);
 }
 

@@ -12,6 +12,7 @@
 #include "data/vocabulary/vocabulary.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/with_article.h"
 #include "trainer/predict/predict.h"
 #include "trainer/programs/convert/bert_config.h"
 #include "trainer/programs/convert/bert_names.h"
@@ -123,8 +124,8 @@ void write_bert(const ModelWeights& model, const BertConfig& bert, const std::ve
   for (const ModelWeight& weight : model.weights) {
     std::optional<BertTensor> theirs = bert_tensor(weight.name, bert);
     if (!theirs)
-      throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: a {} has no variable `{}`", from, name_of(bert.family), weight.name));
+      throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {} has no variable `{}`", from,
+                                                      with_article(name_of(bert.family)), weight.name));
     if (bert.without_head && theirs->name.starts_with(encoder)) theirs->name.erase(0, encoder.size());
     tensors.push_back(written_tensor(weight, *theirs));
     if (theirs->has_row_of_each_id) order_rows(tensors.back(), file_ids, bert.vocab_size);
@@ -160,8 +161,8 @@ void check_copies(const HuggingFaceFiles& files, BertFamily family, const std::s
     const StoredTensor* const stored = original ? find_bert(files, *original, family) : nullptr;
     if (stored && !are_equal(files.at(name), *stored))
       throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: `{}` is another tensor than `{}`, and a {} has one here", from, name,
-                              stored->name, name_of(family)));
+                  fmt::format("{}: `{}` is another tensor than `{}`, and {} has one here", from, name,
+                              stored->name, with_article(name_of(family))));
   }
 }
 
@@ -186,7 +187,7 @@ HuggingFaceImport import_bert(const std::string& from, const ImportTarget& targe
   std::vector<std::string> missing;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
     const std::optional<BertTensor> theirs = bert_tensor(variable.name, bert);
-    MTF_CHECK(theirs, "a {} has the variable {}", name_of(bert.family), variable.name);
+    MTF_CHECK(theirs, "{} has the variable {}", with_article(name_of(bert.family)), variable.name);
     const StoredTensor* stored = find_bert(files, theirs->name, bert.family);
     if (!stored && bert.without_head && is_of_pretraining(theirs->name, bert.family)) {
       missing.push_back(variable.name);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/base/check.h"
+#include "engine/base/with_article.h"
 
 namespace mtf {
 namespace {
@@ -69,11 +70,13 @@ void check_task(const HuggingFaceJson& json) {
     return {};
   };
   if (const std::string given = class_for("ForMultipleChoice"); !given.empty())
-    json.fail(fmt::format("a {} cannot be converted: no model here chooses among several texts", given),
-              "one with ForSequenceClassification in its name");
+    json.fail(
+        fmt::format("{} cannot be converted: no model here chooses among several texts", with_article(given)),
+        "one with ForSequenceClassification in its name");
   if (const std::string given = class_for("ForNextSentencePrediction"); !given.empty())
-    json.fail(fmt::format("a {} cannot be converted: a model here predicts hidden tokens, too", given),
-              "a BertForPreTraining, or a BertForSequenceClassification of pairs");
+    json.fail(
+        fmt::format("{} cannot be converted: a model here predicts hidden tokens, too", with_article(given)),
+        "a BertForPreTraining, or a BertForSequenceClassification of pairs");
   const bool classifies = architectures.empty() || !class_for("ForSequenceClassification").empty();
   if (const std::string problem = json.text("problem_type", "");
       classifies && problem == "multi_label_classification")

@@ -6,6 +6,7 @@
 
 #include "data/labelled/squad.h"
 #include "engine/base/printable.h"
+#include "engine/base/with_article.h"
 #include "layers/embeddings/vocab.h"
 #include "layers/layer_stack.h"
 #include "layers/positions.h"
@@ -138,8 +139,8 @@ class BertReader {
     if (!entry) return;
     const int64_t second = is_roberta(bert_.family) ? 0 : 1;
     require(layer<ConvertedTokenTypes>(*entry).second_text == second, entry->mark,
-            fmt::format("the second text of a row is not of type {}, as that of a {}", second,
-                        name_of(bert_.family)),
+            fmt::format("the second text of a row is not of type {}, as that of {}", second,
+                        with_article(name_of(bert_.family))),
             fmt::format("token_types: {{second_text: {}}}", second));
   }
 

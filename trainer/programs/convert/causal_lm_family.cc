@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/with_article.h"
 #include "trainer/programs/convert/causal_lm_layers.h"
 #include "trainer/programs/convert/causal_lm_models.h"
 
@@ -32,7 +33,8 @@ class CausalLmFamilyFinder {
     }
     const CausalLmModel& model = model_of(lm_.family);
     const auto has = [&](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
-      require(holds, mark, fmt::format("it has the other layers of a {}, and {}", model.architecture, what),
+      require(holds, mark,
+              fmt::format("it has the other layers of {}, and {}", with_article(model.architecture), what),
               right);
     };
     has(!lm_.logit_bias || lm_.family == CausalLmFamily::kPhi, layers_.of_model, "logits with a bias",
@@ -117,10 +119,12 @@ class CausalLmFamilyFinder {
       return;
     }
     require(!local || !local->rotary_scaling, layers_.of_attention,
-            fmt::format("LocalSelfAttention scales its rotary positions, which a {} does not", model.title),
+            fmt::format("LocalSelfAttention scales its rotary positions, which {} does not",
+                        with_article(model.title)),
             "rotary_scaling: null");
     require(!local || !local->rotary_size, layers_.of_attention,
-            fmt::format("LocalSelfAttention turns a part of a head, which a {} does not", model.title),
+            fmt::format("LocalSelfAttention turns a part of a head, which {} does not",
+                        with_article(model.title)),
             "rotary_size: null");
     lm_.local_rotary_base = local ? local->rotary_base : RotaryOptions().rotary_base;
     if (full) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/base/with_article.h"
 #include "trainer/programs/convert/causal_lm_parsing.h"
 
 namespace mtf {
@@ -122,7 +123,7 @@ void parse_layer_kinds(const HuggingFaceJson& json, const CausalLmModel& model, 
     const std::vector<bool> types = parse_layer_types(json, lm.num_layers);
     const bool may_differ = lm.window && !are_alike(model.windows);
     if (!may_differ && !std::ranges::equal(types, lm.kinds, {}, {}, &AttentionKind::is_local))
-      json.fail(fmt::format("`layer_types` has other windows than a {} of this file", model.type),
+      json.fail(fmt::format("`layer_types` has other windows than {} of this file", with_article(model.type)),
                 lm.window ? "sliding_attention" : "full_attention");
     for (size_t layer = 0; layer < types.size(); ++layer) lm.kinds[layer].is_local = types[layer];
   }

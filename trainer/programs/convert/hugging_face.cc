@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/printable.h"
+#include "engine/base/with_article.h"
 #include "engine/core/convert_elements.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
@@ -273,8 +274,8 @@ void HuggingFaceFiles::check_unused(const std::set<std::string>& used,
   constexpr size_t listed = 3;
   if (!left.empty()) {
     throw Error(ErrorKind::kCheckpoint,
-                fmt::format("{} has {} tensors that a {} of its config.json lacks: {}", directory_,
-                            left.size(), model, list_names(left, listed)));
+                fmt::format("{} has {} tensors that {} of its config.json lacks: {}", directory_, left.size(),
+                            with_article(model), list_names(left, listed)));
   }
 }
 
@@ -412,7 +413,7 @@ void write_tensors(
     const std::optional<HuggingFaceTensor> theirs = name_of(weight.name);
     if (!theirs)
       throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: a {} has no variable `{}`", from, kind, weight.name));
+                  fmt::format("{}: {} has no variable `{}`", from, with_article(kind), weight.name));
     tensors.push_back(written_tensor(weight, *theirs));
   }
   write_tensors(tensors, directory);

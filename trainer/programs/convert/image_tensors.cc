@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/with_article.h"
 #include "engine/core/convert_elements.h"
 #include "trainer/programs/convert/config_text.h"
 
@@ -114,7 +115,7 @@ void export_tensors(const ModelWeights& model, const std::vector<ImageTensor>& t
   for (const ModelWeight& weight : model.weights) {
     if (std::ranges::find(tensors, weight.name, &ImageTensor::variable) == tensors.end())
       throw Error(ErrorKind::kCheckpoint,
-                  fmt::format("{}: a {} has no variable `{}`", from, kind, weight.name));
+                  fmt::format("{}: {} has no variable `{}`", from, with_article(kind), weight.name));
   }
   std::vector<WrittenTensor> written;
   for (const ImageTensor& tensor : tensors)

@@ -168,7 +168,7 @@ size_t int8_scratch_bytes(int64_t rows, int64_t depth, bool in_panels) {
   return static_cast<size_t>(ScratchBytes(rows, depth, in_panels).total());
 }
 
-const Int8Kernels& int8_kernels(InstructionSet set) {
+const Int8Kernels& int8_kernels([[maybe_unused]] InstructionSet set) {
 #if MTF_HAS_INSTRUCTION_SETS
   static const bool has_avx512_vnni = __builtin_cpu_supports("avx512vnni"),
                     has_avx_vnni = __builtin_cpu_supports("avxvnni"),
