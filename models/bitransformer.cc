@@ -55,7 +55,7 @@ void describe(config::Visitor& visit, BitransformerOptions& options) {
 namespace {
 
 /// The id of the end of a text.
-constexpr double kEndOfSequence = 1;
+constexpr int32_t kEndOfSequence = 1;
 
 TransformerStack make_stack(const BitransformerOptions& options, const StackOptions& side,
                             Diagnostics& diagnostics, const std::string& name) {
@@ -94,6 +94,10 @@ std::vector<std::string> Bitransformer::optional_features() const {
 bool Bitransformer::shares_positions() const {
   return options_.shared_positions.value_or(options_.shared_embedding) &&
          options_.positions == Positions::kLearned;
+}
+
+int32_t Bitransformer::start_token() const {
+  return options_.decoder_start == DecoderStart::kPadding ? 0 : kEndOfSequence;
 }
 
 Tensor Bitransformer::begun(const Tensor& ids) const {

@@ -61,6 +61,7 @@ class Bitransformer final : public Model, public TextDecoder {
   const TextDecoder* decoder() const override { return this; }
 
   bool has_encoder() const override { return true; }
+  int32_t start_token() const override;
   bool predicts_padding() const override { return options_.predict_padding; }
   std::optional<int64_t> longest_text() const override { return decoder_.longest_row(); }
   Tensor prefill(Context& context, const DecodeSizes& sizes, const Prefill& input) const override;

@@ -36,6 +36,8 @@ class TextDecoder {
   virtual bool has_encoder() const = 0;
   /// A given text always ends with the end of sequence, whatever the model was trained on.
   virtual bool ends_prompts() const { return false; }
+  /// The id of the token that it reads before a text: padding (0), or the end of sequence (1).
+  virtual int32_t start_token() const { return 0; }
   /// False if padding has no probability.
   virtual bool predicts_padding() const { return true; }
   /// Tokens that its positions are made for; nothing: any number.

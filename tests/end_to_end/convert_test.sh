@@ -70,6 +70,25 @@ for kind in bart mbart nllb; do
   expect_exit 2 "$mtf_convert" $kind new --to hf-marian
   expect_text 'the model is no Marian: its positions are others'
 done
+# What generation_config.json says becomes the section `infer`, and comes back; no token is forced that was not.
+cp -r "$source_dir/tests/golden/hf_bart" said
+cat > said/generation_config.json << 'END'
+{"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "num_beams": 3, "length_penalty": 2.0, "repetition_penalty": 1.5,
+ "max_length": 15, "suppress_tokens": [7, 9], "early_stopping": true}
+END
+expect_exit 0 "$mtf_convert" said said_here
+expect_text '`early_stopping: true` is left out'
+expect_text 'there is no `forced_bos_token_id`'
+grep -q '^infer: {method: beam, beam_size: 3, length_penalty: {alpha: 2, plus: 0}, max_length: 14, repetition_penalty: 1.5, suppress_tokens: \[' \
+  said_here/config.yaml || fail "BART: other options of decoding: $(grep ^infer said_here/config.yaml)"
+expect_exit 0 "$mtf_train" said_here/config.yaml run.mode=infer infer.input="$source_dir/tests/golden/hf_bart/inputs.txt" infer.output=written
+expect_exit 0 "$mtf_convert" said_here said_again --to hf-bart
+"$python" - << 'END'
+import json
+said, again = (json.load(open(name + "/generation_config.json")) for name in ("said", "said_again"))
+assert not {key: value for key, value in said.items() if again.get(key) != value and key != "early_stopping"}, again
+assert "forced_bos_token_id" not in again and "forced_bos_token_id" not in json.load(open("said_again/config.json"))
+END
 expect_exit 0 "$mtf_train" nllb/config.yaml data.train.inputs="$golden/inputs.txt" data.train.targets="$golden/inputs.txt" \
   data.sequence_length=32 train.steps=2 train.batch_size=4 run.model_dir=nllb_trained mesh="x:2;y:2" layout="batch:x;d_ff:y;vocab:y"
 french=(data.vocabulary.targets.first_token=fra_Latn)

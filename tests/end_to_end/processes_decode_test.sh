@@ -90,7 +90,8 @@ both="mesh=x:2;y:2 layout=batch:x;heads:y;d_ff:y;vocab:y"
 while read -r numbers layout; do
   for number in 1 ${numbers//,/ }; do
     expect_same "$number" beam $layout run.mode=infer infer.input=test.in infer.batch_size=8 infer.format=jsonl infer.max_length=24
-    expect_same "$number" sample $layout run.mode=infer infer.input=test.in infer.method=sample infer.prefix=beginnings infer.max_length=24
+    expect_same "$number" sample $layout run.mode=infer infer.input=test.in infer.method=sample infer.prefix=beginnings infer.max_length=24 \
+      infer.repetition_penalty=1.2
     expect_same "$number" scores $layout run.mode=score score.inputs=test.in score.targets=test.out score.per_token=true
     processes "$number" $layout run.mode=evaluate | sed 's/"seconds":[^,}]*//' > "evaluated.$number"
     cmp -s "evaluated.$number" evaluated.1 || { cat evaluated.* >&2; fail "$number processes evaluate to something else: $layout"; }

@@ -70,19 +70,25 @@ TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
 TEST_F(ConfigTest, EvaluationsDecodeAsInferSays) {
   const std::string infer =
       "infer: {method: beam, beam_size: 2, length_penalty: 1, max_length: 9, min_length: 3, "
-      "no_repeat_ngram_size: 4, stop: [a, b], batch_size: 5}\n";
+      "no_repeat_ngram_size: 4, repetition_penalty: 1.5, suppress_tokens: [<unk>], stop: [a, b], batch_size: "
+      "5}\n";
   const DecodeOptions all = load(kToy + infer).evaluate.infer;
   EXPECT_TRUE(std::holds_alternative<GreedyMethod>(all.method));
   EXPECT_EQ(all.beam_size, 2);
-  EXPECT_EQ(all.length_penalty, 1);
+  EXPECT_EQ(all.penalty_of_length(), (LengthPenalty{.alpha = 1, .plus = 5}));
   EXPECT_EQ(std::get<int64_t>(all.max_length), 9);
   EXPECT_EQ(all.min_length, 3);
   EXPECT_EQ(all.no_repeat_ngram_size, 4);
+  EXPECT_EQ(all.repetition_penalty, 1.5);
+  EXPECT_THAT(all.suppress_tokens, ElementsAre(config::Name("<unk>")));
   EXPECT_THAT(all.stop, ElementsAre("a", "b"));
   EXPECT_EQ(all.batch_size, 5);
   const DecodeOptions own =
-      load(kToy + infer + "evaluate: {infer: {stop: [], min_length: 0}}\n").evaluate.infer;
+      load(kToy + infer + "evaluate: {infer: {stop: [], min_length: 0, length_penalty: {alpha: 2}}}\n")
+          .evaluate.infer;
   EXPECT_TRUE(own.stop.empty());
+  EXPECT_EQ(own.penalty_of_length(), (LengthPenalty{.alpha = 2, .plus = 0}));
+  EXPECT_EQ(own.repetition_penalty, 1.5);
   EXPECT_EQ(own.min_length, 0);
   EXPECT_EQ(own.no_repeat_ngram_size, 4);
 }

@@ -21,6 +21,7 @@
 namespace mtf {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -39,7 +40,8 @@ BartConfig unusual_marian() {
   marian.activation_dropout = 0.5;
   marian.scales_embedding = true;
   marian.predicts_padding = false;
-  marian.num_beams = 6;
+  marian.generation.num_beams = 6;
+  marian.generation.length_penalty = 0.5;
   return marian;
 }
 
@@ -52,6 +54,14 @@ BartConfig marian_apart() {
   return marian;
 }
 
+std::string infer_of(const BartConfig& bart) {
+  std::vector<std::string> notes;
+  const std::string text = infer_text(
+      bart.generation, generation_lengths(bart), [](int32_t) { return std::nullopt; }, notes);
+  EXPECT_THAT(notes, IsEmpty());
+  return text;
+}
+
 std::string marian_text(const BartConfig& marian) {
   const auto side = [](int64_t size) {
     return fmt::format("{{type: marian, path: absent.spm, ids: absent.json, size: {}}}", size);
@@ -59,7 +69,19 @@ std::string marian_text(const BartConfig& marian) {
   return bart_yaml(marian, {.vocabulary = fmt::format("{{inputs: {}, targets: {}}}", side(marian.vocab_size),
                                                       side(marian.decoder_vocab_size)),
                             .target = {"/models/a b"},
-                            .source = "marian"});
+                            .source = "marian",
+                            .infer = infer_of(marian)});
+}
+
+/// What a configuration of this program says; it has all but the ids of tokens, and has `bart.generation` as they are.
+BartConfig bart_of_text(const std::string& text, const BartConfig& bart, bool is_marian) {
+  const Config config = ConfigText(text, "bart").load();
+  BartConfig again = bart_of(config, is_marian);
+  std::vector<std::string> notes;
+  again.generation = generation_of(
+      config.infer, generation_lengths(bart), [](const config::Name&) { return std::nullopt; }, notes);
+  EXPECT_THAT(notes, IsEmpty());
+  return again;
 }
 
 BartConfig marian_again(const BartConfig& marian) {
@@ -73,7 +95,7 @@ BartConfig marian_again(const BartConfig& marian) {
 TEST(MarianConfig, SurvivesBothOfItsForms) {
   for (const BartConfig& marian : {unusual_marian(), marian_apart(), BartConfig()}) {
     EXPECT_EQ(marian_again(marian), marian);
-    BartConfig again = bart_of(ConfigText(marian_text(marian), "marian").load(), true);
+    BartConfig again = bart_of_text(marian_text(marian), marian, true);
     again.vocab_size = marian.vocab_size;  // vocabulary and weights determine these
     again.decoder_vocab_size = marian.decoder_vocab_size;
     again.padding = marian.padding;
@@ -82,14 +104,15 @@ TEST(MarianConfig, SurvivesBothOfItsForms) {
   }
 }
 
-TEST(MarianConfig, WordsThatAreForbiddenArePaddingAlone) {
+TEST(MarianConfig, WordsThatAreForbiddenArePaddingAndSingleTokens) {
   BartConfig marian = unusual_marian();
   marian.predicts_padding = true;
   std::vector<std::string> notes;
   parse_bart_generation(R"({"bad_words_ids": [[5, 6], [7]], "num_beams": 2})", "g.json", marian, notes);
   EXPECT_TRUE(marian.predicts_padding);
-  EXPECT_EQ(marian.num_beams, 2);
-  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_EQ(marian.generation.num_beams, 2);
+  EXPECT_THAT(marian.generation.suppress_tokens, ElementsAre(7));
+  ASSERT_EQ(notes.size(), 1U);
   EXPECT_THAT(notes[0], HasSubstr("`bad_words_ids` has [5,6]"));
 }
 
@@ -163,10 +186,10 @@ BartConfig unusual_bart(BartKind kind) {
   bart.decoder = {.num_layers = 3, .num_heads = 1, .intermediate = 9};
   bart.max_positions = 100;
   bart.dropout = 0.25;
-  bart.num_beams = 4;
-  bart.no_repeat_ngram_size = 3;
-  bart.min_length = 6;
-  bart.max_length = 42;
+  bart.generation.num_beams = 4;
+  bart.generation.no_repeat_ngram_size = 3;
+  bart.generation.min_length = 6;
+  bart.generation.max_length = 42;
   bart.forced_begin = 5;
   bart.scales_embedding = true;
   return bart;
@@ -177,18 +200,18 @@ constexpr std::array kOthers = {BartKind::kBart, BartKind::kMbart, BartKind::kM2
 std::string bart_text(const BartConfig& bart) {
   const std::string side =
       fmt::format("{{type: hugging_face, path: absent.json, begin: p, end: e, size: {}}}", bart.vocab_size);
-  return bart_yaml(bart, {.vocabulary = side, .target = {"/models/a"}, .source = "bart"});
+  return bart_yaml(bart,
+                   {.vocabulary = side, .target = {"/models/a"}, .source = "bart", .infer = infer_of(bart)});
 }
 
 TEST(BartConfig, SurvivesBothOfItsForms) {
   for (const BartKind kind : kOthers) {
     const BartConfig bart = unusual_bart(kind);
     EXPECT_EQ(marian_again(bart), bart) << form_of(kind).name;
-    BartConfig again = bart_of(ConfigText(bart_text(bart), "bart").load(), false);
-    EXPECT_EQ(again.max_length, 40);  // here what the decoder is given is no part of the text
-    EXPECT_EQ(again.min_length, 4);
-    again.min_length += given_tokens(bart);
-    *again.max_length += given_tokens(bart);
+    // What the decoder is given is no part of the text here, and counts in the penalty all the same.
+    EXPECT_THAT(bart_text(bart),
+                HasSubstr("length_penalty: {alpha: 1, plus: 1}, max_length: 40, min_length: 4,"));
+    BartConfig again = bart_of_text(bart_text(bart), bart, false);
     again.vocab_size = again.decoder_vocab_size = bart.vocab_size;
     again.padding = bart.padding;
     again.end = bart.end;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "data/vocabulary/byte_vocabulary.h"
+#include "tests/support/failure.h"
 #include "tests/trainer/decode_testing.h"
 #include "trainer/decode/batch_decoder.h"
 
@@ -18,6 +19,7 @@ namespace mtf::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 /// More than there are candidates, while texts are short.
@@ -83,6 +85,50 @@ TEST(TextRules, PenaltiesCountWhatWasWritten) {
   EXPECT_THAT(log_probs, ElementsAre(-1, -1, -1.75, -2.25, -1));
   EXPECT_EQ(rules.most_changed(9), 9);
   EXPECT_FALSE(TextRules({.method = SampleMethod{}}, nullptr).changes_candidates());
+}
+
+/// What HF transformers calls RepetitionPenaltyLogitsProcessor: logits above 0 are divided, others multiplied.
+TEST(TextRules, RepetitionsOfAllThatStandsInTheTextAreLessLikely) {
+  const TextRules rules({.repetition_penalty = 2}, nullptr);
+  const std::vector<int32_t> text = {4, 4, 2, 3};
+  std::vector<float> log_probs = {-2, -1, -0.5, -1.5, -3};
+  rules.apply(text, 1, {}, log_probs, 1);  // the logits are -1, 0, 0.5, -0.5 and -2
+  EXPECT_THAT(log_probs, ElementsAre(-3, -1, -0.75, -2, -5));
+  log_probs = {-2, -1, -0.5};
+  const std::vector<int32_t> tokens = {5, 4, kPadId};
+  rules.apply(text, 1, tokens, log_probs);  // of log-probabilities
+  EXPECT_THAT(log_probs, ElementsAre(-2, -2, -1));
+  EXPECT_EQ(rules.most_changed(9), 10);
+  EXPECT_FALSE(rules.raises());
+  EXPECT_TRUE(TextRules({.repetition_penalty = 0.5}, nullptr).raises());
+  // What a decoder begins with counts, too.
+  log_probs = {-2, -1, -0.5};
+  TextRules({.repetition_penalty = 2}, nullptr, kEosId).apply({}, 0, {}, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(-2, -2, -0.5));
+}
+
+TEST(TextRules, PenaltiesComeOneAfterTheOther) {
+  const SampleMethod method{.presence_penalty = 0.5};
+  std::vector<float> log_probs = {-9, -9, -1.5};
+  const std::vector<int32_t> text = {2};
+  TextRules({.method = method, .repetition_penalty = 4}, nullptr).apply(text, 1, {}, log_probs, 3.5);
+  EXPECT_EQ(log_probs[2], 2.0F / 4 - 3.5F - 0.5F);
+}
+
+TEST(TextRules, SuppressedTokensAreNeverWritten) {
+  const ByteVocabulary bytes;
+  const int32_t a = bytes.encode("a")[0], b = bytes.encode("b")[0];
+  DecodeOptions options;
+  options.suppress_tokens = {bytes.piece(a)};
+  const TextRules rules(options, &bytes);
+  std::vector<float> log_probs = {-1, -2, -3};
+  const std::vector<int32_t> tokens = {a, b, kEosId};
+  rules.apply({}, 0, tokens, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(kNever, -2, -3));
+  EXPECT_EQ(rules.most_changed(7), 1);
+  options.suppress_tokens = {"none"};
+  EXPECT_THAT(failure([&] { (void)suppressed_ids(options, bytes); }, ErrorKind::kConfig),
+              HasSubstr("the vocabulary has no piece `none`"));
 }
 
 TEST(TextRules, TextsStopAtWords) {
@@ -179,7 +225,12 @@ INSTANTIATE_TEST_SUITE_P(
                       DecodeOptions{.method = SampleMethod{.samples = 2}},
                       DecodeOptions{.method = SampleMethod{.min_p = 0.02, .frequency_penalty = 0.5}},
                       DecodeOptions{.method = SampleMethod{.top_k = 7, .presence_penalty = 1, .samples = 2}},
-                      DecodeOptions{.method = SampleMethod{.top_k = 3, .presence_penalty = -2}}));
+                      DecodeOptions{.method = SampleMethod{.top_k = 3, .presence_penalty = -2}},
+                      DecodeOptions{.beam_size = 3, .repetition_penalty = 1.5},
+                      DecodeOptions{.beam_size = 2, .repetition_penalty = 0.8},
+                      DecodeOptions{.method = GreedyMethod{}, .repetition_penalty = 1.5},
+                      DecodeOptions{.method = SampleMethod{.top_k = 7, .samples = 2},
+                                    .repetition_penalty = 1.3}));
 
 /// A model that would repeat itself, and end some texts early.
 DecodeRun repeating_model(const Layouts& layouts = Layouts::single()) {
@@ -246,6 +297,8 @@ TEST(RuledTexts, FewCandidatesAreEnough) {
     SCOPED_TRACE(n);
     DecodeOptions few{.method = GreedyMethod{}, .min_length = 20, .no_repeat_ngram_size = n}, all = few;
     all.method = SampleMethod{.temperature = 0};
+    expect_equal_texts(run.decode(ruled_texts(), few), run.decode(ruled_texts(), all), 1e-5);
+    few.repetition_penalty = all.repetition_penalty = n == 1 ? 0.7 : 1 + 0.3 * static_cast<double>(n);
     expect_equal_texts(run.decode(ruled_texts(), few), run.decode(ruled_texts(), all), 1e-5);
   }
 }

@@ -104,6 +104,8 @@ static void complete_evaluation_infer(Config& config) {
   if (missing("max_length")) infer.max_length = config.infer.max_length;
   if (missing("min_length")) infer.min_length = config.infer.min_length;
   if (missing("no_repeat_ngram_size")) infer.no_repeat_ngram_size = config.infer.no_repeat_ngram_size;
+  if (missing("repetition_penalty")) infer.repetition_penalty = config.infer.repetition_penalty;
+  if (missing("suppress_tokens")) infer.suppress_tokens = config.infer.suppress_tokens;
   if (missing("stop")) infer.stop = config.infer.stop;
   if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
 }

@@ -32,6 +32,21 @@ void describe(config::Visitor& visit, RelativeLength& options) {
   visit("plus", options.plus, "and so many more", config::non_negative);
 }
 
+void describe(config::Visitor& visit, LengthPenalty& options) {
+  visit("alpha", options.alpha, "the power of the length; 0: the length does not count",
+        config::non_negative);
+  visit("plus", options.plus,
+        "what is added to the length: 5 as in Wu et al. 2016, 0 as in transformers for texts of which no "
+        "token is given",
+        config::non_negative);
+}
+
+LengthPenalty DecodeOptions::penalty_of_length() const {
+  constexpr double kUsualPlus = 5;
+  if (const auto* alpha = std::get_if<double>(&length_penalty)) return {*alpha, kUsualPlus};
+  return std::get<LengthPenalty>(length_penalty);
+}
+
 int64_t DecodeOptions::limit(int64_t input_tokens) const {
   constexpr int64_t kMost = 1'000'000'000;  // what is computed of it does not overflow
   if (const auto* tokens = std::get_if<int64_t>(&max_length)) return std::min(*tokens, kMost);
@@ -45,7 +60,9 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
   visit("method", options.method, "how tokens are chosen: beam search, greedily, or drawn at random");
   visit("beam_size", options.beam_size, "hypotheses of beam search", config::positive);
   visit("length_penalty", options.length_penalty,
-        "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha", config::non_negative);
+        "alpha: beam search ranks by log-probability / ((5 + length) / 6)^alpha; or {alpha: A, plus: B} for "
+        "((B + length) / (B + 1))^A",
+        config::non_negative);
   visit("max_length", options.max_length, "tokens at most: a number, or by the input's length",
         config::positive);
   visit("min_length", options.min_length,
@@ -54,6 +71,13 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
         config::non_negative);
   visit("no_repeat_ngram_size", options.no_repeat_ngram_size,
         "no sequence of so many tokens comes twice in a text; 0: any may", config::non_negative);
+  visit(
+      "repetition_penalty", options.repetition_penalty,
+      "logits of tokens that are in the text, or in what it begins with, are divided by this where they are "
+      "above 0, else multiplied; beam search multiplies log-probabilities; 1: no penalty",
+      config::positive);
+  visit("suppress_tokens", options.suppress_tokens,
+        "pieces of the vocabulary that are never written, such as [\"<unk>\"]");
   visit("stop", options.stop, "a text ends before the first of these, such as [\"###\"]");
   visit.check([&options](const config::Report& report) {
     const auto* most = std::get_if<int64_t>(&options.max_length);

@@ -10,6 +10,7 @@
 
 #include "data/source_options.h"
 #include "engine/config/schema.h"
+#include "engine/config/types.h"
 
 namespace mtf {
 
@@ -40,15 +41,27 @@ struct RelativeLength {
 };
 void describe(config::Visitor& visit, RelativeLength& options);
 
+/// Beam search ranks texts by log-probability / ((plus + length) / (plus + 1))^alpha; the length counts the end of sequence.
+struct LengthPenalty {
+  double alpha = 1;
+  double plus = 0;
+
+  friend bool operator==(const LengthPenalty&, const LengthPenalty&) = default;
+};
+void describe(config::Visitor& visit, LengthPenalty& options);
+
 /// How texts are written: the part of `infer` that evaluate.infer has as well.
 struct DecodeOptions {
   DecodeMethod method = BeamMethod{};
   int64_t beam_size = 4;
-  double length_penalty = 0.6;
+  std::variant<double, LengthPenalty> length_penalty = 0.6;  ///< a number is alpha, with 5 as `plus`
   std::variant<int64_t, RelativeLength> max_length = RelativeLength{};
   int64_t min_length = 0;
-  int64_t no_repeat_ngram_size = 0;    ///< 0: sequences of any length may come twice
-  std::vector<std::string> stop = {};  ///< a text ends before the first of these
+  int64_t no_repeat_ngram_size = 0;  ///< 0: sequences of any length may come twice
+  double repetition_penalty =
+      1;  ///< divides the logits above 0 of tokens that a text has, and multiplies those below
+  std::vector<config::Name> suppress_tokens = {};  ///< pieces of the vocabulary that are never written
+  std::vector<std::string> stop = {};              ///< a text ends before the first of these
   int64_t batch_size = 64;
   int64_t n_best = 1;  ///< texts of a beam search that are asked for; a key of `infer` only
 
@@ -58,6 +71,7 @@ struct DecodeOptions {
   int64_t hypotheses() const { return is_beam() ? beam_size : sampling() ? sampling()->samples : 1; }
   /// Tokens at most behind so many of the input.
   int64_t limit(int64_t input_tokens) const;
+  LengthPenalty penalty_of_length() const;
 };
 /// The keys of DecodeOptions, n_best apart.
 void describe(config::Visitor& visit, DecodeOptions& options);

@@ -24,7 +24,7 @@ DecodePlanner::DecodePlanner(const DecodeEnvironment& environment, const DecodeO
     : environment_(environment),
       options_(options),
       vocabulary_(vocabulary_sizes(environment.session.train_data->features()).at("targets")),
-      rules_(options, environment.session.vocabularies.targets.get()) {}
+      rules_(options, environment.session.vocabularies.targets.get(), environment.decoder.start_token()) {}
 
 size_t DecodePlanner::fitting(size_t longest) const {
   const size_t tokens = static_cast<size_t>(options_.batch_size) * kLongText;
@@ -59,6 +59,8 @@ DecodePlan DecodePlanner::first(std::span<const GivenText> texts) const {
   sizes.prefix = prefix == 1 ? 1 : length_bucket(prefix, longest());
   set_memory(plan, std::max(sizes.prefix, memory(tokens)));
   plan.reorders = options_.is_beam() && options_.beam_size > 1;
+  plan.gives_total =
+      rules_.penalises_repetition() && !options_.is_beam() && environment_.ensemble.has_logits();
   return plan;
 }
 
@@ -73,7 +75,7 @@ void DecodePlanner::set_memory(DecodePlan& plan, int64_t memory) const {
     plan.candidates = is_few ? method->top_k + more : 1;
   } else {
     const int64_t needed = options_.is_beam() ? 2 * options_.beam_size : 1;
-    plan.candidates = std::min(needed + more, vocabulary_);
+    plan.candidates = rules_.raises() ? vocabulary_ : std::min(needed + more, vocabulary_);
   }
 }
 

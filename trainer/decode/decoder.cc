@@ -56,9 +56,10 @@ class Decoder::Batch {
 
   Search search_for(const GivenText& given) const {
     const int64_t limit = decoder_.planner_.limit(given);
+    const LengthPenalty penalty = options_.penalty_of_length();
     if (options_.is_beam())
       return BeamSearch(
-          {options_.beam_size, options_.length_penalty, limit, options_.n_best, &rules_, given.prefix});
+          {options_.beam_size, penalty.alpha, penalty.plus, limit, options_.n_best, &rules_, given.prefix});
     return SampleSearch(options_.hypotheses(), limit, &rules_, given.prefix);
   }
 
@@ -221,12 +222,15 @@ class Decoder::Batch {
       for (Row& row : rows) advance(row, candidates(row, 0, hypotheses));
       return;
     }
+    std::optional<HostTensor> totals;
+    if (plan_.gives_total) totals = program.fetch("total");
     const int64_t samples = options_.hypotheses();
     std::vector<Draw> draws(rows.size() * static_cast<size_t>(samples));
     auto draw_one = [&](int64_t i, int) {
       const Row& row = rows[static_cast<size_t>(i / samples)];
-      const int64_t sample = i % samples;
-      draws[static_cast<size_t>(i)] = draw(row, sample, candidates(row, std::min(sample, hypotheses - 1), 1));
+      const int64_t sample = i % samples, hypothesis = std::min(sample, hypotheses - 1);
+      const float total = totals ? totals->data<float>()[row.place * hypotheses + hypothesis] : 0;
+      draws[static_cast<size_t>(i)] = draw(row, sample, candidates(row, hypothesis, 1), total);
     };
     if (plan_.answer == DecodeAnswer::kLogProbs) {
       decoder_.drawers().run(std::ssize(draws), draw_one);
@@ -245,26 +249,27 @@ class Decoder::Batch {
     auto& search = std::get<BeamSearch>(row.search);
     std::vector<float> log_probs;
     if (rules_.changes_candidates()) {
+      candidates.of_model = candidates.log_probs;
       log_probs.assign(candidates.log_probs.begin(), candidates.log_probs.end());
       candidates.log_probs = log_probs;
       const auto each = static_cast<size_t>(candidates.each);
       for (size_t i = 0; i < search.places().size(); ++i) {
         const size_t first = static_cast<size_t>(search.places()[i]) * each;
         apply_rules(row, search.text(i), candidates.tokens.subspan(first, each),
-                    std::span(log_probs).subspan(first, each));
+                    std::span(log_probs).subspan(first, each), 0);
       }
     }
     search.advance(candidates);
   }
 
-  /// Draws the next token of a sample, or takes the likeliest one.
-  Draw draw(const Row& row, int64_t sample, Candidates candidates) const {
+  /// Draws the next token of a sample, or takes the likeliest one. `total`: see TextRules::apply.
+  Draw draw(const Row& row, int64_t sample, Candidates candidates, float total) const {
     const std::span<const float> of_model = candidates.log_probs;
     std::vector<float> log_probs;
     if (rules_.changes_candidates()) {
       log_probs.assign(of_model.begin(), of_model.end());
       candidates.log_probs = log_probs;
-      apply_rules(row, std::get<SampleSearch>(row.search).text(sample), candidates.tokens, log_probs);
+      apply_rules(row, std::get<SampleSearch>(row.search).text(sample), candidates.tokens, log_probs, total);
     }
     SampleOptions how{.temperature = 0};
     uint64_t first = 0;
@@ -284,10 +289,10 @@ class Decoder::Batch {
 
   /// Applies the rules to the candidates of a hypothesis, of which `written` was written.
   void apply_rules(const Row& row, std::span<const int32_t> written, std::span<const int32_t> tokens,
-                   std::span<float> log_probs) const {
+                   std::span<float> log_probs, float total) const {
     std::vector<int32_t> text = row.given->prefix;
     text.insert(text.end(), written.begin(), written.end());
-    rules_.apply(text, written.size(), tokens, log_probs);
+    rules_.apply(text, written.size(), tokens, log_probs, total);
   }
 
   void collect_done() {

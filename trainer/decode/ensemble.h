@@ -24,6 +24,9 @@ struct Ensemble {
   /// One member is a single model, whose variables have no prefix; none are the session's model.
   std::vector<EnsembleMember> members = {};
   EnsembleMean mean = EnsembleMean::kProbabilities;
+
+  /// True if the prediction has logits, and not only log-probabilities.
+  bool has_logits() const { return members.size() < 2 || mean == EnsembleMean::kLogits; }
 };
 
 /// Returns "member_0", the scope of the first member's variables.

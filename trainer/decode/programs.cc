@@ -62,6 +62,7 @@ int64_t target_vocabulary(const DecodeEnvironment& environment) {
 void set_answer(Graph& graph, const DecodeEnvironment& environment, const DecodePlan& plan,
                 const Prediction& prediction) {
   const Tensor& logits = prediction.logits;
+  if (plan.gives_total) graph.set_output("total", prediction.total);
   const Dimension& vocab = logits.shape()[logits.shape().rank() - 1];
   const Tensor ids = range(graph, vocab), never = graph.constant(-std::numeric_limits<double>::infinity());
   Tensor eligible = logits;

@@ -33,10 +33,13 @@ struct DecodePlan {
   DecodeAnswer answer = DecodeAnswer::kCandidates;
   int64_t candidates = 1;
   bool reorders = false;  ///< hypotheses may continue others: the step has the inputs `parent` and `common`
+  /// There is the output `total`, float32 [batch, (beam)]: a logit is the token's log-probability and this.
+  bool gives_total = false;
 
-  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, DecodeAnswer, int64_t>;
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, DecodeAnswer, int64_t, bool>;
   Key key() const {
-    return {sizes.texts, sizes.beam, sizes.inputs, sizes.prefix, sizes.memory, answer, candidates};
+    return {sizes.texts,  sizes.beam, sizes.inputs, sizes.prefix,
+            sizes.memory, answer,     candidates,   gives_total};
   }
 };
 

@@ -13,7 +13,7 @@ namespace mtf {
 namespace {
 
 struct Candidate {
-  double log_prob;  ///< log-probability of the whole text
+  double log_prob;  ///< log-probability of the whole text, with penalties
   float of_token;
   int32_t parent, token;
 };
@@ -111,8 +111,8 @@ class GumbelRace {
 
 }  // namespace
 
-double length_penalty(int64_t length, double alpha) {
-  return reproducible::pow((5.0 + static_cast<double>(length)) / 6.0, alpha);
+double length_penalty(int64_t length, double alpha, double plus) {
+  return reproducible::pow((plus + static_cast<double>(length)) / (plus + 1), alpha);
 }
 
 BeamSearch::BeamSearch(const BeamOptions& options)
@@ -143,7 +143,8 @@ void BeamSearch::advance(const Candidates& candidates) {
       const auto at = static_cast<size_t>(places_[parent] * candidates.each + j);
       const float log_prob = candidates.log_probs[at];
       if (!std::isfinite(log_prob)) continue;
-      all.push_back({alive_[parent].log_prob + log_prob, log_prob, static_cast<int32_t>(parent),
+      const float of_model = candidates.of_model.empty() ? log_prob : candidates.of_model[at];
+      all.push_back({alive_[parent].log_prob + log_prob, of_model, static_cast<int32_t>(parent),
                      candidates.tokens[at]});
     }
   }
@@ -196,12 +197,12 @@ bool BeamSearch::stops() const {
 /// A text of length_ tokens.
 Hypothesis BeamSearch::hypothesis(const Unfinished& text) const {
   Hypothesis result;
-  result.log_prob = text.log_prob;
-  result.score = text.log_prob / length_penalty(length_, options_.length_penalty);
+  result.score = text.log_prob / penalty_of(length_);
   result.tokens = tokens_to(text.last);
   for (int32_t i = text.last; i >= 0; i = nodes_[static_cast<size_t>(i)].previous)
     result.log_probs.push_back(nodes_[static_cast<size_t>(i)].log_prob);
   std::ranges::reverse(result.log_probs);
+  for (const float log_prob : result.log_probs) result.log_prob += log_prob;
   return result;
 }
 
@@ -278,8 +279,7 @@ void BeamSearch::take_over() {
 bool BeamSearch::cannot_improve() const {
   const auto wanted = static_cast<size_t>(std::min(options_.results, options_.beam));
   if (finished_.size() < wanted) return false;
-  return finished_[wanted - 1].score >=
-         alive_.front().log_prob / length_penalty(options_.limit, options_.length_penalty);
+  return finished_[wanted - 1].score >= alive_.front().log_prob / penalty_of(options_.limit);
 }
 
 std::vector<Hypothesis> BeamSearch::results() const {

@@ -22,22 +22,25 @@ struct Hypothesis {
   std::vector<int32_t> tokens;   ///< with the end-of-sequence token, if it was generated
   std::vector<float> log_probs;  ///< [tokens]
   double log_prob = 0;           ///< their sum
-  double score = 0;              ///< log_prob / length penalty, by which hypotheses are ranked
+  double score =
+      0;  ///< what hypotheses are ranked by: log_prob (BeamSearch: with penalties) / length penalty
 };
 
 /// The most likely next tokens of each hypothesis, best first, or all tokens.
 struct Candidates {
-  int64_t each = 0;                  ///< number of candidates per hypothesis
-  std::span<const float> log_probs;  ///< [hypotheses, each]; -infinity: no candidate
-  std::span<const int32_t> tokens;   ///< [hypotheses, each]; empty: 0 ... each - 1
+  int64_t each = 0;                      ///< number of candidates per hypothesis
+  std::span<const float> log_probs;      ///< [hypotheses, each]; -infinity: no candidate
+  std::span<const int32_t> tokens;       ///< [hypotheses, each]; empty: 0 ... each - 1
+  std::span<const float> of_model = {};  ///< log_probs without penalties; empty: log_probs
 };
 
-/// Returns ((5 + length) / 6)^alpha. Wu et al., Google's Neural Machine Translation System, 2016, eq. 14.
-double length_penalty(int64_t length, double alpha);
+/// Returns ((plus + length) / (plus + 1))^alpha: with 5 eq. 14 of Wu et al., Google's Neural Machine Translation System, 2016.
+double length_penalty(int64_t length, double alpha, double plus = 5);
 
 struct BeamOptions {
   int64_t beam = 4;
   double length_penalty = 0.6;          ///< alpha
+  double length_plus = 5;               ///< LengthPenalty::plus
   int64_t limit = 1;                    ///< maximum number of tokens, including the end-of-sequence token
   int64_t results = 1;                  ///< number of best texts that results() returns
   const TextRules* rules = nullptr;     ///< say where a text stops; null: only its end does
@@ -85,8 +88,8 @@ class BeamSearch {
     float log_prob;
   };
   struct Unfinished {
-    int32_t last = -1;  ///< index of its last token
-    double log_prob = 0;
+    int32_t last = -1;    ///< index of its last token
+    double log_prob = 0;  ///< with penalties
   };
 
   /// The tokens of the text that ends at a node.
@@ -94,6 +97,9 @@ class BeamSearch {
   /// True if the text that ends at the newest node is one that stops.
   bool stops() const;
   Hypothesis hypothesis(const Unfinished& text) const;
+  double penalty_of(int64_t length) const {
+    return length_penalty(length, options_.length_penalty, options_.length_plus);
+  }
   bool cannot_improve() const;
   /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
   void place(const std::vector<int32_t>& parents);

@@ -48,7 +48,9 @@ TextCodec::TextCodec(const Session& session, const DecodeOptions& options)
       vocabularies_(session.vocabularies),
       options_(options),
       lowercase_(session.config.data.lowercase),
-      ends_prompts_(mtf::ends_prompts(session)) {}
+      ends_prompts_(mtf::ends_prompts(session)) {
+  suppressed_ids(options_, written());  // throws before anything is read
+}
 
 std::vector<int32_t> TextCodec::encode(const Vocabulary& vocabulary, std::string_view text) const {
   return vocabulary.encode(lowercase_ ? to_lower_case(text) : std::string(text));

@@ -5,8 +5,16 @@
 #include <limits>
 #include <unordered_map>
 
+#include "data/vocabulary/special_tokens.h"
+
 namespace mtf {
 namespace {
+
+/// What becomes of the log-probability of a token.
+struct Change {
+  bool repeats = false;  ///< the text has the token already
+  double loss = 0;
+};
 
 /// The most tokens that may stand for one byte: T2T vocabularies spell characters as `\32;`.
 constexpr size_t kTokensOfByte = 5;
@@ -22,11 +30,21 @@ size_t first_stop(std::string_view text, size_t begin, const std::vector<std::st
   return first;
 }
 
-TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary)
+std::vector<int32_t> suppressed_ids(const DecodeOptions& options, const Vocabulary& vocabulary) {
+  std::vector<int32_t> ids;
+  for (const config::Name& piece : options.suppress_tokens)
+    ids.push_back(required_piece(piece.text, vocabulary, piece.mark));
+  return ids;
+}
+
+TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary, int32_t start)
     : min_length_(options.min_length),
       no_repeat_(static_cast<size_t>(options.no_repeat_ngram_size)),
+      repetition_penalty_(options.repetition_penalty),
+      start_(start),
       stop_(options.stop),
       vocabulary_(vocabulary) {
+  if (!options.suppress_tokens.empty()) suppressed_ = suppressed_ids(options, *vocabulary);
   if (const SampleMethod* method = options.sampling()) {
     presence_penalty_ = method->presence_penalty;
     frequency_penalty_ = method->frequency_penalty;
@@ -37,39 +55,52 @@ TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary)
 
 int64_t TextRules::most_changed(int64_t tokens) const {
   const int64_t repeated = no_repeat_ > 0 || has_penalties() ? tokens : 0;
-  return repeated + (min_length_ > 0 ? 1 : 0);
+  const int64_t penalised = penalises_repetition() ? tokens + 1 : 0;
+  return std::max(repeated, penalised) + std::ssize(suppressed_) + (min_length_ > 0 ? 1 : 0);
 }
 
 void TextRules::apply(std::span<const int32_t> text, size_t written, std::span<const int32_t> tokens,
-                      std::span<float> log_probs) const {
+                      std::span<float> log_probs, float total) const {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::unordered_map<int32_t, double> losses;
+  std::unordered_map<int32_t, Change> changes;
   if (has_penalties()) {
     for (const int32_t token : text.last(written)) {
-      const auto [loss, is_first] = losses.try_emplace(token, presence_penalty_);
-      loss->second += frequency_penalty_;
+      const auto [change, is_first] = changes.try_emplace(token, Change{.loss = presence_penalty_});
+      change->second.loss += frequency_penalty_;
     }
+  }
+  if (penalises_repetition()) {
+    changes[start_].repeats = true;
+    for (const int32_t token : text) changes[token].repeats = true;
   }
   if (no_repeat_ > 0) {
     const auto end = text.last(std::min(text.size(), no_repeat_ - 1));
     for (size_t i = 0; i + no_repeat_ <= text.size(); ++i) {
-      if (std::ranges::equal(text.subspan(i, no_repeat_ - 1), end)) losses[text[i + no_repeat_ - 1]] = kNever;
+      const int32_t next = text[i + no_repeat_ - 1];
+      const bool ends_prompt = next == kEosId;
+      if (!ends_prompt && std::ranges::equal(text.subspan(i, no_repeat_ - 1), end))
+        changes[next].loss = kNever;
     }
-    losses.erase(kEosId);  // where it ends a prompt
   }
-  if (static_cast<int64_t>(written) < min_length_) losses[kEosId] = kNever;
+  for (const int32_t token : suppressed_) changes[token].loss = kNever;
+  if (static_cast<int64_t>(written) < min_length_) changes[kEosId].loss = kNever;
 
   size_t end = kEosId;
   if (!tokens.empty()) end = static_cast<size_t>(std::ranges::find(tokens, kEosId) - tokens.begin());
   const float log_prob_of_end = end < log_probs.size() ? log_probs[end] : 0;
-  const auto lower = [log_probs](size_t i, double loss) {
-    log_probs[i] = static_cast<float>(log_probs[i] - loss);
+  const auto apply_to = [&](size_t i, const Change& change) {
+    double log_prob = log_probs[i];
+    if (change.repeats) {
+      const double logit = log_prob + total;
+      log_prob = (logit > 0 ? logit / repetition_penalty_ : logit * repetition_penalty_) - total;
+    }
+    log_probs[i] = static_cast<float>(log_prob - change.loss);
   };
   if (tokens.empty()) {
-    for (const auto& [token, loss] : losses) lower(static_cast<size_t>(token), loss);
-  } else if (!losses.empty()) {
+    for (const auto& [token, change] : changes) apply_to(static_cast<size_t>(token), change);
+  } else if (!changes.empty()) {
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (const auto loss = losses.find(tokens[i]); loss != losses.end()) lower(i, loss->second);
+      if (const auto change = changes.find(tokens[i]); change != changes.end()) apply_to(i, change->second);
     }
   }
   const bool is_any_left = std::ranges::any_of(log_probs, [](float value) { return std::isfinite(value); });

@@ -20,10 +20,14 @@ namespace mtf {
 /// Returns where in `text`, not before `begin`, the first of the texts `stop` is; the text's length if there is none.
 size_t first_stop(std::string_view text, size_t begin, const std::vector<std::string>& stop);
 
+/// Returns the ids of options.suppress_tokens. Throws Error (kConfig) for a piece that the vocabulary lacks.
+std::vector<int32_t> suppressed_ids(const DecodeOptions& options, const Vocabulary& vocabulary);
+
 class TextRules {
  public:
-  /// `vocabulary`: that of the texts, which must outlive the object; it may be null where options.stop is empty.
-  TextRules(const DecodeOptions& options, const Vocabulary* vocabulary);
+  /// `vocabulary`: that of the texts, which must outlive the object; it may be null where options.stop and
+  /// options.suppress_tokens are empty. `start`: the token before each text, which counts for the repetition penalty.
+  TextRules(const DecodeOptions& options, const Vocabulary* vocabulary, int32_t start = kPadId);
 
   /// True if apply() changes anything.
   bool changes_candidates() const { return most_changed(1) > 0; }
@@ -31,11 +35,13 @@ class TextRules {
   int64_t most_changed(int64_t tokens) const;
   /// Takes penalties from the log-probabilities of the tokens that may follow `text`; of those that must not, sets them to
   /// -infinity. Where this leaves none, the text may end. `written`: the number of last tokens of the text that were written,
-  /// not given. `tokens`, `log_probs`: [candidates]; tokens may be empty: 0, 1, ...
+  /// not given. `tokens`, `log_probs`: [candidates]; tokens may be empty: 0, 1, ... `total`: the logits, less the
+  /// log-probabilities; with 0 the repetition penalty is one of log-probabilities, as in beam search.
   void apply(std::span<const int32_t> text, size_t written, std::span<const int32_t> tokens,
-             std::span<float> log_probs) const;
+             std::span<float> log_probs, float total = 0) const;
   /// True if apply() can make tokens likelier, so that all of them must be looked at.
-  bool raises() const { return presence_penalty_ < 0 || frequency_penalty_ < 0; }
+  bool raises() const { return presence_penalty_ < 0 || frequency_penalty_ < 0 || repetition_penalty_ < 1; }
+  bool penalises_repetition() const { return repetition_penalty_ != 1; }
   bool has_stops() const { return !stop_.empty(); }
   /// True if a text at which texts end has been written with the last token. `given`: the tokens before those that were written.
   bool stop(std::span<const int32_t> given, std::span<const int32_t> written) const;
@@ -46,6 +52,9 @@ class TextRules {
   int64_t min_length_;
   size_t no_repeat_;
   double presence_penalty_ = 0, frequency_penalty_ = 0;
+  double repetition_penalty_;
+  int32_t start_;
+  std::vector<int32_t> suppressed_;
   std::vector<std::string> stop_;
   size_t stop_tokens_ = 0;  ///< the number of last tokens that may be those of a text of stop_
   const Vocabulary* vocabulary_;

@@ -221,6 +221,7 @@ std::vector<std::string> export_any(const ModelWeights& model, const std::string
   bart.decoder_vocab_size =
       bart.shared_embedding ? bart.vocab_size : rows_of(model, "decoder/embedding", from);
   const BartIds ids = export_bart_vocabulary(config, directory, bart, notes);
+  bart.generation = generation_of(config.infer, generation_lengths(bart), written_token_ids(config), notes);
   const ModelSurroundings around{.vocabulary = vocabulary_of_sizes(bart.vocab_size, bart.decoder_vocab_size),
                                  .target = {from},
                                  .source = from};
@@ -271,11 +272,11 @@ std::optional<BartTensor> bart_tensor(const std::string& variable, BartKind kind
 }
 
 HuggingFaceImport import_bart(const std::string& from, const ImportTarget& target) {
-  const std::string config_file = from + "/config.json", generation_file = from + "/generation_config.json";
+  const std::string config_file = from + "/config.json";
   HuggingFaceImport import;
   BartConfig bart = parse_bart_config(read_text_file(config_file), config_file, import.notes);
   const BartForm& form = form_of(bart.kind);
-  const std::string& decoding = fs::exists(generation_file) ? generation_file : config_file;
+  const std::string decoding = generation_file_of(from, import.notes);
   parse_bart_generation(read_text_file(decoding), decoding, bart, import.notes);
   const HuggingFaceFiles files(from);
   const Tables tables = settle_tables(files, bart, from);
@@ -285,6 +286,7 @@ HuggingFaceImport import_bart(const std::string& from, const ImportTarget& targe
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   BartIds ids;
   around.vocabulary = settle_bart_vocabulary(from, target, bart, ids, import);
+  around.infer = infer_text(bart.generation, generation_lengths(bart), tokens_of(from), import.notes);
   import.model.config = bart_yaml(bart, around);
   const std::vector<std::byte> zeros(ids.targets.size() * sizeof(float));
   const StoredTensor no_bias{

@@ -84,7 +84,9 @@ std::vector<std::string_view> bart_types() {
   return types;
 }
 
-int64_t given_tokens(const BartConfig& bart) { return bart.forced_begin ? 2 : 1; }
+GenerationLengths generation_lengths(const BartConfig& bart) {
+  return {.given = bart.forced_begin ? 2 : 1, .most = bart.max_positions};
+}
 
 BartConfig default_bart(BartKind kind) {
   BartConfig bart;
@@ -158,23 +160,13 @@ void parse_bart_generation(const std::string& text, const std::string& path, Bar
                            std::vector<std::string>& notes) {
   const HuggingFaceJson json(text, path);
   json.require("decoder_start_token_id", start_of(bart), "texts begin as config.json says");
-  bart.num_beams = json.size("num_beams", bart.num_beams);
-  bart.no_repeat_ngram_size = json.size("no_repeat_ngram_size", 0, 0);
-  bart.min_length = json.size("min_length", 0, 0);
-  const int64_t longest = json.size("max_length", bart.max_positions);
-  if (longest < bart.max_positions)
-    bart.max_length = longest;  // an export has the positions where it has no limit
+  bart.generation = parse_generation(text, path, notes);
+  bart.generation.is_given = true;
+  if (bart.generation.max_length && *bart.generation.max_length >= bart.max_positions)
+    bart.generation.max_length.reset();  // an export has the positions where it has no limit
   if (json.has("forced_bos_token_id"))
     bart.forced_begin = parse_id(json, "forced_bos_token_id", 0, bart.decoder_vocab_size);
-  if (!json.has("bad_words_ids")) return;
-  for (const nlohmann::json& word : json.at("bad_words_ids")) {
-    if (word == nlohmann::json::array({bart.padding})) {
-      bart.predicts_padding = false;
-    } else {
-      notes.push_back(
-          fmt::format("{}: `bad_words_ids` has {}, which decoding here does not forbid", path, word.dump()));
-    }
-  }
+  bart.predicts_padding = std::erase(bart.generation.suppress_tokens, bart.padding) == 0;
 }
 
 std::string bart_json(const BartConfig& bart) {
@@ -225,13 +217,11 @@ std::string bart_generation_json(const BartConfig& bart) {
   nlohmann::ordered_json json = {{"decoder_start_token_id", start_of(bart)},
                                  {"eos_token_id", bart.end},
                                  {"pad_token_id", bart.padding},
-                                 {"max_length", bart.max_length.value_or(bart.max_positions)},
-                                 {"num_beams", bart.num_beams}};
+                                 {"max_length", bart.max_positions}};
+  add_generation(bart.generation, json);
   if (bart.kind != BartKind::kM2m100) json["forced_eos_token_id"] = bart.end;
   if (bart.begin) json["bos_token_id"] = *bart.begin;
   if (bart.forced_begin) json["forced_bos_token_id"] = *bart.forced_begin;
-  if (bart.no_repeat_ngram_size > 0) json["no_repeat_ngram_size"] = bart.no_repeat_ngram_size;
-  if (bart.min_length > 0) json["min_length"] = bart.min_length;
   if (!bart.predicts_padding) {
     const auto padding = nlohmann::ordered_json::array({bart.padding});
     json["bad_words_ids"] = nlohmann::ordered_json::array({padding});

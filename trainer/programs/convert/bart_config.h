@@ -16,6 +16,7 @@
 #include "layers/positions.h"
 #include "models/bitransformer.h"
 #include "trainer/config/config.h"
+#include "trainer/programs/convert/generation.h"
 #include "trainer/programs/convert/hugging_face.h"
 
 namespace mtf {
@@ -66,11 +67,7 @@ struct BartConfig {
   bool shared_embedding = true;   ///< inputs and targets have one
   bool tied = true;               ///< logits are computed with the embedding of the targets
   bool predicts_padding = true;   ///< false: `bad_words_ids` has padding
-  /// Decoding: hypotheses, sequences that do not come twice, and tokens of a text, what the decoder begins with counted.
-  int64_t num_beams = 1;
-  int64_t no_repeat_ngram_size = 0;
-  int64_t min_length = 0;
-  std::optional<int64_t> max_length = {};
+  Generation generation = {.is_given = true};
   std::optional<int32_t> begin = {};  ///< the file's id of `<s>`
   std::optional<int32_t> forced_begin =
       {};  ///< the file's id of the token that all texts of the decoder begin with
@@ -78,8 +75,8 @@ struct BartConfig {
   friend bool operator==(const BartConfig&, const BartConfig&) = default;
 };
 
-/// The tokens that a decoder is given, which min_length and max_length count.
-int64_t given_tokens(const BartConfig& bart);
+/// The tokens that a decoder is given, and the positions that it has.
+GenerationLengths generation_lengths(const BartConfig& bart);
 /// What a BartConfig is without config.json's keys.
 BartConfig default_bart(BartKind kind);
 
@@ -94,9 +91,8 @@ std::string bart_json(const BartConfig& bart);
 std::string bart_generation_json(const BartConfig& bart);
 
 /// Returns the model that a configuration of this program describes, without what the vocabulary and the weights determine:
-/// sizes of the vocabularies, padding, end, begin and forced_begin. Throws Error (kConfig), which says what differs from a
-/// Marian (`is_marian`), or from the other models. min_length and max_length are those of this program, which do not count
-/// given_tokens().
+/// sizes of the vocabularies, padding, end, begin, forced_begin and generation. Throws Error (kConfig), which says what differs
+/// from a Marian (`is_marian`), or from the other models.
 BartConfig bart_of(const Config& config, bool is_marian);
 /// Returns the text of config.yaml.
 std::string bart_yaml(const BartConfig& bart, const ModelSurroundings& around);

@@ -108,9 +108,15 @@ BySide<std::optional<std::string>> settle_first_tokens(const TokenNames& names,
   const auto token = [&](int32_t id) { return names.token(id).value_or(fmt::format("id {}", id)); };
   BySide<std::optional<std::string>> first;
   if (bart.kind == BartKind::kBart) {
-    if (!bart.forced_begin) bart.forced_begin = bart.begin;
     first.inputs = token(*bart.begin);
-    first.targets = token(*bart.forced_begin);
+    if (bart.forced_begin) {
+      first.targets = token(*bart.forced_begin);
+    } else {
+      import.notes.push_back(
+          fmt::format("there is no `forced_bos_token_id`: the model writes what texts begin with; targets of "
+                      "training begin with {} only with `data.vocabulary.targets.first_token`",
+                      token(*bart.begin)));
+    }
     return first;
   }
   const auto language = [&](const char* key) -> std::optional<std::string> {
@@ -329,8 +335,6 @@ BartIds export_bart_vocabulary(const Config& config, const std::string& director
   bart.end = targets.ids.end;
   bart.begin = targets.begin;
   bart.forced_begin = targets.first_token;
-  if (bart.min_length > 0) bart.min_length += given_tokens(bart);
-  if (bart.max_length) *bart.max_length += given_tokens(bart);
   return {file_ids(inputs.ids, bart.vocab_size), file_ids(targets.ids, bart.decoder_vocab_size)};
 }
 

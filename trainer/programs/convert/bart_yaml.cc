@@ -209,18 +209,6 @@ std::string block_text(const BartStack& stack, int64_t d_model, const std::vecto
                      stack.intermediate);
 }
 
-/// The options of decoding. Lengths of `transformers` count what a decoder begins with, too.
-std::string infer_text(const BartConfig& bart) {
-  const int64_t given = given_tokens(bart);
-  std::string text = fmt::format("beam_size: {}", bart.num_beams);
-  if (bart.max_length)
-    text += fmt::format(", max_length: {}", std::max<int64_t>(*bart.max_length - given, 1));
-  if (bart.min_length > given) text += fmt::format(", min_length: {}", bart.min_length - given);
-  if (bart.no_repeat_ngram_size > 0)
-    text += fmt::format(", no_repeat_ngram_size: {}", bart.no_repeat_ngram_size);
-  return text;
-}
-
 /// The kind of the model, for the first lines of config.yaml.
 std::string_view title_of(BartKind kind) {
   switch (kind) {
@@ -255,12 +243,7 @@ BartConfig bart_of(const Config& config, bool is_marian) {
   const ModelChoice options = parse_model_options(config.model);
   const auto* model = options.get_if<BitransformerOptions>();
   if (!model) BartReader::refuse(is_marian, mark, "it is no encoder with a decoder", "type: bitransformer");
-  BartConfig bart = BartReader(*model, mark, is_marian).read();
-  bart.num_beams = config.infer.is_beam() ? config.infer.beam_size : 1;
-  bart.no_repeat_ngram_size = config.infer.no_repeat_ngram_size;
-  bart.min_length = config.infer.min_length;
-  if (const auto* most = std::get_if<int64_t>(&config.infer.max_length)) bart.max_length = *most;
-  return bart;
+  return BartReader(*model, mark, is_marian).read();
 }
 
 std::string bart_yaml(const BartConfig& bart, const ModelSurroundings& around) {
@@ -297,8 +280,7 @@ model:
 optimizer: {{type: adamw, beta2: 0.98, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1, scaled_steps: false}}
 learning_rate: {{type: cosine, learning_rate: 2e-5, warmup_steps: 100, end: 0.1}}
 train: {{steps: 1000, batch_size: 32}}
-infer: {{{infer}}}
-checkpoint: {{init: {{path: {path}}}}}
+{infer}checkpoint: {{init: {{path: {path}}}}}
 )",
       fmt::arg("header", kResolvedHeader), fmt::arg("title", title_of(bart.kind)),
       fmt::arg("source", printable(around.source)),
@@ -314,7 +296,7 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("embedding", bart.scales_embedding ? "scale_like_classifier: true" : "scale_logits: false"),
       fmt::arg("has_bias", form.has_bias), fmt::arg("predicts_padding", bart.predicts_padding),
       fmt::arg("epsilon", kEpsilon), fmt::arg("activation", activation_text({bart.activation})),
-      fmt::arg("activation_dropout", bart.activation_dropout), fmt::arg("infer", infer_text(bart)),
+      fmt::arg("activation_dropout", bart.activation_dropout), fmt::arg("infer", infer_line(around)),
       fmt::arg("path", quoted(around.target.path)));
 }
 

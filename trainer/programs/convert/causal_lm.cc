@@ -15,6 +15,7 @@
 #include "trainer/programs/convert/causal_lm_vocabulary.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/generation.h"
 #include "trainer/programs/convert/row_order.h"
 #include "trainer/programs/convert/tokenizer_files.h"
 
@@ -150,6 +151,8 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
   settle_lm_head(files, lm);
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   around.vocabulary = settle_vocabulary(from, target, lm, import);
+  around.infer = infer_text(read_generation(from, import.notes), {.most = lm.max_positions}, tokens_of(from),
+                            import.notes);
   import.model.config = causal_lm_yaml(lm, around);
   if (lm.experts && lm.experts->has_noise)
     import.notes.emplace_back(
@@ -204,8 +207,11 @@ std::vector<std::string> export_causal_lm(const ModelWeights& model, const std::
   check_weights(model, causal_lm_yaml(lm, around), from);
   write_causal_lm(model, lm, file_ids, directory);
   write_text_file(directory + "/config.json", causal_lm_json(lm));
-  const nlohmann::ordered_json generation = {{"bos_token_id", lm.begin.value_or(*lm.end)},
-                                             {"eos_token_id", *lm.end}};
+  nlohmann::ordered_json generation = {{"bos_token_id", lm.begin.value_or(*lm.end)},
+                                       {"eos_token_id", *lm.end}};
+  if (config.root.find("infer"))
+    add_generation(generation_of(config.infer, {.most = lm.max_positions}, written_token_ids(config), notes),
+                   generation);
   write_text_file(directory + "/generation_config.json", generation.dump(2) + "\n");
   if (vocabulary) copy_tokenizer(*vocabulary, directory);
   if (!lm.begin && begins_otherwise(embedding->value))

@@ -198,7 +198,7 @@ model:
 optimizer: {{type: adamw, beta2: 0.95, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1, scaled_steps: false}}
 learning_rate: {{type: cosine, learning_rate: 2e-5, warmup_steps: 100, end: 0.1}}
 train: {{steps: 1000, batch_size: 8}}
-checkpoint: {{init: {{path: {path}}}}}
+{infer}checkpoint: {{init: {{path: {path}}}}}
 )",
       fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
       fmt::arg("usage", usage_comment(around, "data.train.path=FILE")), fmt::arg("dropout", dropout),
@@ -214,7 +214,8 @@ checkpoint: {{init: {{path: {path}}}}}
       fmt::arg("embedding", lm.is_gemma() ? "scale_like_classifier: true" : "scale_logits: false"),
       fmt::arg("predicts_padding", lm.predicts_padding), fmt::arg("epsilon", lm.epsilon),
       fmt::arg("attention", block.attention), fmt::arg("feed_forward", feed_forward_text(lm, initializer)),
-      fmt::arg("balance", balance_comment(lm)), fmt::arg("path", quoted(around.target.path)));
+      fmt::arg("balance", balance_comment(lm)), fmt::arg("infer", infer_line(around)),
+      fmt::arg("path", quoted(around.target.path)));
 }
 
 }  // namespace mtf

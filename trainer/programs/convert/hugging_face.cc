@@ -76,6 +76,10 @@ std::pair<int64_t, int64_t> matrix_of(const Shape& shape) {
 
 }  // namespace
 
+std::string infer_line(const ModelSurroundings& around) {
+  return around.infer.empty() ? "" : fmt::format("infer: {{{}}}\n", around.infer);
+}
+
 std::string usage_comment(const ModelSurroundings& around, std::string_view data) {
   const std::string path = printable(around.target.path);
   if (around.target.is_file)

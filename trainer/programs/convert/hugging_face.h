@@ -49,8 +49,11 @@ struct ModelSurroundings {
   std::string vocabulary;  ///< the value of `data.vocabulary`
   ImportTarget target;     ///< what will hold the model
   std::string source;      ///< origin of the model
+  std::string infer = {};  ///< keys of `infer`; none: there is no such section
 };
 
+/// Returns the line of config.yaml with the section `infer`, or nothing.
+std::string infer_line(const ModelSurroundings& around);
 /// Returns the lines of config.yaml that say how training goes on; `data` are the arguments for its files.
 std::string usage_comment(const ModelSurroundings& around, std::string_view data);
 

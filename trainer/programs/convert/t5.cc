@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
+#include "trainer/programs/convert/generation.h"
 #include "trainer/programs/convert/t5_config.h"
 
 namespace mtf {
@@ -21,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kKind = "T5";
+/// Its decoder begins with padding.
+constexpr GenerationLengths kT5Lengths = {.given = 1};
 constexpr const char* kEmbedding = "shared.weight";
 constexpr const char* kSoftmax = "lm_head.weight";
 constexpr const char *kVocabulary = "spiece.model", *kByteTokenizer = "ByT5Tokenizer",
@@ -207,6 +210,7 @@ HuggingFaceImport import_t5(const std::string& from, const ImportTarget& target)
   HuggingFaceImport import;
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   around.vocabulary = vocabulary_of(from, target, t5.vocab_size, import);
+  around.infer = infer_text(read_generation(from, import.notes), kT5Lengths, tokens_of(from), import.notes);
   import.model.config = t5_yaml(t5, around);
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
@@ -240,8 +244,10 @@ std::vector<std::string> export_t5(const ModelWeights& model, const std::string&
   write_tensors(model, t5_tensor, from, kKind, directory);
   check_weights(model, t5_yaml(t5, around), from);
   write_text_file(directory + "/config.json", t5_json(t5));
-  const nlohmann::ordered_json generation = {
+  nlohmann::ordered_json generation = {
       {"decoder_start_token_id", kPadId}, {"eos_token_id", kEosId}, {"pad_token_id", kPadId}};
+  if (config.root.find("infer"))
+    add_generation(generation_of(config.infer, kT5Lengths, written_token_ids(config), notes), generation);
   write_text_file(directory + "/generation_config.json", generation.dump(2) + "\n");
   export_vocabulary(config, model.directory, directory, notes);
   return notes;

@@ -188,9 +188,9 @@ model:
   if (t5.epsilon != T5Config().epsilon) text += fmt::format("    rms_norm: {{epsilon: {}}}\n", t5.epsilon);
   return text + fmt::format(R"(learning_rate: 0.001
 train: {{steps: 10000, batch_size: 32}}
-checkpoint: {{init: {{path: {}}}}}
+{}checkpoint: {{init: {{path: {}}}}}
 )",
-                            quoted(around.target.path));
+                            infer_line(around), quoted(around.target.path));
 }
 
 }  // namespace mtf
