@@ -12,17 +12,6 @@
 namespace mtf {
 namespace {
 
-/// Returns the id of a key: a number, or a list of which the first one counts.
-std::optional<int32_t> parse_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
-  if (!json.has(key)) return std::nullopt;
-  const nlohmann::json& given = json.at(key);
-  const nlohmann::json& id = given.is_array() && !given.empty() ? given.front() : given;
-  if (!id.is_number_unsigned() || id >= ids)
-    json.fail(fmt::format("`{}` is {}, no id of a token", key, given.dump()),
-              fmt::format("a number from 0 to {}", ids - 1));
-  return id.get<int32_t>();
-}
-
 /// A cap that is null is none.
 std::optional<double> parse_cap(const HuggingFaceJson& json, const char* key,
                                 std::optional<double> otherwise) {
@@ -234,8 +223,8 @@ CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string
   lm.form = model->form;
   lm.vocab_size = required_size(json, "vocab_size");
   if (lm.vocab_size < 2) json.fail("`vocab_size` is 1", "at least 2");
-  lm.begin = parse_id(json, "bos_token_id", lm.vocab_size);
-  lm.end = parse_id(json, "eos_token_id", lm.vocab_size);
+  lm.begin = parse_token_id(json, "bos_token_id", lm.vocab_size);
+  lm.end = parse_token_id(json, "eos_token_id", lm.vocab_size);
   lm.tied = json.flag("tie_word_embeddings", model->tied);
   lm.initializer_range = json.number("initializer_range", lm.initializer_range);
   if (has_own_keys(lm.family)) {

@@ -162,6 +162,16 @@ void HuggingFaceJson::require(const char* key, const nlohmann::json& value, cons
     fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value.dump()), why);
 }
 
+std::optional<int32_t> parse_token_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
+  if (!json.has(key)) return std::nullopt;
+  const nlohmann::json& given = json.at(key);
+  const nlohmann::json& id = given.is_array() && !given.empty() ? given.front() : given;
+  if (!id.is_number_unsigned() || id >= ids)
+    json.fail(fmt::format("`{}` is {}, no id of a token", key, given.dump()),
+              fmt::format("a number from 0 to {}", ids - 1));
+  return id.get<int32_t>();
+}
+
 HuggingFaceJson tokenizer_config_of(const std::string& directory) {
   const std::string file = fmt::format("{}/{}", directory, kTokenizerConfig);
   return {fs::exists(file) ? read_text_file(file) : "{}", file};
