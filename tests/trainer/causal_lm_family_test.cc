@@ -111,7 +111,7 @@ TEST(CausalLmFamily, OtherModelsWithLayerNormAndRotaryPositionsAreRefused) {
               HasSubstr("the other layers of a StableLmForCausalLM, and logits with a bias"));
   EXPECT_THAT(refused(kStableLm, "bias: false, dropout", "bias: true, dropout"),
               HasSubstr("a bias of the output"));
-  EXPECT_THAT(refused(kLlama, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
+  EXPECT_THAT(refused(kQwen3, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
               HasSubstr("rotary positions of a part of a head"));
   EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer", "[call_layer"), HasSubstr("no norms stand around"));
   EXPECT_THAT(refused(kGranite, "bias: false, dropout", "bias: qkv, dropout"),

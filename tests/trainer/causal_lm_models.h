@@ -20,7 +20,7 @@ inline constexpr std::array kFamilies = {
     CausalLmFamily::kQwen3,      CausalLmFamily::kOlmo2,     CausalLmFamily::kOlmo3,
     CausalLmFamily::kGemma,      CausalLmFamily::kGemma2,    CausalLmFamily::kGemma3,
     CausalLmFamily::kMixtral,    CausalLmFamily::kOlmoe,     CausalLmFamily::kQwen2Moe,
-    CausalLmFamily::kQwen3Moe};
+    CausalLmFamily::kQwen3Moe,   CausalLmFamily::kPhi3};
 
 inline bool has_experts(CausalLmFamily family) {
   using enum CausalLmFamily;
@@ -33,7 +33,8 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
   lm.form = model_of(family).form;
   const CausalLmModel& model = model_of(family);
   const bool has_biases = model.has_dropout,
-             has_one_size = model.has_layer_norm || family == CausalLmFamily::kOlmoe,
+             has_one_size =
+                 model.has_layer_norm || family == CausalLmFamily::kOlmoe || family == CausalLmFamily::kPhi3,
              has_groups = !has_biases || family == CausalLmFamily::kStarcoder2;
   lm.vocab_size = 9;
   lm.begin = 4;
@@ -54,6 +55,7 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
   lm.logit_bias = family == CausalLmFamily::kPhi;
   if (model.rotary_share > 0) lm.rotary_size = 4;
   lm.epsilon = family == CausalLmFamily::kOpt ? 1e-5 : 1e-4;  // that of an OPT is none of its keys
+  lm.is_fused = model.is_fused;
   lm.initializer_range = 0.25;
   lm.attention_dropout = 0.5;
   if (has_biases) lm.dropout = lm.embedding_dropout = 0.125;

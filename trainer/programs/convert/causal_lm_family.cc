@@ -383,7 +383,32 @@ class CausalLmFamilyFinder {
             "`num_heads` that divide `d_model`");
   }
 
+  /// What a Llama or a Mistral cannot say of rotary positions.
+  void check_phi3() {
+    const auto phi3 = [](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
+      require(holds, mark, "it turns a part of a head, or has longrope, as a Phi-3 does, and it has " + what,
+              right);
+    };
+    lm_.family = CausalLmFamily::kPhi3;
+    lm_.is_fused = true;
+    phi3(lm_.attention_bias == AttentionBias::kNone, layers_.of_attention, "biases in SelfAttention",
+         "bias: false");
+    phi3(!layers_.feed_forward.bias, layers_.of_feed_forward, "biases of DenseReluDense", "bias: false");
+    phi3(!lm_.scales, layers_.of_sublayers, "layers that multiply", "no `scale` in `sublayers`");
+    phi3(!layers_.has_mixed_windows(), layers_.of_attention, "local attention in some of its layers",
+         "LocalSelfAttention in all, or in none");
+    phi3(lm_.num_heads * lm_.head_size == lm_.hidden, layers_.of_attention,
+         fmt::format("{} heads of {} entries for vectors of {}", lm_.num_heads, lm_.head_size, lm_.hidden),
+         "`num_heads` times `key_value_size` equal to `d_model`");
+    phi3(!lm_.rotary_scaling || lm_.has_longrope(), layers_.of_attention, "another `rotary_scaling`",
+         "longrope, or null");
+  }
+
   void check_llama() {
+    const bool is_phi3 =
+        lm_.rotary_size || (lm_.has_longrope() && lm_.attention_bias == AttentionBias::kNone &&
+                            !layers_.feed_forward.bias && !lm_.scales);
+    if (is_phi3 && layers_.attention.qk_norm == QkNorm::kNone) return check_phi3();
     const bool is_qwen2 = layers_.attention.bias == AttentionBias::kInputs;
     if (lm_.scales && !is_qwen2 && !lm_.window && layers_.attention.qk_norm == QkNorm::kNone) {
       lm_.family = CausalLmFamily::kGranite;

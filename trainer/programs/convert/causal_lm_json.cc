@@ -22,6 +22,15 @@ nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
             {"low_freq_factor", llama3->low_frequency},
             {"high_freq_factor", llama3->high_frequency},
             {"original_max_position_embeddings", llama3->original_length}};
+  if (const auto* longrope = scaling.get_if<LongRotaryScaling>()) {
+    nlohmann::ordered_json json = {{"rope_type", "longrope"},
+                                   {"short_factor", longrope->short_factor},
+                                   {"long_factor", longrope->long_factor},
+                                   {"factor", longrope->factor},
+                                   {"original_max_position_embeddings", longrope->original_length}};
+    if (longrope->attention_factor) json["attention_factor"] = *longrope->attention_factor;
+    return json;
+  }
   const auto* yarn = scaling.get_if<YarnRotaryScaling>();
   MTF_CHECK(yarn, "a scaling of rotary positions");
   nlohmann::ordered_json json = {{"rope_type", "yarn"},
@@ -42,6 +51,19 @@ double rotary_share(int64_t turned, int64_t head_size) {
   return share;
 }
 
+/// Versions before 5 of a Phi-3 refuse other keys of `rope_scaling` than these, and compute the factor of the lengths.
+void write_longrope(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  const auto& longrope = *lm.rotary_scaling->get_if<LongRotaryScaling>();
+  json["original_max_position_embeddings"] = longrope.original_length;
+  nlohmann::ordered_json& scaling = json["rope_scaling"];
+  if (lm.family != CausalLmFamily::kPhi3) return;
+  scaling = {
+      {"type", "longrope"}, {"short_factor", longrope.short_factor}, {"long_factor", longrope.long_factor}};
+  const double factor = static_cast<double>(lm.max_positions) / static_cast<double>(longrope.original_length);
+  if (longrope.attention_factor || factor != longrope.factor)
+    scaling["attention_factor"] = longrope.magnitude();
+}
+
 /// Writes rotary positions for all versions of transformers.
 void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   nlohmann::ordered_json parameters = {{"rope_type", "default"}};
@@ -49,6 +71,7 @@ void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json["rope_scaling"] = nullptr;
   if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
   parameters["rope_theta"] = lm.rotary_base;
+  if (lm.has_longrope()) write_longrope(lm, json);
   if (lm.model().rotary_share > 0) {
     const double share = rotary_share(lm.rotary_size.value_or(lm.head_size), lm.head_size);
     parameters["partial_rotary_factor"] = json["partial_rotary_factor"] = share;
@@ -175,6 +198,7 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                  {"attention_multiplier",
                   1 / std::sqrt(static_cast<double>(lm.scaling_size.value_or(lm.head_size)))}});
   if (lm.is_gemma()) write_gemma(lm, json);
+  if (lm.family == CausalLmFamily::kPhi3) json["pad_token_id"] = nullptr;  // 32000 where it is absent
   if (lm.experts) write_experts(lm, json);
 }
 

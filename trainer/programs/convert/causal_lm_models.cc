@@ -203,10 +203,12 @@ constexpr std::array<CausalLmModel, 26> kModels = {{
      .tied = true,
      .rotary_base = 1e6},
     {.type = "phi3",
-     .family = CausalLmFamily::kMistral,
+     .family = CausalLmFamily::kPhi3,
+     .architecture = "Phi3ForCausalLM",
      .title = "Phi-3",
      .max_positions = 4096,
      .windows = Windows::kAllIfGiven,
+     .rotary_share = 1,
      .epsilon = 1e-5,
      .is_fused = true},
     {.type = "mixtral",
@@ -270,8 +272,8 @@ const CausalLmModel& model_of(CausalLmFamily family) {
 
 bool may_have_all_biases(CausalLmFamily family) {
   using enum CausalLmFamily;
-  constexpr std::array kWithout = {kBloom,    kGpt2,    kOpt,       kFalcon, kPhi,     kStarcoder2,
-                                   kStableLm, kMistral, kMinistral, kQwen2,  kMixtral, kQwen2Moe};
+  constexpr std::array kWithout = {kBloom,   kGpt2,      kOpt,   kFalcon, kPhi,     kStarcoder2, kStableLm,
+                                   kMistral, kMinistral, kQwen2, kPhi3,   kMixtral, kQwen2Moe};
   return std::ranges::find(kWithout, family) == kWithout.end();
 }
 
