@@ -38,8 +38,8 @@ TEST(CausalLmFamily, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("SelfAttention has a scaling_size"));
   EXPECT_THAT(refused(kLlama, "  z_loss: 0", "  logit_soft_cap: 30\n  z_loss: 0"),
               HasSubstr("its logits have a soft cap"));
-  EXPECT_THAT(refused(kLlama, "call_layer, residual", "call_layer, rms_norm, residual"),
-              HasSubstr("norms stand behind its layers"));
+  EXPECT_THAT(refused(kQwen3, "call_layer, residual", "call_layer, rms_norm, residual"),
+              HasSubstr("it has norms around its layers as a GLM-4 does, and has qk_norm"));
   EXPECT_THAT(refused(kGemma2, "call_layer, rms_norm, residual", "call_layer, residual"),
               HasSubstr("local attention without norms behind the layers"));
   EXPECT_THAT(refused(kGemma, "[gelu, linear]", "[gelu_erf, linear]"),

@@ -43,7 +43,7 @@ TEST(CausalLmRotary, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
               HasSubstr("config.json: rope_scaling: `rope_type` is proportional, which cannot be converted"));
   const CausalLmConfig dynamic = scaling(R"("rope_scaling": {"rope_type": "dynamic", "factor": 4})");
   EXPECT_FALSE(dynamic.rotary_scaling);
-  EXPECT_TRUE(dynamic.has_dynamic_scaling);
+  EXPECT_THAT(dynamic.notes, ::testing::ElementsAre(HasSubstr("dynamic is left out")));
   EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "linear"})"); }),
               HasSubstr("rope_scaling: there is no `factor`"));
   EXPECT_THAT(message([&] { scaling(R"("rope_theta": -1)"); }), HasSubstr("`rope_theta` is -1, no number"));

@@ -41,6 +41,9 @@ enum class CausalLmFamily {
   kPhi,
   kStarcoder2,
   kStableLm,
+  kNemotron,
+  kGptJ,
+  kMpt,
   kCohere,
   kLlama,
   kSmolLm3,
@@ -55,6 +58,8 @@ enum class CausalLmFamily {
   kGemma2,
   kGemma3,
   kPhi3,
+  kGlm,
+  kGlm4,
   kMixtral,
   kOlmoe,
   kQwen2Moe,
@@ -125,7 +130,7 @@ struct CausalLmConfig {
   double rotary_base = 10000;
   std::optional<int64_t> rotary_size;  ///< entries of a head that are turned, if not all
   std::optional<RotaryScalingChoice> rotary_scaling;
-  bool has_dynamic_scaling = false;  ///< of rows beyond max_positions, which an import leaves out
+
   std::optional<double>
       local_rotary_base;  ///< the base of local attention in a Gemma 3 or an OLMo-3, which has no scaling
   std::optional<int64_t>
@@ -136,11 +141,13 @@ struct CausalLmConfig {
   double dropout = 0;            ///< after each layer, in models that have it there
   double embedding_dropout = 0;  ///< before the first layer, in the same models
   double attention_dropout = 0;
-  bool tied = false;             ///< logits are computed with the embedding
-  bool is_fused = false;         ///< the file has the tensors of a Phi-3, whatever the family is
-  bool predicts_padding = true;  ///< id 0 has a logit
+  bool tied = false;                ///< logits are computed with the embedding
+  bool has_pairs_together = false;  ///< entries of a head that are turned together are neighbours in the file
+  std::vector<std::string> notes = {};  ///< readable lines on what an import leaves out
+  bool is_fused = false;                ///< the file has the tensors of a Phi-3, whatever the family is
+  bool predicts_padding = true;         ///< id 0 has a logit
 
-  bool is_gemma() const { return family == CausalLmFamily::kGemma || has_outer_norms(); }
+  bool is_gemma() const;
   /// True if norms stand behind the layers, too.
   bool has_outer_norms() const { return form == BlockForm::kNormsAround; }
   bool is_parallel() const { return form == BlockForm::kParallel || form == BlockForm::kParallelNorms; }

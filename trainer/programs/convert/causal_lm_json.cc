@@ -98,7 +98,7 @@ void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   }
   if (lm.window) json["sliding_window"] = *lm.window;
   if (lm.window && windows == Windows::kAllIfUsed) json["max_window_layers"] = 0;
-  const bool has_types = lm.has_outer_norms() || (lm.window && !are_alike(windows));
+  const bool has_types = (lm.is_gemma() && lm.has_outer_norms()) || (lm.window && !are_alike(windows));
   if (!has_types) return;
   std::vector<std::string_view> types;
   for (int64_t layer = 0; layer < lm.num_layers; ++layer)
@@ -146,7 +146,7 @@ void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
 }
 
-/// What stands in config.json of a GPT-NeoX, a Phi, a StarCoder2, a StableLM or a Cohere alone.
+/// What stands in config.json of a GPT-NeoX, a Phi, a StarCoder2, a StableLM, a Nemotron or a Cohere alone.
 void write_model_with_layer_norm(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (lm.family == CausalLmFamily::kStarcoder2) {
     json.update({{"norm_epsilon", lm.epsilon},
@@ -158,6 +158,10 @@ void write_model_with_layer_norm(const CausalLmConfig& lm, nlohmann::ordered_jso
   if (lm.family == CausalLmFamily::kCohere) {
     json["logit_scale"] = lm.scales ? rounded_coefficient(1 / lm.scales->logit_divisor) : 1;
     json["use_qk_norm"] = false;
+    return;
+  }
+  if (lm.family == CausalLmFamily::kNemotron) {
+    json.update({{"norm_eps", lm.epsilon}, {"mlp_bias", lm.feed_forward_bias}, {"head_dim", lm.head_size}});
     return;
   }
   if (lm.family == CausalLmFamily::kPhi) {
@@ -198,7 +202,11 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                  {"attention_multiplier",
                   1 / std::sqrt(static_cast<double>(lm.scaling_size.value_or(lm.head_size)))}});
   if (lm.is_gemma()) write_gemma(lm, json);
-  if (lm.family == CausalLmFamily::kPhi3) json["pad_token_id"] = nullptr;  // 32000 where it is absent
+  const bool is_glm = lm.family == CausalLmFamily::kGlm || lm.family == CausalLmFamily::kGlm4;
+  if (is_glm) json["attention_bias"] = lm.attention_bias == AttentionBias::kInputs;
+  if (lm.family == CausalLmFamily::kPhi3) json.update({{"resid_pdrop", 0.0}, {"embd_pdrop", 0.0}});
+  // Where it is absent it is an id that smaller vocabularies lack.
+  if (is_glm || lm.family == CausalLmFamily::kPhi3) json["pad_token_id"] = nullptr;
   if (lm.experts) write_experts(lm, json);
 }
 
@@ -213,7 +221,7 @@ std::string causal_lm_json(const CausalLmConfig& lm) {
   } else {
     write_rotary_model(lm, json);
   }
-  if (model.has_rotary()) write_rotary(lm, json);
+  if (model.has_rotary() && lm.family != CausalLmFamily::kGptJ) write_rotary(lm, json);
   json.update({{"initializer_range", lm.initializer_range},
                {"tie_word_embeddings", lm.tied},
                {"bos_token_id", lm.begin.value_or(*lm.end)},

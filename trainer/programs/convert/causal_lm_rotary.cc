@@ -97,8 +97,12 @@ LongRotaryScaling parse_longrope(const RopeJson& json, const CausalLmConfig& lm)
 /// Returns how rotary positions are scaled. Phi-3 once had other names for longrope.
 std::optional<RotaryScalingChoice> parse_scaling(const RopeJson& json, CausalLmConfig& lm) {
   const std::string type = json.rope.text("rope_type", json.rope.text("type", "default"));
-  lm.has_dynamic_scaling = type == "dynamic";
-  if (type == "default" || lm.has_dynamic_scaling) return std::nullopt;
+  if (type == "dynamic")
+    lm.notes.push_back(
+        fmt::format("`rope_scaling` of the type dynamic is left out: it changes the angles of texts of more "
+                    "than {} tokens",
+                    lm.max_positions));
+  if (type == "default" || type == "dynamic") return std::nullopt;
   if (type == "llama3") return parse_llama3(json);
   const bool is_phi3 = lm.family == CausalLmFamily::kPhi3;
   if (type == "longrope" || (is_phi3 && (type == "su" || type == "yarn"))) return parse_longrope(json, lm);
@@ -113,6 +117,15 @@ std::optional<RotaryScalingChoice> parse_scaling(const RopeJson& json, CausalLmC
 
 /// Sets how many entries of a head are turned.
 void parse_rotary_size(const RopeJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  if (const char* const size = "rotary_dim"; lm.family == CausalLmFamily::kGptJ) {
+    const int64_t entries = json.beside.has_null(size) ? lm.head_size : json.beside.size(size, 64);
+    if (entries > lm.head_size || entries % 2 != 0)
+      json.beside.fail(
+          fmt::format("{} of the {} entries of a head have rotary positions", entries, lm.head_size),
+          fmt::format("an even `{}` up to {}", size, lm.head_size));
+    if (entries < lm.head_size) lm.rotary_size = entries;
+    return;
+  }
   const char *const share_key = "partial_rotary_factor", *const whole = "all entries of a head are turned";
   const bool is_neox = lm.family == CausalLmFamily::kGptNeoX;
   if (model.rotary_share == 0) {

@@ -45,11 +45,12 @@ struct NamedActivation {
   std::string_view name;
   Activation activation;
 };
-constexpr std::array<NamedActivation, 8> kNamedActivations = {{{"gelu", Activation::kGeluErf},
+constexpr std::array<NamedActivation, 9> kNamedActivations = {{{"gelu", Activation::kGeluErf},
                                                                {"gelu_new", Activation::kGelu},
                                                                {"gelu_pytorch_tanh", Activation::kGelu},
                                                                {"gelu_fast", Activation::kGelu},
                                                                {"relu", Activation::kRelu},
+                                                               {"relu2", Activation::kSquaredRelu},
                                                                {"silu", Activation::kSwish},
                                                                {"swish", Activation::kSwish},
                                                                {"tanh", Activation::kTanh}}};
