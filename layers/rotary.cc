@@ -1,9 +1,12 @@
 #include "layers/rotary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "engine/base/error.h"
 #include "engine/base/reproducible_math.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -18,6 +21,7 @@ namespace {
 const config::Registration<RotaryScaling, LinearRotaryScaling> linear;
 const config::Registration<RotaryScaling, Llama3RotaryScaling> llama3;
 const config::Registration<RotaryScaling, YarnRotaryScaling> yarn;
+const config::Registration<RotaryScaling, LongRotaryScaling> longrope;
 
 }  // namespace
 
@@ -101,6 +105,49 @@ double YarnRotaryScaling::magnitude() const {
   return attention_factor.value_or(factor <= 1 ? 1 : 0.1 * reproducible::log(factor) + 1);
 }
 
+void describe(config::Visitor& visit, LongRotaryScaling& options) {
+  visit("factor", options.factor, "the longest row over `original_length`", config::required,
+        config::positive);
+  visit("original_length", options.original_length, "positions that the model was trained on first",
+        config::required, config::positive);
+  visit("short_factor", options.short_factor,
+        "the angle of each pair of entries is smaller by its number, in rows up to `original_length`",
+        config::required, config::positive);
+  visit("long_factor", options.long_factor, "the same in longer rows", config::required, config::positive);
+  visit("attention_factor", options.attention_factor,
+        "multiplies what is turned of queries and of keys; null: the root of 1 + log(factor) / "
+        "log(original_length)",
+        config::positive);
+  visit("long", options.is_long,
+        "rows of all lengths have `long_factor`, in training and in decoding; false: `short_factor`");
+  visit.check([&options](const config::Report& report) {
+    if (options.short_factor.size() != options.long_factor.size())
+      report.error("long_factor",
+                   fmt::format("it has {} numbers, and `short_factor` {}", options.long_factor.size(),
+                               options.short_factor.size()),
+                   "one for each pair of entries in both");
+    if (!options.attention_factor && options.factor > 1 && options.original_length == 1)
+      report.error("attention_factor", "1 has no logarithm by which to divide", "a number");
+  });
+}
+
+Tensor LongRotaryScaling::scaled(const Tensor& frequency, double /*base*/) const {
+  const Dimension& pairs = frequency.shape()[0];
+  Tensors shares;
+  for (const double divisor : is_long ? long_factor : short_factor)
+    shares.push_back(frequency.graph().constant(1 / divisor, DType::kFloat32, Shape{{pairs.name, 1}}));
+  return multiply(frequency, shares.size() == 1 ? shares[0] : concat(shares, pairs.name));
+}
+
+double LongRotaryScaling::magnitude() const {
+  if (attention_factor || factor <= 1) return attention_factor.value_or(1);
+  return std::sqrt(1 + reproducible::log(factor) / reproducible::log(static_cast<double>(original_length)));
+}
+
+std::optional<int64_t> LongRotaryScaling::longest_row() const {
+  return is_long ? std::nullopt : std::optional(original_length);
+}
+
 void describe_rotary(config::Visitor& visit, RotaryOptions& options) {
   visit("rotary", options.rotary, "turns queries and keys by their positions");
   visit("rotary_base", options.rotary_base, "of the wavelengths, from 2 pi to 2 pi base", config::positive);
@@ -120,6 +167,16 @@ void describe_rotary(config::Visitor& visit, RotaryOptions& options) {
     if (options.rotary_size.value_or(0) % 2 != 0)
       report.error("rotary_size", "entries are turned in pairs", "an even number");
   });
+}
+
+void check_rotary_row(const RotaryOptions& options, int64_t positions, std::string_view layer) {
+  if (!options.rotary || !options.rotary_scaling) return;
+  const std::optional<int64_t> longest = (*options.rotary_scaling)->longest_row();
+  if (longest && positions > *longest)
+    throw Error(ErrorKind::kConfig,
+                fmt::format("{} has rows of {} tokens, and its rotary positions are those of up to {}", layer,
+                            positions, *longest),
+                "`long: true` in `rotary_scaling`, or a shorter `data.sequence_length`");
 }
 
 Tensor rotate(const Tensor& x, const Tensor& position, const RotaryOptions& options) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "engine/config/choice.h"
 #include "engine/graph/tensor.h"
@@ -20,6 +21,10 @@ struct RotaryScaling {
   virtual Tensor scaled(const Tensor& frequency, double base) const = 0;
   /// The factor of what is turned, of queries and of keys.
   virtual double magnitude() const { return 1; }
+  /// The longest row for which the angles are meant; nothing: any.
+  virtual std::optional<int64_t> longest_row() const { return std::nullopt; }
+  /// The pairs of entries of a head for which it has numbers; nothing: any.
+  virtual std::optional<int64_t> pairs() const { return std::nullopt; }
 };
 using RotaryScalingChoice = config::Choice<RotaryScaling>;
 
@@ -63,6 +68,24 @@ struct YarnRotaryScaling final : RotaryScaling {
 };
 void describe(config::Visitor& visit, YarnRotaryScaling& options);
 
+/// The angle of each pair is smaller by a factor of its own: one of `short_factor` up to `original_length` positions, one of
+/// `long_factor` beyond. Ding et al., LongRoPE, 2024; the lists and the magnitude as in Phi-3 (Abdin et al., 2024). All rows
+/// of a model have the factors that `long` says: keys that a cache holds cannot be turned again when a text becomes longer.
+struct LongRotaryScaling final : RotaryScaling {
+  static constexpr std::string_view type_name = "longrope";
+  double factor = 0;
+  int64_t original_length = 0;
+  std::vector<double> short_factor = {}, long_factor = {};
+  std::optional<double> attention_factor = {};
+  bool is_long = false;
+
+  Tensor scaled(const Tensor& frequency, double base) const override;
+  double magnitude() const override;
+  std::optional<int64_t> longest_row() const override;
+  std::optional<int64_t> pairs() const override { return static_cast<int64_t>(short_factor.size()); }
+};
+void describe(config::Visitor& visit, LongRotaryScaling& options);
+
 struct RotaryOptions {
   bool rotary = false;
   double rotary_base = 10000;
@@ -70,6 +93,8 @@ struct RotaryOptions {
   std::optional<RotaryScalingChoice> rotary_scaling = {};
 };
 void describe_rotary(config::Visitor& visit, RotaryOptions& options);
+/// Throws Error (kConfig) for a row of so many positions, if the angles of `layer` are not meant for it.
+void check_rotary_row(const RotaryOptions& options, int64_t positions, std::string_view layer);
 
 /// Rotates pairs of entries (i, i + half) of d_kv by position / base^(i / half), or the scaled angle, where half is that of
 /// d_kv, or of `rotary_size`, behind which entries stay as they are. x: [.., d_kv], position: int32, some of the other

@@ -32,6 +32,13 @@ void describe_rotary_heads(config::Visitor& visit, Options& options) {
     if (options.rotary_size.value_or(0) > options.key_value_size)
       report.error("rotary_size", fmt::format("a head has only {} entries", options.key_value_size),
                    "at most `key_value_size`");
+    const int64_t turned = options.rotary_size.value_or(options.key_value_size);
+    const auto pairs = options.rotary_scaling ? (*options.rotary_scaling)->pairs() : std::nullopt;
+    if (pairs && 2 * *pairs != turned)
+      report.error(
+          "rotary_scaling",
+          fmt::format("it has numbers for {} pairs of entries, and {} entries are turned", *pairs, turned),
+          fmt::format("lists of {} numbers", turned / 2));
   });
 }
 
@@ -119,6 +126,7 @@ struct SelfAttention {
     inputs.q = mix.query(inputs.q);
     inputs.k = mix.key(inputs.k);
     const Tensor prefix_query = inputs.q;
+    if (sequence.decoding == nullptr) check_rotary_row(rotary, sequence.length.size, "self-attention");
     if (rotary.rotary) {
       inputs.q = rotate(inputs.q, position(sequence, inputs.q, length), rotary);
       inputs.k = rotate(inputs.k, position(sequence, inputs.k, memory_length), rotary);

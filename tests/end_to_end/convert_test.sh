@@ -190,7 +190,7 @@ for kind in roberta xlm_roberta distilbert; do
 done
 
 # Random language models compute the same as in transformers and write the same texts; exported again they are unchanged.
-for kind in gpt2 opt gpt_neox falcon bloom phi cohere llama smollm3 qwen2 qwen3 olmo3 gemma2 qwen2_moe olmoe; do
+for kind in gpt2 opt gpt_neox falcon bloom phi cohere llama smollm3 qwen2 qwen3 olmo3 phi3 glm4 gemma2 qwen2_moe olmoe; do
   source=$source_dir/tests/golden/hf_$kind
   expect_exit 0 "$mtf_convert" "$source" lm_$kind
   traced=(run.mode=trace "trace.input=$source/reference.safetensors" trace.output=out.safetensors vars.dropout=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes a tiny random language model, and what `transformers` computes with it: make_hf_lm.py KIND DIRECTORY
 
-KIND is gpt2, opt, gpt_neox, falcon, bloom, phi, cohere, llama, smollm3, qwen2, qwen3, olmo3, gemma2, qwen2_moe or olmoe.
+KIND is gpt2, opt, gpt_neox, falcon, bloom, phi, cohere, llama, smollm3, qwen2, qwen3, olmo3, phi3, glm4, gemma2, qwen2_moe or
+olmoe.
 The directory gets config.json and model.safetensors (save_pretrained), tokenizer.json and tokenizer_config.json, and
   reference.safetensors
     input/targets     four rows of ids of this program (data/vocabulary/renumbering.h), padded with 0
@@ -21,7 +22,7 @@ from safetensors.numpy import save_file
 
 kind, directory = sys.argv[1:]
 seeds = {"gpt2": 21, "llama": 22, "qwen2": 23, "qwen3": 24, "gemma2": 25, "qwen2_moe": 26, "olmoe": 27, "gpt_neox": 28,
-         "phi": 29, "smollm3": 30, "olmo3": 31, "opt": 32, "cohere": 33, "falcon": 34, "bloom": 35}
+         "phi": 29, "smollm3": 30, "olmo3": 31, "opt": 32, "cohere": 33, "falcon": 34, "bloom": 35, "phi3": 36, "glm4": 37}
 torch.manual_seed(seeds[kind])
 has_begin = kind in ("llama", "gemma2")
 os.makedirs(directory, exist_ok=True)
@@ -90,6 +91,14 @@ elif kind == "falcon":  # the new architecture
 elif kind == "bloom":  # six heads have the slopes of four and of eight
     config = transformers.BloomConfig(vocab_size=rows, hidden_size=24, n_layer=2, n_head=6, bos_token_id=end_id,
                                       eos_token_id=end_id)
+elif kind == "phi3":  # three of four entries of a head are turned, at angles with the short factors of longrope
+    longrope = {"rope_type": "longrope", "short_factor": [1.0, 1.5, 2.5], "long_factor": [1.2, 3.0, 7.5], "rope_theta": 1000.0,
+                "factor": 4.0, "original_max_position_embeddings": 48, "partial_rotary_factor": 0.75}
+    config = transformers.Phi3Config(
+        num_key_value_heads=2, rope_parameters=longrope, original_max_position_embeddings=48, pad_token_id=None,
+        **{**common, "hidden_size": 32, "max_position_embeddings": 192})
+elif kind == "glm4":
+    config = transformers.Glm4Config(num_key_value_heads=2, head_dim=8, pad_token_id=None, **common)
 elif kind == "phi":
     config = transformers.PhiConfig(num_key_value_heads=2, **common)
 else:

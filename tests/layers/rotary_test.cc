@@ -7,6 +7,7 @@
 #include <numbers>
 #include <optional>
 
+#include "engine/base/error.h"
 #include "engine/ops/indexing.h"
 #include "tests/support/evaluate_tensors.h"
 
@@ -93,6 +94,42 @@ TEST(Rotary, YarnSlowsDownPairsByTheirNumber) {
           factor.value_or(0.1 * std::log(4) + 1));
     }
   }
+}
+
+TEST(Rotary, LongropeDividesTheAngleOfEachPair) {
+  LongRotaryScaling scaling;
+  scaling.factor = 8;
+  scaling.original_length = 64;
+  for (int64_t i = 0; i < kHalf; ++i) {
+    scaling.short_factor.push_back(1 + 0.25 * static_cast<double>(i));
+    scaling.long_factor.push_back(2 + static_cast<double>(i));
+  }
+  const double magnitude = std::sqrt(1 + std::log(8) / std::log(64));
+  for (const bool is_long : {false, true}) {
+    scaling.is_long = is_long;
+    const auto divided = [&](double frequency) {
+      const auto pair = static_cast<size_t>(std::lround(-std::log(frequency) / std::log(kBase) * kHalf));
+      return frequency / (is_long ? scaling.long_factor : scaling.short_factor)[pair];
+    };
+    scaling.attention_factor.reset();
+    expect_angles({.rotary = true, .rotary_base = kBase, .rotary_scaling = scaling}, divided, magnitude);
+    scaling.attention_factor = 0.75;
+    expect_angles({.rotary = true, .rotary_base = kBase, .rotary_scaling = scaling}, divided, 0.75);
+  }
+  scaling.attention_factor.reset();
+  scaling.factor = 1;
+  EXPECT_EQ(scaling.magnitude(), 1);
+}
+
+TEST(Rotary, LongropeForShortRowsRefusesLongOnes) {
+  LongRotaryScaling scaling;
+  scaling.original_length = 64;
+  RotaryOptions options{.rotary = true, .rotary_base = kBase, .rotary_scaling = scaling};
+  EXPECT_NO_THROW(check_rotary_row(options, 64, "attention"));
+  EXPECT_THROW(check_rotary_row(options, 65, "attention"), Error);
+  scaling.is_long = true;
+  options.rotary_scaling = scaling;
+  EXPECT_NO_THROW(check_rotary_row(options, 65, "attention"));
 }
 
 TEST(Rotary, EntriesBehindThoseThatAreTurnedStay) {

@@ -38,8 +38,8 @@ TEST(CausalLmFamily, OtherModelsAreRefusedWithTheDifference) {
               HasSubstr("SelfAttention has a scaling_size"));
   EXPECT_THAT(refused(kLlama, "  z_loss: 0", "  logit_soft_cap: 30\n  z_loss: 0"),
               HasSubstr("its logits have a soft cap"));
-  EXPECT_THAT(refused(kLlama, "call_layer, residual", "call_layer, rms_norm, residual"),
-              HasSubstr("norms stand behind its layers"));
+  EXPECT_THAT(refused(kQwen3, "call_layer, residual", "call_layer, rms_norm, residual"),
+              HasSubstr("it has norms around its layers as a GLM-4 does, and has qk_norm"));
   EXPECT_THAT(refused(kGemma2, "call_layer, rms_norm, residual", "call_layer, residual"),
               HasSubstr("local attention without norms behind the layers"));
   EXPECT_THAT(refused(kGemma, "[gelu, linear]", "[gelu_erf, linear]"),
@@ -111,7 +111,7 @@ TEST(CausalLmFamily, OtherModelsWithLayerNormAndRotaryPositionsAreRefused) {
               HasSubstr("the other layers of a StableLmForCausalLM, and logits with a bias"));
   EXPECT_THAT(refused(kStableLm, "bias: false, dropout", "bias: true, dropout"),
               HasSubstr("a bias of the output"));
-  EXPECT_THAT(refused(kLlama, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
+  EXPECT_THAT(refused(kQwen3, "rotary_base: 10000", "rotary_base: 10000, rotary_size: 4"),
               HasSubstr("rotary positions of a part of a head"));
   EXPECT_THAT(refused(kLlama, "[rms_norm, call_layer", "[call_layer"), HasSubstr("no norms stand around"));
   EXPECT_THAT(refused(kGranite, "bias: false, dropout", "bias: qkv, dropout"),

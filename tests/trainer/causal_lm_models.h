@@ -20,7 +20,9 @@ inline constexpr std::array kFamilies = {
     CausalLmFamily::kQwen3,      CausalLmFamily::kOlmo2,     CausalLmFamily::kOlmo3,
     CausalLmFamily::kGemma,      CausalLmFamily::kGemma2,    CausalLmFamily::kGemma3,
     CausalLmFamily::kMixtral,    CausalLmFamily::kOlmoe,     CausalLmFamily::kQwen2Moe,
-    CausalLmFamily::kQwen3Moe};
+    CausalLmFamily::kQwen3Moe,   CausalLmFamily::kPhi3,      CausalLmFamily::kNemotron,
+    CausalLmFamily::kGptJ,       CausalLmFamily::kMpt,       CausalLmFamily::kGlm,
+    CausalLmFamily::kGlm4};
 
 inline bool has_experts(CausalLmFamily family) {
   using enum CausalLmFamily;
@@ -32,9 +34,12 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
   lm.family = family;
   lm.form = model_of(family).form;
   const CausalLmModel& model = model_of(family);
+  const bool is_gptj = family == CausalLmFamily::kGptJ, is_mpt = family == CausalLmFamily::kMpt,
+             is_glm = family == CausalLmFamily::kGlm || family == CausalLmFamily::kGlm4;
   const bool has_biases = model.has_dropout,
-             has_one_size = model.has_layer_norm || family == CausalLmFamily::kOlmoe,
-             has_groups = !has_biases || family == CausalLmFamily::kStarcoder2;
+             has_one_size =
+                 model.has_layer_norm || family == CausalLmFamily::kOlmoe || family == CausalLmFamily::kPhi3,
+             has_groups = (!has_biases && !is_mpt) || family == CausalLmFamily::kStarcoder2;
   lm.vocab_size = 9;
   lm.begin = 4;
   lm.end = 6;
@@ -43,19 +48,25 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
   lm.num_heads = 4;
   lm.num_memory_heads = has_groups ? 2 : 4;
   lm.head_size = has_one_size ? 6 : 10;
-  lm.intermediate = family == CausalLmFamily::kBloom ? 96 : 40;
+  lm.intermediate = family == CausalLmFamily::kBloom || is_mpt ? 96 : 40;
   lm.max_positions = 30;
   lm.activation = has_biases && !model.has_alibi ? Activation::kRelu : Activation::kGelu;
+  if (is_mpt) lm.activation = Activation::kGeluErf;
+  if (family == CausalLmFamily::kNemotron) lm.activation = Activation::kSquaredRelu;
   const bool is_qwen2 = family == CausalLmFamily::kQwen2 || family == CausalLmFamily::kQwen2Moe;
   lm.attention_bias = has_biases ? AttentionBias::kAll
                       : is_qwen2 ? AttentionBias::kInputs
                                  : AttentionBias::kNone;
+  if (is_gptj) lm.attention_bias = AttentionBias::kNone;
+  if (is_glm) lm.attention_bias = AttentionBias::kInputs;
   lm.feed_forward_bias = has_biases;
-  lm.logit_bias = family == CausalLmFamily::kPhi;
+  lm.logit_bias = family == CausalLmFamily::kPhi || is_gptj;
   if (model.rotary_share > 0) lm.rotary_size = 4;
   lm.epsilon = family == CausalLmFamily::kOpt ? 1e-5 : 1e-4;  // that of an OPT is none of its keys
+  lm.is_fused = model.is_fused;
+  lm.has_pairs_together = model.has_pairs_together;
   lm.initializer_range = 0.25;
-  lm.attention_dropout = 0.5;
+  lm.attention_dropout = is_mpt ? 0 : 0.5;
   if (has_biases) lm.dropout = lm.embedding_dropout = 0.125;
   if (family == CausalLmFamily::kOpt || family == CausalLmFamily::kBloom) lm.embedding_dropout = 0;
   constexpr AttentionKind kFull, kLocal{.is_local = true}, kWithoutRotary{.has_rotary = false};
@@ -67,7 +78,7 @@ inline CausalLmConfig small_lm(CausalLmFamily family) {
     lm.scaling_size = 16;
   }
   if (family == CausalLmFamily::kMinistral) lm.kinds = {kFull, kLocal};
-  if (lm.has_outer_norms()) {
+  if (lm.is_gemma() && lm.has_outer_norms()) {
     lm.kinds = {kLocal, kFull};
     lm.scaling_size = 7;
     lm.logit_soft_cap = 2.5;

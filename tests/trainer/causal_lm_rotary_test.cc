@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "tests/trainer/causal_lm_models.h"
 #include "tests/trainer/hugging_face_directory.h"
@@ -38,8 +39,11 @@ TEST(CausalLmRotary, RotaryPositionsAreThoseOfEachVersionOfTransformers) {
               std::make_tuple(32, 2, 5));
     EXPECT_EQ(options->original_length, 16);
   }
-  EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})"); }),
-              HasSubstr("config.json: rope_scaling: `rope_type` is longrope, which cannot be converted"));
+  EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "proportional", "factor": 4})"); }),
+              HasSubstr("config.json: rope_scaling: `rope_type` is proportional, which cannot be converted"));
+  const CausalLmConfig dynamic = scaling(R"("rope_scaling": {"rope_type": "dynamic", "factor": 4})");
+  EXPECT_FALSE(dynamic.rotary_scaling);
+  EXPECT_THAT(dynamic.notes, ::testing::ElementsAre(HasSubstr("dynamic is left out")));
   EXPECT_THAT(message([&] { scaling(R"("rope_scaling": {"rope_type": "linear"})"); }),
               HasSubstr("rope_scaling: there is no `factor`"));
   EXPECT_THAT(message([&] { scaling(R"("rope_theta": -1)"); }), HasSubstr("`rope_theta` is -1, no number"));
@@ -106,6 +110,41 @@ TEST(CausalLmRotary, APartOfAHeadIsTurned) {
   EXPECT_THAT(message([&] { size("phi", R"("qk_layernorm": true)"); }), HasSubstr("only false can be"));
   EXPECT_THAT(message([&] { size("stablelm", R"("hidden_dropout": 0.1)"); }), HasSubstr("only 0.0 can be"));
   EXPECT_THAT(message([&] { size("stablelm", R"("head_dim": 12)"); }), HasSubstr("only 10 can be"));
+}
+
+TEST(CausalLmRotary, APhi3HasLongrope) {
+  const auto phi3 = [](const std::string& scaling, const std::string& beside = "") {
+    return parsed_lm(fmt::format(R"("model_type": "phi3", "max_position_embeddings": 64,
+                                    "original_max_position_embeddings": 16, "rope_scaling": {{{}}}{})",
+                                 scaling, beside));
+  };
+  const std::string lists = R"("short_factor": [1, 1.5, 1, 1], "long_factor": [2, 3.5, 4, 8])";
+  for (const char* type : {R"("type": "longrope", )", R"("type": "su", )", R"("rope_type": "yarn", )"}) {
+    const CausalLmConfig lm = phi3(type + lists);
+    EXPECT_EQ(lm.family, CausalLmFamily::kPhi3);
+    EXPECT_TRUE(lm.is_fused);
+    const auto* scaling = lm.rotary_scaling->get_if<LongRotaryScaling>();
+    ASSERT_TRUE(scaling);
+    EXPECT_EQ(std::tie(scaling->factor, scaling->original_length, scaling->is_long),
+              std::make_tuple(4, 16, false));
+    EXPECT_EQ(scaling->short_factor, (std::vector<double>{1, 1.5, 1, 1}));
+    EXPECT_EQ(scaling->long_factor, (std::vector<double>{2, 3.5, 4, 8}));
+    EXPECT_FALSE(scaling->attention_factor);
+  }
+  const std::string longrope = R"("type": "longrope", )";
+  const CausalLmConfig given = phi3(longrope + lists + R"(, "attention_factor": 1.25)");
+  EXPECT_EQ(given.rotary_scaling->get_if<LongRotaryScaling>()->attention_factor, 1.25);
+  const CausalLmConfig part = phi3(longrope + R"("short_factor": [1, 2], "long_factor": [2, 4])",
+                                   R"(, "partial_rotary_factor": 0.5)");
+  EXPECT_EQ(part.rotary_size, 4);
+  EXPECT_EQ(parsed_lm(R"("model_type": "phi3", "partial_rotary_factor": 0.5)").family, CausalLmFamily::kPhi3);
+  EXPECT_EQ(parsed_lm(R"("model_type": "phi3")").family, CausalLmFamily::kLlama);
+  EXPECT_THAT(message([&] { phi3(longrope + R"("short_factor": [1, 2, 3, 4])"); }),
+              HasSubstr("rope_scaling: there is no `long_factor`"));
+  for (const char* list : {"[1]", "[1, 1, 1, 0]", "[1, 1, 1, \"a\"]", "2"})
+    EXPECT_THAT(
+        message([&] { phi3(longrope + fmt::format(R"("short_factor": {}, "long_factor": [1, 2])", list)); }),
+        HasSubstr("`short_factor` is no list of 4 numbers above 0"));
 }
 
 TEST(CausalLmRotary, EachShareOfAHeadComesBack) {

@@ -11,17 +11,6 @@
 namespace mtf {
 namespace {
 
-/// The value of a key that is one id, or a list of one. Throws Error (kCheckpoint) for another.
-int32_t parse_id(const HuggingFaceJson& json, const char* key, int32_t otherwise, int64_t ids) {
-  if (!json.has(key)) return otherwise;
-  const nlohmann::json& given = json.at(key);
-  const nlohmann::json id = given.is_array() && given.size() == 1 ? given[0] : given;
-  if (!id.is_number_unsigned() || id >= ids)
-    json.fail(fmt::format("`{}` is {}, no id of a token", key, given.dump()),
-              fmt::format("an id below {}", ids));
-  return id.get<int32_t>();
-}
-
 BartStack parse_stack(const HuggingFaceJson& json, const std::string& side, int64_t d_model,
                       std::vector<std::string>& notes) {
   const auto size = [&](const char* key, int64_t otherwise) {
@@ -60,7 +49,7 @@ void parse_start(const HuggingFaceJson& json, BartConfig& bart) {
   if (!usual && !json.has("decoder_start_token_id"))
     json.fail("there is no `decoder_start_token_id`",
               "as in mBART-50, whose texts begin with `eos_token_id`");
-  const int32_t start = parse_id(json, "decoder_start_token_id", usual.value_or(0), INT32_MAX);
+  const int32_t start = parse_token_id(json, "decoder_start_token_id", INT32_MAX).value_or(usual.value_or(0));
   if (start != bart.padding && start != bart.end)
     json.fail(
         fmt::format("`decoder_start_token_id` is {}, and neither `pad_token_id` {} nor `eos_token_id` {}",
@@ -131,9 +120,9 @@ BartConfig parse_bart_config(const std::string& text, const std::string& path,
     if (bart.shared_embedding) bart.decoder_vocab_size = bart.vocab_size;
   }
   const int64_t ids = std::min(bart.vocab_size, bart.decoder_vocab_size);
-  bart.padding = parse_id(json, "pad_token_id", bart.padding, ids);
-  bart.end = parse_id(json, "eos_token_id", bart.end, ids);
-  if (bart.begin) bart.begin = parse_id(json, "bos_token_id", *bart.begin, ids);
+  bart.padding = parse_token_id(json, "pad_token_id", ids).value_or(bart.padding);
+  bart.end = parse_token_id(json, "eos_token_id", ids).value_or(bart.end);
+  if (bart.begin) bart.begin = parse_token_id(json, "bos_token_id", ids).value_or(*bart.begin);
   if (bart.padding >= ids)
     json.fail(fmt::format("there is no `pad_token_id`, and {} is no id of a token", bart.padding),
               "`pad_token_id`");
@@ -165,7 +154,7 @@ void parse_bart_generation(const std::string& text, const std::string& path, Bar
   if (bart.generation.max_length && *bart.generation.max_length >= bart.max_positions)
     bart.generation.max_length.reset();  // an export has the positions where it has no limit
   if (json.has("forced_bos_token_id"))
-    bart.forced_begin = parse_id(json, "forced_bos_token_id", 0, bart.decoder_vocab_size);
+    bart.forced_begin = parse_token_id(json, "forced_bos_token_id", bart.decoder_vocab_size);
   bart.predicts_padding = std::erase(bart.generation.suppress_tokens, bart.padding) == 0;
 }
 

@@ -157,6 +157,7 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
   if (lm.experts && lm.experts->has_noise)
     import.notes.emplace_back(
         "`router_jitter_noise` is left out: tokens reach experts without noise in training");
+  std::ranges::copy(lm.notes, std::back_inserter(import.notes));
   const std::vector<int32_t> file_ids =
       file_ids_of({.size = lm.vocab_size, .begin = lm.begin, .end = *lm.end});
   std::set<std::string> used;

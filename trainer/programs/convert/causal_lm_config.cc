@@ -12,17 +12,6 @@
 namespace mtf {
 namespace {
 
-/// Returns the id of a key: a number, or a list of which the first one counts.
-std::optional<int32_t> parse_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
-  if (!json.has(key)) return std::nullopt;
-  const nlohmann::json& given = json.at(key);
-  const nlohmann::json& id = given.is_array() && !given.empty() ? given.front() : given;
-  if (!id.is_number_unsigned() || id >= ids)
-    json.fail(fmt::format("`{}` is {}, no id of a token", key, given.dump()),
-              fmt::format("a number from 0 to {}", ids - 1));
-  return id.get<int32_t>();
-}
-
 /// A cap that is null is none.
 std::optional<double> parse_cap(const HuggingFaceJson& json, const char* key,
                                 std::optional<double> otherwise) {
@@ -75,6 +64,8 @@ CausalLmExperts parse_experts(const HuggingFaceJson& json, const CausalLmModel& 
 AttentionBias parse_attention_bias(const HuggingFaceJson& json, CausalLmFamily family) {
   const bool is_qwen2_moe = family == CausalLmFamily::kQwen2Moe;
   if (family == CausalLmFamily::kPhi) return AttentionBias::kAll;
+  if (family == CausalLmFamily::kGlm || family == CausalLmFamily::kGlm4)
+    return json.flag("attention_bias", true) ? AttentionBias::kInputs : AttentionBias::kNone;
   if (family == CausalLmFamily::kStarcoder2)
     return json.flag("use_bias", true) ? AttentionBias::kAll : AttentionBias::kNone;
   if (family == CausalLmFamily::kStableLm && json.flag("use_qkv_bias", false)) return AttentionBias::kInputs;
@@ -131,6 +122,21 @@ void parse_starcoder2(const HuggingFaceJson& json, CausalLmConfig& lm) {
   lm.embedding_dropout = json.number("embedding_dropout", 0);
 }
 
+void parse_nemotron(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  lm.epsilon = json.number("norm_eps", lm.model().epsilon);
+  lm.feed_forward_bias = json.flag("mlp_bias", false);
+}
+
+/// A Seed-OSS is a Qwen2 with keys of its own.
+void parse_seed_oss(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  const char* const biases = "only queries, keys and values have biases";
+  json.require("attention_bias", true, biases);
+  json.require("attention_out_bias", false, biases);
+  json.require("mlp_bias", false, biases);
+  if (json.number("residual_dropout", 0) > 0)
+    lm.notes.emplace_back("`residual_dropout` is left out: there is dropout only in attention");
+}
+
 /// What stands in config.json of a GPT-NeoX, a Phi or a StableLM alone.
 void parse_parallel_model(const HuggingFaceJson& json, CausalLmConfig& lm) {
   using enum CausalLmFamily;
@@ -153,6 +159,7 @@ void parse_parallel_model(const HuggingFaceJson& json, CausalLmConfig& lm) {
 
 std::string default_activation(const CausalLmConfig& lm) {
   if (lm.is_gemma()) return "gelu_pytorch_tanh";
+  if (lm.family == CausalLmFamily::kNemotron) return "relu2";
   if (lm.model().has_gates) return "silu";
   return lm.family == CausalLmFamily::kGptNeoX ? "gelu" : "gelu_new";
 }
@@ -165,8 +172,9 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
   if (model.experts_per_token > 0) lm.experts = parse_experts(json, model);
   parse_heads(json, model, lm);
   lm.max_positions = json.size("max_position_embeddings", model.max_positions);
-  lm.activation = parse_activation(json, lm.has_outer_norms() ? "hidden_activation" : "hidden_act",
-                                   default_activation(lm));
+  lm.activation =
+      parse_activation(json, lm.is_gemma() && lm.has_outer_norms() ? "hidden_activation" : "hidden_act",
+                       default_activation(lm));
   // The first files of Gemma 1 say gelu and mean this approximation.
   if (lm.family == CausalLmFamily::kGemma && lm.activation == Activation::kGeluErf)
     lm.activation = Activation::kGelu;
@@ -180,9 +188,13 @@ void parse_rotary_model(const HuggingFaceJson& json, const CausalLmModel& model,
     parse_cohere(json, lm);
   } else if (lm.family == CausalLmFamily::kStarcoder2) {
     parse_starcoder2(json, lm);
+  } else if (lm.family == CausalLmFamily::kNemotron) {
+    parse_nemotron(json, lm);
   } else if (model.has_layer_norm) {
     parse_parallel_model(json, lm);
   }
+  if (model.type == "seed_oss") parse_seed_oss(json, lm);
+  if (model.type == "ernie4_5") json.require("use_bias", false, "projections have no biases");
   if (lm.family == CausalLmFamily::kOlmoe)
     json.require("clip_qkv", nullptr, "queries, keys and values have no bounds");
   lm.is_fused = model.is_fused;
@@ -197,6 +209,11 @@ QkNorm CausalLmConfig::qk_norm() const {
   using enum CausalLmFamily;
   if (family == kOlmoe || family == kOlmo2 || family == kOlmo3) return QkNorm::kAllHeads;
   return family == kQwen3 || family == kGemma3 || family == kQwen3Moe ? QkNorm::kEachHead : QkNorm::kNone;
+}
+
+bool CausalLmConfig::is_gemma() const {
+  using enum CausalLmFamily;
+  return family == kGemma || family == kGemma2 || family == kGemma3;
 }
 
 bool CausalLmConfig::has_layers_without_rotary() const {
@@ -232,10 +249,11 @@ CausalLmConfig parse_causal_lm_config(const std::string& text, const std::string
   CausalLmConfig lm;
   lm.family = model->family;
   lm.form = model->form;
+  lm.has_pairs_together = model->has_pairs_together;
   lm.vocab_size = required_size(json, "vocab_size");
   if (lm.vocab_size < 2) json.fail("`vocab_size` is 1", "at least 2");
-  lm.begin = parse_id(json, "bos_token_id", lm.vocab_size);
-  lm.end = parse_id(json, "eos_token_id", lm.vocab_size);
+  lm.begin = parse_token_id(json, "bos_token_id", lm.vocab_size);
+  lm.end = parse_token_id(json, "eos_token_id", lm.vocab_size);
   lm.tied = json.flag("tie_word_embeddings", model->tied);
   lm.initializer_range = json.number("initializer_range", lm.initializer_range);
   if (has_own_keys(lm.family)) {

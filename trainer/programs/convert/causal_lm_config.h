@@ -1,8 +1,9 @@
 // The hyperparameters of decoder-only language models, read from and written to Hugging Face's config.json and the
 // configuration of this program: GPT-2 (Radford et al., 2019), OPT (Zhang et al., 2022), GPT-NeoX (Black et al., 2022), Falcon
 // (Almazrouei et al., 2023), BLOOM (Le Scao et al., 2022), Phi (Li et al., 2023), StarCoder2 (Lozhkov et al., 2024), StableLM,
-// Cohere, Llama (Touvron et al., 2023), SmolLM3, Granite, Mistral, Ministral, Qwen2, Qwen3, OLMo-2, OLMo-3, Gemma 1 to 3, and
-// with experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and Qwen3-MoE; Phi-3 is read.
+// Cohere, Llama (Touvron et al., 2023), SmolLM3, Granite, Mistral, Ministral, Phi-3 (Abdin et al., 2024), Qwen2, Qwen3, OLMo-2,
+// OLMo-3, Gemma 1 to 3, and with experts Mixtral (Jiang et al., 2024), OLMoE (Muennighoff et al., 2024), Qwen2-MoE and
+// Qwen3-MoE.
 //
 //   const CausalLmConfig lm = parse_causal_lm_config(text, "SmolLM2-135M/config.json");
 //   const std::string yaml = causal_lm_yaml(lm, {.vocabulary = "{type: hugging_face, ...}", ...});
@@ -29,7 +30,8 @@ inline constexpr std::string_view kParallel = "parallel", kAttentionBlock = "att
                                   kFeedForwardBlock = "feed_forward";
 
 /// The classes of transformers. A Mistral without a window is a Llama, unless a Llama cannot have its heads, a Ministral with
-/// a window in all layers is a Mistral, and a Phi-3 is a Mistral whose file has some tensors together.
+/// a window in all layers is a Mistral, and a Phi-3 that turns whole heads, without longrope, is a Mistral whose file has some
+/// tensors together.
 enum class CausalLmFamily {
   kGpt2,
   kOpt,
@@ -39,6 +41,9 @@ enum class CausalLmFamily {
   kPhi,
   kStarcoder2,
   kStableLm,
+  kNemotron,
+  kGptJ,
+  kMpt,
   kCohere,
   kLlama,
   kSmolLm3,
@@ -52,6 +57,9 @@ enum class CausalLmFamily {
   kGemma,
   kGemma2,
   kGemma3,
+  kPhi3,
+  kGlm,
+  kGlm4,
   kMixtral,
   kOlmoe,
   kQwen2Moe,
@@ -122,6 +130,7 @@ struct CausalLmConfig {
   double rotary_base = 10000;
   std::optional<int64_t> rotary_size;  ///< entries of a head that are turned, if not all
   std::optional<RotaryScalingChoice> rotary_scaling;
+
   std::optional<double>
       local_rotary_base;  ///< the base of local attention in a Gemma 3 or an OLMo-3, which has no scaling
   std::optional<int64_t>
@@ -132,11 +141,13 @@ struct CausalLmConfig {
   double dropout = 0;            ///< after each layer, in models that have it there
   double embedding_dropout = 0;  ///< before the first layer, in the same models
   double attention_dropout = 0;
-  bool tied = false;             ///< logits are computed with the embedding
-  bool is_fused = false;         ///< the file of a Mistral has the tensors of a Phi-3
-  bool predicts_padding = true;  ///< id 0 has a logit
+  bool tied = false;                ///< logits are computed with the embedding
+  bool has_pairs_together = false;  ///< entries of a head that are turned together are neighbours in the file
+  std::vector<std::string> notes = {};  ///< readable lines on what an import leaves out
+  bool is_fused = false;                ///< the file has the tensors of a Phi-3, whatever the family is
+  bool predicts_padding = true;         ///< id 0 has a logit
 
-  bool is_gemma() const { return family == CausalLmFamily::kGemma || has_outer_norms(); }
+  bool is_gemma() const;
   /// True if norms stand behind the layers, too.
   bool has_outer_norms() const { return form == BlockForm::kNormsAround; }
   bool is_parallel() const { return form == BlockForm::kParallel || form == BlockForm::kParallelNorms; }
@@ -147,6 +158,8 @@ struct CausalLmConfig {
   int64_t pattern() const { return static_cast<int64_t>(kinds.size()); }
   /// The kind of a layer, by its number.
   const AttentionKind& kind_of(int64_t layer) const { return kinds[static_cast<size_t>(layer % pattern())]; }
+  /// True if the angles of each pair of entries have divisors of their own.
+  bool has_longrope() const { return rotary_scaling && rotary_scaling->get_if<LongRotaryScaling>(); }
   /// True if some layers, and not all, have rotary positions.
   bool has_layers_without_rotary() const;
   /// The traits of the family.

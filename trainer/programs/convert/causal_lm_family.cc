@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/with_article.h"
+#include "trainer/programs/convert/causal_lm_family_parts.h"
 #include "trainer/programs/convert/causal_lm_layers.h"
 #include "trainer/programs/convert/causal_lm_models.h"
 
@@ -27,18 +28,20 @@ class CausalLmFamilyFinder {
     } else if (layers_.attention.rotary && !layers_.has_learned_positions) {
       check_rotary_model_with_layer_norm();
     } else if (layers_.attention.alibi && !layers_.has_learned_positions) {
-      check_bloom();
+      layers_.has_norm_biases ? check_bloom() : settle_mpt(layers_);
     } else {
       check_gpt2();
     }
     const CausalLmModel& model = model_of(lm_.family);
+    lm_.has_pairs_together = model.has_pairs_together;
     const auto has = [&](bool holds, const Mark& mark, const std::string& what, const std::string& right) {
       require(holds, mark,
               fmt::format("it has the other layers of {}, and {}", with_article(model.architecture), what),
               right);
     };
-    has(!lm_.logit_bias || lm_.family == CausalLmFamily::kPhi, layers_.of_model, "logits with a bias",
-        "logit_bias: false");
+    const bool may_have_logit_bias =
+        lm_.family == CausalLmFamily::kPhi || lm_.family == CausalLmFamily::kGptJ;
+    has(!lm_.logit_bias || may_have_logit_bias, layers_.of_model, "logits with a bias", "logit_bias: false");
     has(!lm_.scales || may_have_scales(), layers_.of_sublayers, "layers that multiply",
         "no `scale` in `sublayers`");
     has(layers_.has_norm_biases || !model.has_norm_biases, layers_.of_model, "layer_norm without biases",
@@ -64,7 +67,7 @@ class CausalLmFamilyFinder {
     require(!layers_.has_scaled_embedding, layers_.of_model,
             "its embeddings are scaled as only those of a Gemma, which has rms_norm",
             "scale_like_classifier: false");
-    require(!lm_.has_outer_norms(), layers_.of_sublayers,
+    require(!lm_.has_outer_norms() || !layers_.has_layer_norm, layers_.of_sublayers,
             "norms stand behind its layers, and its embeddings are not scaled as those of a Gemma",
             "embedding: {type: vocab, scale_like_classifier: true}");
     require(!lm_.logit_soft_cap, layers_.of_model,
@@ -213,7 +216,9 @@ class CausalLmFamilyFinder {
     const bool has_gates = activation.size() == 2 && activation[1] == Activation::kLinear;
     layer_norm(has_gates || activation.size() == 1, layers_.of_feed_forward,
                "the activation " + activation_text(activation), "gelu_erf, or [swish, linear]");
-    if (has_gates && !layers_.has_norm_biases) {
+    if (activation == std::vector{Activation::kSquaredRelu}) {
+      settle_nemotron(layers_);
+    } else if (has_gates && !layers_.has_norm_biases) {
       check_cohere();
     } else if (has_gates) {
       check_stablelm();
@@ -222,7 +227,7 @@ class CausalLmFamilyFinder {
     } else if (is_starcoder2()) {
       check_starcoder2();
     } else if (lm_.form == BlockForm::kParallel) {
-      check_phi();
+      lm_.attention_bias == AttentionBias::kNone ? settle_gptj(layers_) : check_phi();
     } else {
       check_neox();
     }
@@ -348,6 +353,8 @@ class CausalLmFamilyFinder {
       check_olmo2();
     } else if (layers_.has_scaled_embedding) {
       check_gemma();
+    } else if (lm_.has_outer_norms()) {
+      settle_glm(layers_);
     } else if (lm_.experts) {
       check_model_with_experts();
     } else if (lm_.has_layers_without_rotary()) {
@@ -388,6 +395,13 @@ class CausalLmFamilyFinder {
   }
 
   void check_llama() {
+    const bool has_one_size = lm_.num_heads * lm_.head_size == lm_.hidden,
+               has_qk_norm = layers_.attention.qk_norm != QkNorm::kNone,
+               is_plain =
+                   lm_.attention_bias == AttentionBias::kNone && !layers_.feed_forward.bias && !lm_.scales;
+    if (lm_.rotary_size && !has_qk_norm && (!is_plain || !has_one_size)) return settle_glm(layers_);
+    if (!has_qk_norm && (lm_.rotary_size || (lm_.has_longrope() && is_plain && has_one_size)))
+      return settle_phi3(layers_);
     const bool is_qwen2 = layers_.attention.bias == AttentionBias::kInputs;
     if (lm_.scales && !is_qwen2 && !lm_.window && layers_.attention.qk_norm == QkNorm::kNone) {
       lm_.family = CausalLmFamily::kGranite;

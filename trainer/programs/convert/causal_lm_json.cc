@@ -22,6 +22,15 @@ nlohmann::ordered_json scaling_json(const RotaryScalingChoice& scaling) {
             {"low_freq_factor", llama3->low_frequency},
             {"high_freq_factor", llama3->high_frequency},
             {"original_max_position_embeddings", llama3->original_length}};
+  if (const auto* longrope = scaling.get_if<LongRotaryScaling>()) {
+    nlohmann::ordered_json json = {{"rope_type", "longrope"},
+                                   {"short_factor", longrope->short_factor},
+                                   {"long_factor", longrope->long_factor},
+                                   {"factor", longrope->factor},
+                                   {"original_max_position_embeddings", longrope->original_length}};
+    if (longrope->attention_factor) json["attention_factor"] = *longrope->attention_factor;
+    return json;
+  }
   const auto* yarn = scaling.get_if<YarnRotaryScaling>();
   MTF_CHECK(yarn, "a scaling of rotary positions");
   nlohmann::ordered_json json = {{"rope_type", "yarn"},
@@ -42,6 +51,19 @@ double rotary_share(int64_t turned, int64_t head_size) {
   return share;
 }
 
+/// Versions before 5 of a Phi-3 refuse other keys of `rope_scaling` than these, and compute the factor of the lengths.
+void write_longrope(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  const auto& longrope = *lm.rotary_scaling->get_if<LongRotaryScaling>();
+  json["original_max_position_embeddings"] = longrope.original_length;
+  nlohmann::ordered_json& scaling = json["rope_scaling"];
+  if (lm.family != CausalLmFamily::kPhi3) return;
+  scaling = {
+      {"type", "longrope"}, {"short_factor", longrope.short_factor}, {"long_factor", longrope.long_factor}};
+  const double factor = static_cast<double>(lm.max_positions) / static_cast<double>(longrope.original_length);
+  if (longrope.attention_factor || factor != longrope.factor)
+    scaling["attention_factor"] = longrope.magnitude();
+}
+
 /// Writes rotary positions for all versions of transformers.
 void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   nlohmann::ordered_json parameters = {{"rope_type", "default"}};
@@ -49,6 +71,7 @@ void write_rotary(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json["rope_scaling"] = nullptr;
   if (lm.rotary_scaling) json["rope_scaling"] = parameters = scaling_json(*lm.rotary_scaling);
   parameters["rope_theta"] = lm.rotary_base;
+  if (lm.has_longrope()) write_longrope(lm, json);
   if (lm.model().rotary_share > 0) {
     const double share = rotary_share(lm.rotary_size.value_or(lm.head_size), lm.head_size);
     parameters["partial_rotary_factor"] = json["partial_rotary_factor"] = share;
@@ -75,7 +98,7 @@ void write_windows(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   }
   if (lm.window) json["sliding_window"] = *lm.window;
   if (lm.window && windows == Windows::kAllIfUsed) json["max_window_layers"] = 0;
-  const bool has_types = lm.has_outer_norms() || (lm.window && !are_alike(windows));
+  const bool has_types = (lm.is_gemma() && lm.has_outer_norms()) || (lm.window && !are_alike(windows));
   if (!has_types) return;
   std::vector<std::string_view> types;
   for (int64_t layer = 0; layer < lm.num_layers; ++layer)
@@ -123,7 +146,7 @@ void write_experts(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (experts.shared_hidden) json["shared_expert_intermediate_size"] = *experts.shared_hidden;
 }
 
-/// What stands in config.json of a GPT-NeoX, a Phi, a StarCoder2, a StableLM or a Cohere alone.
+/// What stands in config.json of a GPT-NeoX, a Phi, a StarCoder2, a StableLM, a Nemotron or a Cohere alone.
 void write_model_with_layer_norm(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (lm.family == CausalLmFamily::kStarcoder2) {
     json.update({{"norm_epsilon", lm.epsilon},
@@ -135,6 +158,10 @@ void write_model_with_layer_norm(const CausalLmConfig& lm, nlohmann::ordered_jso
   if (lm.family == CausalLmFamily::kCohere) {
     json["logit_scale"] = lm.scales ? rounded_coefficient(1 / lm.scales->logit_divisor) : 1;
     json["use_qk_norm"] = false;
+    return;
+  }
+  if (lm.family == CausalLmFamily::kNemotron) {
+    json.update({{"norm_eps", lm.epsilon}, {"mlp_bias", lm.feed_forward_bias}, {"head_dim", lm.head_size}});
     return;
   }
   if (lm.family == CausalLmFamily::kPhi) {
@@ -175,6 +202,11 @@ void write_rotary_model(const CausalLmConfig& lm, nlohmann::ordered_json& json) 
                  {"attention_multiplier",
                   1 / std::sqrt(static_cast<double>(lm.scaling_size.value_or(lm.head_size)))}});
   if (lm.is_gemma()) write_gemma(lm, json);
+  const bool is_glm = lm.family == CausalLmFamily::kGlm || lm.family == CausalLmFamily::kGlm4;
+  if (is_glm) json["attention_bias"] = lm.attention_bias == AttentionBias::kInputs;
+  if (lm.family == CausalLmFamily::kPhi3) json.update({{"resid_pdrop", 0.0}, {"embd_pdrop", 0.0}});
+  // Where it is absent it is an id that smaller vocabularies lack.
+  if (is_glm || lm.family == CausalLmFamily::kPhi3) json["pad_token_id"] = nullptr;
   if (lm.experts) write_experts(lm, json);
 }
 
@@ -189,7 +221,7 @@ std::string causal_lm_json(const CausalLmConfig& lm) {
   } else {
     write_rotary_model(lm, json);
   }
-  if (model.has_rotary()) write_rotary(lm, json);
+  if (model.has_rotary() && lm.family != CausalLmFamily::kGptJ) write_rotary(lm, json);
   json.update({{"initializer_range", lm.initializer_range},
                {"tie_word_embeddings", lm.tied},
                {"bos_token_id", lm.begin.value_or(*lm.end)},

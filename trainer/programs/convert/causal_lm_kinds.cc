@@ -98,14 +98,16 @@ std::vector<AttentionKind> parse_rotary_layers(const HuggingFaceJson& json, cons
   return kinds;
 }
 
-/// A family whose layers all are alike is that of a model without windows, whose class has the same tensors.
-void settle_family_of_windows(CausalLmConfig& lm) {
+/// A family whose layers all are alike is that of a model without windows, whose class has the same tensors; a Phi-3 whose
+/// rotary positions another class has is that one.
+void settle_family_of_kinds(CausalLmConfig& lm) {
   using enum CausalLmFamily;
   if (lm.family == kOlmo3 && !lm.window) {
     lm.family = kOlmo2;
     lm.local_rotary_base.reset();
   }
   if (lm.family == kMinistral && lm.pattern() == 1) lm.family = kMistral;
+  if (lm.family == kPhi3 && !lm.rotary_size && !lm.has_longrope()) lm.family = kMistral;
   const bool is_llama = !lm.window && !lm.has_odd_heads();
   if (lm.family == kMistral && is_llama) lm.family = kLlama;
 }
@@ -132,7 +134,7 @@ void parse_layer_kinds(const HuggingFaceJson& json, const CausalLmModel& model, 
     for (AttentionKind& kind : lm.kinds) kind.is_local = false;
   reduce_to_pattern(lm.kinds);
   if (std::ranges::none_of(lm.kinds, &AttentionKind::is_local)) lm.window.reset();
-  settle_family_of_windows(lm);
+  settle_family_of_kinds(lm);
 }
 
 }  // namespace mtf

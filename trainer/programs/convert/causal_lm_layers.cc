@@ -89,7 +89,7 @@ class CausalLmReader {
     lm_.feed_forward_bias = feed_forward.bias;
     require(!activation_name(lm_.activation).empty(), block[1].mark,
             fmt::format("{} has the activation {}", block[1].name, activation_text(feed_forward.activation)),
-            "gelu_erf, gelu, relu, swish or tanh");
+            "gelu_erf, gelu, relu, squared_relu, swish or tanh");
     read_.of_model = mark_;
     read_.of_sublayers = model_.around.sublayers.per_layer.mark();
     read_.of_attention = block[0].mark;

@@ -6,7 +6,7 @@
 namespace mtf {
 namespace {
 
-constexpr std::array<CausalLmModel, 26> kModels = {{
+constexpr std::array<CausalLmModel, 33> kModels = {{
     {.type = "gpt2",
      .family = CausalLmFamily::kGpt2,
      .architecture = "GPT2LMHeadModel",
@@ -93,6 +93,38 @@ constexpr std::array<CausalLmModel, 26> kModels = {{
      .max_positions = 4096,
      .rotary_share = 0.25,
      .epsilon = 1e-5},
+    {.type = "nemotron",
+     .family = CausalLmFamily::kNemotron,
+     .architecture = "NemotronForCausalLM",
+     .title = "Nemotron",
+     .has_layer_norm = true,
+     .has_gates = false,
+     .max_positions = 4096,
+     .rotary_share = 0.5,
+     .epsilon = 1e-5},
+    {.type = "gptj",
+     .family = CausalLmFamily::kGptJ,
+     .architecture = "GPTJForCausalLM",
+     .title = "GPT-J",
+     .form = BlockForm::kParallel,
+     .has_layer_norm = true,
+     .has_gates = false,
+     .has_dropout = true,
+     .has_pairs_together = true,
+     .max_positions = 2048,
+     .rotary_share = 1,
+     .epsilon = 1e-5},
+    {.type = "mpt",
+     .family = CausalLmFamily::kMpt,
+     .architecture = "MptForCausalLM",
+     .title = "MPT",
+     .has_layer_norm = true,
+     .has_norm_biases = false,
+     .has_gates = false,
+     .has_alibi = true,
+     .max_positions = 2048,
+     .tied = true,
+     .epsilon = 1e-5},
     {.type = "cohere",
      .family = CausalLmFamily::kCohere,
      .architecture = "CohereForCausalLM",
@@ -110,6 +142,15 @@ constexpr std::array<CausalLmModel, 26> kModels = {{
      .architecture = "LlamaForCausalLM",
      .title = "Llama",
      .max_positions = 2048},
+    {.type = "ernie4_5",
+     .family = CausalLmFamily::kLlama,
+     .title = "Ernie 4.5",
+     .has_pairs_together = true,
+     .head_size = 128,
+     .max_positions = 131072,
+     .tied = true,
+     .rotary_base = 500000,
+     .epsilon = 1e-5},
     {.type = "smollm3",
      .family = CausalLmFamily::kSmolLm3,
      .architecture = "SmolLM3ForCausalLM",
@@ -145,6 +186,11 @@ constexpr std::array<CausalLmModel, 26> kModels = {{
      .memory_heads = 32,
      .max_positions = 32768,
      .windows = Windows::kUpper},
+    {.type = "seed_oss",
+     .family = CausalLmFamily::kQwen2,
+     .title = "Seed-OSS",
+     .head_size = 128,
+     .max_positions = 524288},
     {.type = "qwen3",
      .family = CausalLmFamily::kQwen3,
      .architecture = "Qwen3ForCausalLM",
@@ -203,12 +249,35 @@ constexpr std::array<CausalLmModel, 26> kModels = {{
      .tied = true,
      .rotary_base = 1e6},
     {.type = "phi3",
-     .family = CausalLmFamily::kMistral,
+     .family = CausalLmFamily::kPhi3,
+     .architecture = "Phi3ForCausalLM",
      .title = "Phi-3",
      .max_positions = 4096,
      .windows = Windows::kAllIfGiven,
+     .rotary_share = 1,
      .epsilon = 1e-5,
      .is_fused = true},
+    {.type = "glm",
+     .family = CausalLmFamily::kGlm,
+     .architecture = "GlmForCausalLM",
+     .title = "GLM",
+     .has_pairs_together = true,
+     .memory_heads = 2,
+     .head_size = 128,
+     .max_positions = 131072,
+     .rotary_share = 0.5,
+     .epsilon = 1.5625e-7},
+    {.type = "glm4",
+     .family = CausalLmFamily::kGlm4,
+     .architecture = "Glm4ForCausalLM",
+     .title = "GLM-4",
+     .form = BlockForm::kNormsAround,
+     .has_pairs_together = true,
+     .memory_heads = 2,
+     .head_size = 128,
+     .max_positions = 131072,
+     .rotary_share = 0.5,
+     .epsilon = 1.5625e-7},
     {.type = "mixtral",
      .family = CausalLmFamily::kMixtral,
      .architecture = "MixtralForCausalLM",
@@ -265,13 +334,17 @@ std::vector<std::string_view> causal_lm_types() {
 }
 
 const CausalLmModel& model_of(CausalLmFamily family) {
-  return *std::ranges::find(kModels, family, &CausalLmModel::family);
+  const auto is_class = [&](const CausalLmModel& model) {
+    return model.family == family && !model.architecture.empty();
+  };
+  return *std::ranges::find_if(kModels, is_class);
 }
 
 bool may_have_all_biases(CausalLmFamily family) {
   using enum CausalLmFamily;
-  constexpr std::array kWithout = {kBloom,    kGpt2,    kOpt,       kFalcon, kPhi,     kStarcoder2,
-                                   kStableLm, kMistral, kMinistral, kQwen2,  kMixtral, kQwen2Moe};
+  constexpr std::array kWithout = {kBloom,    kGpt2,    kOpt,       kFalcon, kPhi,  kStarcoder2,
+                                   kStableLm, kMistral, kMinistral, kQwen2,  kPhi3, kMixtral,
+                                   kQwen2Moe, kGlm,     kGlm4,      kGptJ,   kMpt};
   return std::ranges::find(kWithout, family) == kWithout.end();
 }
 

@@ -38,8 +38,8 @@ bool are_alike(Windows windows);
 struct CausalLmModel {
   std::string_view type = "";  ///< `model_type`
   CausalLmFamily family = CausalLmFamily::kLlama;
-  std::string_view architecture = "";
-  std::string_view title = "";  ///< name in texts
+  std::string_view architecture = "";  ///< empty: it is exported as another model of its family
+  std::string_view title = "";         ///< name in texts
   BlockForm form = BlockForm::kNormsBefore;
   // What its layers are.
   bool has_layer_norm = false;  ///< false: rms_norm

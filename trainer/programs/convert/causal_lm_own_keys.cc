@@ -1,4 +1,5 @@
-// Reads config.json of the language models whose keys have names of their own, and writes it: GPT-2, OPT, BLOOM and Falcon.
+// Reads config.json of the language models whose keys have names of their own, and writes it: GPT-2, GPT-J, OPT, BLOOM, MPT and
+// Falcon.
 #include "trainer/programs/convert/causal_lm_own_keys.h"
 
 #include <fmt/format.h>
@@ -33,6 +34,43 @@ void parse_gpt2(const HuggingFaceJson& json, CausalLmConfig& lm) {
   lm.embedding_dropout = json.number("embd_pdrop", 0.1);
   lm.attention_dropout = json.number("attn_pdrop", 0.1);
   divide_among_heads(json, "n_embd", lm);
+}
+
+void parse_gptj(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  lm.hidden = json.size("n_embd", 4096);
+  lm.num_layers = json.size("n_layer", 28);
+  lm.num_heads = lm.num_memory_heads = json.size("n_head", 16);
+  lm.intermediate = json.size("n_inner", 4 * lm.hidden);
+  lm.max_positions = json.size("n_positions", lm.model().max_positions);
+  lm.activation = parse_activation(json, "activation_function", "gelu_new");
+  lm.feed_forward_bias = lm.logit_bias = true;
+  lm.epsilon = json.number("layer_norm_epsilon", lm.model().epsilon);
+  lm.dropout = json.number("resid_pdrop", 0);
+  lm.embedding_dropout = json.number("embd_pdrop", 0);
+  lm.attention_dropout = json.number("attn_pdrop", 0);
+  divide_among_heads(json, "n_embd", lm);
+}
+
+/// transformers has 4 times as many units as entries of a vector, whatever `expansion_ratio` says.
+void parse_mpt(const HuggingFaceJson& json, CausalLmConfig& lm) {
+  json.require("no_bias", true, "no projection has a bias");
+  json.require("logit_scale", nullptr, "logits are not scaled");
+  const HuggingFaceJson attention = json.object("attn_config");
+  attention.require("alibi", true, "logits of attention fall with the distance");
+  attention.require("alibi_bias_max", 8, "slopes are those of the paper");
+  attention.require("clip_qkv", nullptr, "queries, keys and values have no bounds");
+  attention.require("softmax_scale", nullptr, "queries are divided by the root of their size");
+  attention.require("qk_ln", false, "queries and keys have no layer_norm");
+  attention.require("prefix_lm", false, "no position sees what follows it");
+  attention.require("attn_pdrop", 0, "there is no dropout");
+  lm.hidden = json.size("d_model", 2048);
+  lm.num_layers = json.size("n_layers", 24);
+  lm.num_heads = lm.num_memory_heads = json.size("n_heads", 16);
+  lm.intermediate = 4 * lm.hidden;
+  lm.max_positions = json.size("max_seq_len", lm.model().max_positions);
+  lm.activation = Activation::kGeluErf;
+  lm.epsilon = json.number("layer_norm_epsilon", lm.model().epsilon);
+  divide_among_heads(json, "d_model", lm);
 }
 
 /// The epsilon of the norms of an OPT is none of its keys.
@@ -136,6 +174,31 @@ void write_gpt2(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (lm.intermediate == 4 * lm.hidden) json["n_inner"] = nullptr;
 }
 
+void write_gptj(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  json.update({{"n_embd", lm.hidden},
+               {"n_layer", lm.num_layers},
+               {"n_head", lm.num_heads},
+               {"n_inner", lm.intermediate},
+               {"n_positions", lm.max_positions},
+               {"rotary_dim", lm.rotary_size.value_or(lm.head_size)},
+               {"activation_function", activation_name(lm.activation)},
+               {"layer_norm_epsilon", lm.epsilon},
+               {"resid_pdrop", lm.dropout},
+               {"embd_pdrop", lm.embedding_dropout},
+               {"attn_pdrop", lm.attention_dropout}});
+}
+
+void write_mpt(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
+  json.update({{"d_model", lm.hidden},
+               {"n_layers", lm.num_layers},
+               {"n_heads", lm.num_heads},
+               {"expansion_ratio", 4},
+               {"max_seq_len", lm.max_positions},
+               {"layer_norm_epsilon", lm.epsilon},
+               {"no_bias", true},
+               {"attn_config", {{"alibi", true}, {"alibi_bias_max", 8}, {"attn_pdrop", 0}}}});
+}
+
 void write_opt(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   json.update({{"hidden_size", lm.hidden},
                {"num_hidden_layers", lm.num_layers},
@@ -192,11 +255,14 @@ void write_falcon(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
 
 bool has_own_keys(CausalLmFamily family) {
   using enum CausalLmFamily;
-  return family == kGpt2 || family == kOpt || family == kBloom || family == kFalcon;
+  return family == kGpt2 || family == kGptJ || family == kOpt || family == kBloom || family == kMpt ||
+         family == kFalcon;
 }
 
 void parse_own_keys(const HuggingFaceJson& json, CausalLmConfig& lm) {
   if (lm.family == CausalLmFamily::kGpt2) return parse_gpt2(json, lm);
+  if (lm.family == CausalLmFamily::kGptJ) return parse_gptj(json, lm);
+  if (lm.family == CausalLmFamily::kMpt) return parse_mpt(json, lm);
   if (lm.family == CausalLmFamily::kOpt) return parse_opt(json, lm);
   if (lm.family == CausalLmFamily::kBloom) return parse_bloom(json, lm);
   parse_falcon(json, lm);
@@ -204,6 +270,8 @@ void parse_own_keys(const HuggingFaceJson& json, CausalLmConfig& lm) {
 
 void write_own_keys(const CausalLmConfig& lm, nlohmann::ordered_json& json) {
   if (lm.family == CausalLmFamily::kGpt2) return write_gpt2(lm, json);
+  if (lm.family == CausalLmFamily::kGptJ) return write_gptj(lm, json);
+  if (lm.family == CausalLmFamily::kMpt) return write_mpt(lm, json);
   if (lm.family == CausalLmFamily::kOpt) return write_opt(lm, json);
   if (lm.family == CausalLmFamily::kBloom) return write_bloom(lm, json);
   write_falcon(lm, json);

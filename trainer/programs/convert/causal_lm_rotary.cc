@@ -1,7 +1,10 @@
 // Reads what config.json of a language model says of rotary positions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "trainer/programs/convert/causal_lm_parsing.h"
 
@@ -64,15 +67,49 @@ YarnRotaryScaling parse_yarn(const RopeJson& json, const CausalLmConfig& lm) {
   return yarn;
 }
 
-/// Returns how rotary positions are scaled.
-std::optional<RotaryScalingChoice> parse_scaling(const RopeJson& json, const CausalLmConfig& lm) {
+/// Returns the divisors of the angles of all pairs.
+std::vector<double> parse_divisors(const HuggingFaceJson& rope, const char* key, const CausalLmConfig& lm) {
+  const int64_t pairs = lm.rotary_size.value_or(lm.head_size) / 2;
+  const std::string right = fmt::format("{} numbers above 0, one for each pair of entries", pairs);
+  if (!rope.has(key)) rope.fail(fmt::format("there is no `{}`", key), right);
+  const nlohmann::json& given = rope.at(key);
+  std::vector<double> divisors;
+  for (const nlohmann::json& number : given.is_array() ? given : nlohmann::json::array())
+    divisors.push_back(number.is_number() ? number.get<double>() : 0);
+  if (std::ssize(divisors) != pairs || std::ranges::any_of(divisors, [](double value) { return value <= 0; }))
+    rope.fail(fmt::format("`{}` is no list of {}", key, right), right);
+  return divisors;
+}
+
+/// The factor is that of the lengths where the file does not say.
+LongRotaryScaling parse_longrope(const RopeJson& json, const CausalLmConfig& lm) {
+  LongRotaryScaling longrope;
+  longrope.original_length = json.original_length();
+  longrope.factor = json.rope.positive(
+      "factor", static_cast<double>(lm.max_positions) / static_cast<double>(longrope.original_length));
+  longrope.short_factor = parse_divisors(json.rope, "short_factor", lm);
+  longrope.long_factor = parse_divisors(json.rope, "long_factor", lm);
+  if (json.rope.has("attention_factor"))
+    longrope.attention_factor = json.rope.positive("attention_factor", 1);
+  return longrope;
+}
+
+/// Returns how rotary positions are scaled. Phi-3 once had other names for longrope.
+std::optional<RotaryScalingChoice> parse_scaling(const RopeJson& json, CausalLmConfig& lm) {
   const std::string type = json.rope.text("rope_type", json.rope.text("type", "default"));
-  if (type == "default") return std::nullopt;
+  if (type == "dynamic")
+    lm.notes.push_back(
+        fmt::format("`rope_scaling` of the type dynamic is left out: it changes the angles of texts of more "
+                    "than {} tokens",
+                    lm.max_positions));
+  if (type == "default" || type == "dynamic") return std::nullopt;
   if (type == "llama3") return parse_llama3(json);
+  const bool is_phi3 = lm.family == CausalLmFamily::kPhi3;
+  if (type == "longrope" || (is_phi3 && (type == "su" || type == "yarn"))) return parse_longrope(json, lm);
   if (type == "yarn") return parse_yarn(json, lm);
   if (type != "linear")
     json.rope.fail(fmt::format("`rope_type` is {}, which cannot be converted", type),
-                   "one of default, linear, llama3, yarn");
+                   "one of default, dynamic, linear, llama3, longrope, yarn");
   LinearRotaryScaling linear;
   linear.factor = json.required("factor");
   return linear;
@@ -80,6 +117,15 @@ std::optional<RotaryScalingChoice> parse_scaling(const RopeJson& json, const Cau
 
 /// Sets how many entries of a head are turned.
 void parse_rotary_size(const RopeJson& json, const CausalLmModel& model, CausalLmConfig& lm) {
+  if (const char* const size = "rotary_dim"; lm.family == CausalLmFamily::kGptJ) {
+    const int64_t entries = json.beside.has_null(size) ? lm.head_size : json.beside.size(size, 64);
+    if (entries > lm.head_size || entries % 2 != 0)
+      json.beside.fail(
+          fmt::format("{} of the {} entries of a head have rotary positions", entries, lm.head_size),
+          fmt::format("an even `{}` up to {}", size, lm.head_size));
+    if (entries < lm.head_size) lm.rotary_size = entries;
+    return;
+  }
   const char *const share_key = "partial_rotary_factor", *const whole = "all entries of a head are turned";
   const bool is_neox = lm.family == CausalLmFamily::kGptNeoX;
   if (model.rotary_share == 0) {

@@ -31,6 +31,8 @@ TensorNames outer_tensors(const CausalLmConfig& lm) {
     gpt2["positional_embedding"] = {{"transformer.wpe.weight"}};
     return gpt2;
   }
+  if (lm.family == kGptJ) return names("transformer.wte.weight", "transformer.ln_f", "lm_head");
+  if (lm.family == kMpt) return names("transformer.wte.weight", "transformer.norm_f", "lm_head");
   if (lm.family == kOpt) {
     TensorNames opt = names("model.decoder.embed_tokens.weight", "model.decoder.final_layer_norm", "lm_head");
     opt["positional_embedding"] = {{"model.decoder.embed_positions.weight"}};
@@ -132,6 +134,44 @@ const TensorNames& starcoder2_block() {
   return names;
 }
 
+const TensorNames& nemotron_block() {
+  static const TensorNames names = [] {
+    TensorNames nemotron = stablelm_block();
+    nemotron["layer_001/DenseReluDense/wi/kernel"] = {{"mlp.up_proj.weight", true}};
+    nemotron["layer_001/DenseReluDense/wi/bias"] = {{"mlp.up_proj.bias"}};
+    return nemotron;
+  }();
+  return names;
+}
+
+/// The same behind transformer.h.7.
+const TensorNames& gptj_block() {
+  static const TensorNames names = {{"layer_000/layer_norm/layer_norm_scale", {{"ln_1.weight"}}},
+                                    {"layer_000/layer_norm/layer_norm_bias", {{"ln_1.bias"}}},
+                                    {"layer_000/SelfAttention/q", {{"attn.q_proj.weight", true}}},
+                                    {"layer_000/SelfAttention/k", {{"attn.k_proj.weight", true}}},
+                                    {"layer_000/SelfAttention/v", {{"attn.v_proj.weight", true}}},
+                                    {"layer_000/SelfAttention/o", {{"attn.out_proj.weight", true}}},
+                                    {"layer_001/DenseReluDense/wi/kernel", {{"mlp.fc_in.weight", true}}},
+                                    {"layer_001/DenseReluDense/wi/bias", {{"mlp.fc_in.bias"}}},
+                                    {"layer_001/DenseReluDense/wo/kernel", {{"mlp.fc_out.weight", true}}},
+                                    {"layer_001/DenseReluDense/wo/bias", {{"mlp.fc_out.bias"}}}};
+  return names;
+}
+
+/// The same behind transformer.blocks.7.
+const TensorNames& mpt_block() {
+  static const TensorNames names = {{"layer_000/layer_norm/layer_norm_scale", {{"norm_1.weight"}}},
+                                    {"layer_000/SelfAttention/q", {{"attn.Wqkv.weight", true}}},
+                                    {"layer_000/SelfAttention/k", {{"attn.Wqkv.weight", true}}},
+                                    {"layer_000/SelfAttention/v", {{"attn.Wqkv.weight", true}}},
+                                    {"layer_000/SelfAttention/o", {{"attn.out_proj.weight", true}}},
+                                    {"layer_001/layer_norm/layer_norm_scale", {{"norm_2.weight"}}},
+                                    {"layer_001/DenseReluDense/wi/kernel", {{"ffn.up_proj.weight", true}}},
+                                    {"layer_001/DenseReluDense/wo/kernel", {{"ffn.down_proj.weight", true}}}};
+  return names;
+}
+
 /// The same behind model.decoder.layers.7.
 const TensorNames& opt_block() {
   static const TensorNames names = [] {
@@ -204,6 +244,19 @@ const TensorNames& phi3_block() {
   return names;
 }
 
+/// The layers of a GLM-4 have a norm behind them, too.
+const TensorNames& glm_block() {
+  static const TensorNames names = [] {
+    TensorNames glm = llama_block();
+    for (const char* input : {"wi_0", "wi_1"})
+      glm[fmt::format("layer_001/DenseReluDense/{}/kernel", input)] = {{"mlp.gate_up_proj.weight", true}};
+    glm["layer_000/rms_norm_1/scale"] = {{"post_self_attn_layernorm.weight"}};
+    glm["layer_001/rms_norm_1/scale"] = {{"post_mlp_layernorm.weight"}};
+    return glm;
+  }();
+  return names;
+}
+
 const TensorNames& olmo2_block() {
   static const TensorNames names = [] {
     TensorNames olmo2 = llama_block();
@@ -265,6 +318,10 @@ const TensorNames& block_with_experts(bool is_mixtral) {
 const TensorNames& block_tensors(const CausalLmConfig& lm) {
   using enum CausalLmFamily;
   if (lm.family == kGpt2) return gpt2_block();
+  if (lm.family == kGptJ) return gptj_block();
+  if (lm.family == kMpt) return mpt_block();
+  if (lm.family == kNemotron) return nemotron_block();
+  if (lm.family == kGlm || lm.family == kGlm4) return glm_block();
   if (lm.family == kOpt) return opt_block();
   if (lm.family == kGptNeoX) return neox_block();
   if (lm.family == kFalcon || lm.family == kBloom) return falcon_block(lm.form);
@@ -277,9 +334,9 @@ const TensorNames& block_tensors(const CausalLmConfig& lm) {
   return lm.has_outer_norms() ? gemma_block() : llama_block();
 }
 
-/// Returns what a variable has of a tensor in which a GPT-2, a GPT-NeoX, a BLOOM, a Falcon or a Phi-3 has several; nullopt:
-/// the tensor holds it alone. The heads of a GPT-NeoX each have their queries, keys and values together, and so have those of
-/// a Falcon that share keys.
+/// Returns what a variable has of a tensor in which a GPT-2, an MPT, a GPT-NeoX, a BLOOM, a Falcon, a Phi-3 or a GLM has
+/// several; nullopt: the tensor holds it alone. The heads of a GPT-NeoX each have their queries, keys and values together, and
+/// so have those of a Falcon that share keys.
 std::optional<TensorPart> fused_part(const std::string& variable, const CausalLmConfig& lm) {
   using enum CausalLmFamily;
   const bool is_by_head = lm.family == kGptNeoX || lm.family == kFalcon || lm.family == kBloom;
@@ -290,12 +347,14 @@ std::optional<TensorPart> fused_part(const std::string& variable, const CausalLm
                                                        {"SelfAttention/v", {groups, q + kv, kv, q + 2 * kv}}};
   const std::map<std::string, TensorPart> units = {{"DenseReluDense/wi_0/kernel", {1, 0, wi, 2 * wi}},
                                                    {"DenseReluDense/wi_1/kernel", {1, wi, wi, 2 * wi}}};
-  if (lm.family != kGpt2 && !is_by_head && !lm.is_fused) return std::nullopt;
+  const bool has_attention = lm.family == kGpt2 || lm.family == kMpt || is_by_head || lm.is_fused,
+             has_units = lm.is_fused || lm.family == kGlm || lm.family == kGlm4;
   const std::string suffix = "_bias", name = variable.ends_with(suffix)
                                                  ? variable.substr(0, variable.size() - suffix.size())
                                                  : variable;
-  if (const auto found = attention.find(name); found != attention.end()) return found->second;
-  if (const auto found = units.find(name); found != units.end() && lm.is_fused) return found->second;
+  if (const auto found = attention.find(name); found != attention.end() && has_attention)
+    return found->second;
+  if (const auto found = units.find(name); found != units.end() && has_units) return found->second;
   return std::nullopt;
 }
 
@@ -330,7 +389,8 @@ std::optional<PlaceInModel> place_of(const std::string& name, const CausalLmConf
 /// What stands before the number of a layer.
 const char* scope_of_layers(CausalLmFamily family) {
   using enum CausalLmFamily;
-  if (family == kGpt2 || family == kFalcon || family == kBloom) return "transformer.h";
+  if (family == kGpt2 || family == kGptJ || family == kFalcon || family == kBloom) return "transformer.h";
+  if (family == kMpt) return "transformer.blocks";
   if (family == kOpt) return "model.decoder.layers";
   return family == kGptNeoX ? "gpt_neox.layers" : "model.layers";
 }
@@ -340,13 +400,18 @@ const char* scope_of_layers(CausalLmFamily family) {
 std::optional<FileRows> rows_of_pairs(const std::string& variable, const CausalLmConfig& lm) {
   const bool is_query = variable.starts_with("SelfAttention/q"),
              is_key = variable.starts_with("SelfAttention/k");
-  if (!lm.model().has_pairs_together || (!is_query && !is_key)) return std::nullopt;
-  const int64_t heads = is_query ? lm.num_heads : lm.num_memory_heads, pairs = lm.head_size / 2;
+  if (!lm.has_pairs_together || (!is_query && !is_key)) return std::nullopt;
+  const int64_t heads = is_query ? lm.num_heads : lm.num_memory_heads,
+                turned = lm.rotary_size.value_or(lm.head_size), pairs = turned / 2;
   FileRows rows{.of_each = {}, .count = heads * lm.head_size};
-  for (int64_t head = 0; head < heads; ++head)
+  for (int64_t head = 0; head < heads; ++head) {
+    const auto add = [&](int64_t entry) {
+      rows.of_each.push_back(static_cast<int32_t>(head * lm.head_size + entry));
+    };
     for (const int64_t second : {0, 1})
-      for (int64_t pair = 0; pair < pairs; ++pair)
-        rows.of_each.push_back(static_cast<int32_t>(head * lm.head_size + 2 * pair + second));
+      for (int64_t pair = 0; pair < pairs; ++pair) add(2 * pair + second);
+    for (int64_t entry = turned; entry < lm.head_size; ++entry) add(entry);
+  }
   return rows;
 }
 
@@ -393,6 +458,8 @@ std::optional<CausalLmTensor> causal_lm_tensor(const std::string& variable, cons
     tensor = block_tensor(name, lm);
   }
   if (tensor && lm.is_gemma()) tensor->is_less_one = name.ends_with("/scale");
+  if (tensor && lm.family == CausalLmFamily::kNemotron)
+    tensor->is_less_one = name.ends_with("/layer_norm_scale");
   return tensor;
 }
 

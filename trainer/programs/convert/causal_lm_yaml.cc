@@ -37,6 +37,14 @@ std::string rotary_text(const CausalLmConfig& lm, bool local) {
         yarn->attention_factor ? fmt::to_string(*yarn->attention_factor) : "null", yarn->truncate);
   if (const auto* linear = lm.rotary_scaling->get_if<LinearRotaryScaling>())
     return fmt::format("{}, rotary_scaling: {{type: linear, factor: {}}}", text, linear->factor);
+  if (const auto* longrope = lm.rotary_scaling->get_if<LongRotaryScaling>())
+    return fmt::format(
+        "{},\n       rotary_scaling: {{type: longrope, factor: {}, original_length: {}, attention_factor: "
+        "{}, "
+        "long: {},\n         short_factor: [{}],\n         long_factor: [{}]}}",
+        text, longrope->factor, longrope->original_length,
+        longrope->attention_factor ? fmt::to_string(*longrope->attention_factor) : "null", longrope->is_long,
+        fmt::join(longrope->short_factor, ", "), fmt::join(longrope->long_factor, ", "));
   const auto* llama3 = lm.rotary_scaling->get_if<Llama3RotaryScaling>();
   return fmt::format(
       "{}, rotary_scaling: {{type: llama3, factor: {}, low_frequency: {}, high_frequency: {}, "
@@ -138,6 +146,12 @@ std::string feed_forward_text(const CausalLmConfig& lm, const std::string& initi
   return text + "}";
 }
 
+/// The length of rows of texts, which is one for which the rotary positions are meant.
+int64_t usual_length(const CausalLmConfig& lm) {
+  const auto longest = lm.rotary_scaling ? (*lm.rotary_scaling)->longest_row() : std::nullopt;
+  return std::min({kUsualTextLength, lm.max_positions, longest.value_or(kUsualTextLength)});
+}
+
 /// Lines of comments on the losses of experts.
 std::string balance_comment(const CausalLmConfig& lm) {
   if (!lm.experts) return "";
@@ -202,8 +216,7 @@ train: {{steps: 1000, batch_size: 8}}
 )",
       fmt::arg("header", kResolvedHeader), fmt::arg("source", printable(around.source)),
       fmt::arg("usage", usage_comment(around, "data.train.path=FILE")), fmt::arg("dropout", dropout),
-      fmt::arg("vocabulary", around.vocabulary),
-      fmt::arg("length", std::min(kUsualTextLength, lm.max_positions)),
+      fmt::arg("vocabulary", around.vocabulary), fmt::arg("length", usual_length(lm)),
       fmt::arg("layers", lm.num_layers / lm.pattern()), fmt::arg("block", block.layers),
       fmt::arg("sublayers", sublayers_text(lm, norm, dropout)), fmt::arg("norm", norm),
       fmt::arg("hidden", lm.hidden), fmt::arg("positions", traits.has_learned_positions ? "learned" : "none"),

@@ -46,11 +46,12 @@ struct NamedActivation {
   std::string_view name;
   Activation activation;
 };
-constexpr std::array<NamedActivation, 8> kNamedActivations = {{{"gelu", Activation::kGeluErf},
+constexpr std::array<NamedActivation, 9> kNamedActivations = {{{"gelu", Activation::kGeluErf},
                                                                {"gelu_new", Activation::kGelu},
                                                                {"gelu_pytorch_tanh", Activation::kGelu},
                                                                {"gelu_fast", Activation::kGelu},
                                                                {"relu", Activation::kRelu},
+                                                               {"relu2", Activation::kSquaredRelu},
                                                                {"silu", Activation::kSwish},
                                                                {"swish", Activation::kSwish},
                                                                {"tanh", Activation::kTanh}}};
@@ -165,6 +166,16 @@ bool HuggingFaceJson::flag(const char* key, bool otherwise) const {
 void HuggingFaceJson::require(const char* key, const nlohmann::json& value, const char* why) const {
   if (has(key) && json_[key] != value)
     fail(fmt::format("`{}` is {}, and only {} can be converted", key, json_[key].dump(), value.dump()), why);
+}
+
+std::optional<int32_t> parse_token_id(const HuggingFaceJson& json, const char* key, int64_t ids) {
+  if (!json.has(key)) return std::nullopt;
+  const nlohmann::json& given = json.at(key);
+  const nlohmann::json& id = given.is_array() && !given.empty() ? given.front() : given;
+  if (!id.is_number_unsigned() || id >= ids)
+    json.fail(fmt::format("`{}` is {}, no id of a token", key, given.dump()),
+              fmt::format("a number from 0 to {}", ids - 1));
+  return id.get<int32_t>();
 }
 
 HuggingFaceJson tokenizer_config_of(const std::string& directory) {

@@ -85,11 +85,17 @@ class HuggingFaceJson {
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
   bool has_null(const char* key) const { return json_.contains(key) && json_[key].is_null(); }
   const nlohmann::json& at(const char* key) const { return json_[key]; }
+  const nlohmann::json& all() const { return json_; }
 
  private:
   std::string path_;
   nlohmann::json json_;
 };
+
+/// Returns the id that a key says, one of `ids`; nullopt where it is absent or null. Of a list the first id counts, as of
+/// `eos_token_id`, since one token ends texts here. Throws Error (kCheckpoint) for an empty list
+/// and for what is no id.
+std::optional<int32_t> parse_token_id(const HuggingFaceJson& json, const char* key, int64_t ids);
 
 /// Returns what tokenizer_config.json says; nothing where there is none.
 HuggingFaceJson tokenizer_config_of(const std::string& directory);

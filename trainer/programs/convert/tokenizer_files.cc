@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/printable.h"
+#include "trainer/programs/convert/byte_level_files.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/files.h"
 
@@ -13,6 +14,12 @@ namespace mtf {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Returns the text of tokenizer.json, or of what vocab.json and merges.txt make in its place; nothing: there is neither.
+std::optional<std::string> tokenizer_text(const std::string& from) {
+  const std::string file = from + "/" + kTokenizer;
+  return fs::exists(file) ? read_text_file(file) : byte_level_tokenizer(from);
+}
 
 }  // namespace
 
@@ -33,8 +40,9 @@ std::optional<std::string> special_token(const HuggingFaceJson& json, const char
 std::optional<TokenizerIds> tokenizer_ids_of(const std::string& from, int64_t rows,
                                              HuggingFaceImport& import) {
   const std::string file = from + "/" + kTokenizer;
-  if (!fs::exists(file)) return std::nullopt;
-  TokenizerIds tokens(file);
+  const std::optional<std::string> text = tokenizer_text(from);
+  if (!text) return std::nullopt;
+  TokenizerIds tokens(*text, file);
   for (const std::string& token : tokens.drop_added_from(rows))
     import.notes.push_back(fmt::format("`{}` of {} has no row in the embedding: it is plain text",
                                        printable(token), kTokenizer));
@@ -55,8 +63,19 @@ std::string token_of(const TokenizerIds& tokens, int32_t id, const std::string& 
 
 std::string add_tokenizer_files(const std::string& from, const ImportTarget& target,
                                 HuggingFaceImport& import) {
-  const std::string path = vocabulary_path(from, kTokenizer, target, import);
-  if (!fs::exists(from + "/" + kTokenizer))
+  const bool has_file = fs::exists(from + "/" + kTokenizer);
+  const std::optional<std::string> made = has_file ? std::nullopt : byte_level_tokenizer(from);
+  std::string path;
+  if (made && !target.is_file) {
+    path = target.path + "/" + kTokenizer;
+    import.files.emplace_back(kTokenizer, *made);
+  } else {
+    path = vocabulary_path(from, kTokenizer, target, import);
+  }
+  if (made && target.is_file)
+    import.notes.push_back(fmt::format(
+        "converted to a directory, the model has a {} made of vocab.json and merges.txt", kTokenizer));
+  if (!has_file && !made)
     import.notes.push_back(
         fmt::format("in Python, `AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")` writes {1}",
                     from, kTokenizer));

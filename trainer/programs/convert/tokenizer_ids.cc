@@ -7,8 +7,10 @@
 
 namespace mtf {
 
-TokenizerIds::TokenizerIds(const std::string& path) {
-  const HuggingFaceJson json(read_text_file(path), path);
+TokenizerIds::TokenizerIds(const std::string& path) : TokenizerIds(read_text_file(path), path) {}
+
+TokenizerIds::TokenizerIds(const std::string& text, const std::string& path) {
+  const HuggingFaceJson json(text, path);
   const auto add = [&](const nlohmann::json& token, const nlohmann::json& id) {
     if (!token.is_string() || !id.is_number_unsigned() || id > INT32_MAX)
       json.fail(fmt::format("token {} has the id {}", token.dump(), id.dump()), "a text and a number");

@@ -18,6 +18,8 @@ class TokenizerIds {
  public:
   /// Throws Error (kCheckpoint) for a missing or damaged file.
   explicit TokenizerIds(const std::string& path);
+  /// The same for the text of such a file, which `path` names in messages.
+  TokenizerIds(const std::string& text, const std::string& path);
 
   /// Removes added tokens with ids from `size` on, which have no row in a model of so many ids; returns them.
   std::vector<std::string> drop_added_from(int64_t size);
