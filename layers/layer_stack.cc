@@ -19,6 +19,8 @@ void describe(config::Visitor& visit, StackOptions& options) {
 
 void describe(config::Visitor& visit, SublayerLists& options) {
   visit("initial", options.initial, "before the first layer (default: dropout)");
+  visit("first", options.first,
+        "for the first layer of the first block, in place of `per_layer`, such as one without a norm");
   visit(
       "per_layer", options.per_layer,
       "for each layer of the block; `call_layer` is the layer, `residual` adds its input (default: rms_norm, "
@@ -78,21 +80,24 @@ LayerStack::LayerStack(const StackOptions& options, const SublayerOptions& aroun
                                   Entry{"share", {}, Node::list({Node::scalar("length")})}})}});
   const Node norm = Node::scalar("rms_norm");
   std::set<std::string> kinds, of_final;
+  has_first_ = !around.sublayers.first.is_null();
   for (const LayerList::Item& item : block_.items()) kinds.insert(item.kind);
   per_layer_ =
       sublayers(around.sublayers.per_layer,
                 {norm, Node::scalar("call_layer"), dropout, Node::scalar("residual")}, parser, kinds);
+  if (has_first_) first_ = parser.parse(around.sublayers.first, kinds);
   final_ = sublayers(around.sublayers.final, {norm, dropout}, parser);
   if (!around.sublayers.initial.is_null()) {
     for (const LayerList::Item& item : final_.items()) of_final.insert(item.name);
   }
   initial_ = sublayers(around.sublayers.initial, {dropout}, parser, of_final);
   block_mark_ = options.block.mark();
+  first_mark_ = around.sublayers.first.mark();
   per_layer_mark_ = around.sublayers.per_layer.mark();
 }
 
 LayerTensor LayerStack::apply(Context& context, const LayerList::Item& item, const std::string& scope,
-                              const LayerTensor& x) const {
+                              bool is_first, const LayerTensor& x) const {
   Sequence& sequence = context.sequence("a stack of layers");
   const auto outer = context.graph().scope(scope, item.mark);
   const auto layer = context.graph().layer();
@@ -106,11 +111,13 @@ LayerTensor LayerStack::apply(Context& context, const LayerList::Item& item, con
   const LayerInHand before(sequence);
   sequence.layer_input = x;
   sequence.layer = &call;
-  const LayerTensor y = per_layer_(context, x);
+  const bool has_own = is_first && has_first_;
+  const LayerTensor y = (has_own ? first_ : per_layer_)(context, x);
   if (!called) {
-    throw Error(ErrorKind::kConfig, per_layer_mark_,
-                "`sublayers.per_layer` leaves out the layers of the block",
-                "`call_layer` where they belong, as in [rms_norm, call_layer, residual]");
+    throw Error(
+        ErrorKind::kConfig, has_own ? first_mark_ : per_layer_mark_,
+        fmt::format("`sublayers.{}` leaves out the layers of the block", has_own ? "first" : "per_layer"),
+        "`call_layer` where they belong, as in [rms_norm, call_layer, residual]");
   }
   if (!same_dimensions(x.shape(), y.shape())) {
     throw Error(ErrorKind::kConfig,
@@ -148,7 +155,8 @@ LayerTensor LayerStack::operator()(Context& context, const LayerTensor& input) c
       const std::string scope = block_scope_ ? fmt::format("block_{:03}/{}", b, name) : name;
       sequence.layer_number = b * static_cast<int64_t>(block_.items().size()) + static_cast<int64_t>(l);
       try {
-        const auto layer = [&](const LayerTensor& y) { return apply(context, item, scope, y); };
+        const bool is_first = sequence.layer_number == 0;
+        const auto layer = [&](const LayerTensor& y) { return apply(context, item, scope, is_first, y); };
         AppliedLayer applied{{"block", item.kind, item.name}, context.graph().scoped(scope)};
         x = apply_layer(context, std::move(applied), layer, x).made_from(x);
         sequence.layer_outputs.push_back(x);

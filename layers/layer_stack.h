@@ -21,6 +21,7 @@ void describe(config::Visitor& visit, StackOptions& options);
 
 struct SublayerLists {
   config::Node initial;
+  config::Node first;
   config::Node per_layer;
   config::Node final;
 };
@@ -47,14 +48,16 @@ class LayerStack {
  private:
   /// initial_ or final_ of x [rows.., vector], whose result is [rows.., another vector].
   static LayerTensor around(Context& context, const LayerList& list, const LayerTensor& x);
-  LayerTensor apply(Context& context, const LayerList::Item& item, const std::string& scope,
+  /// The layer `item` of the block within its sublayers, those of the first layer of all if `is_first`.
+  LayerTensor apply(Context& context, const LayerList::Item& item, const std::string& scope, bool is_first,
                     const LayerTensor& x) const;
 
   int64_t num_layers_;
   bool block_scope_;
   LayerList block_;
-  LayerList initial_, per_layer_, final_;
-  Mark block_mark_, per_layer_mark_;
+  LayerList initial_, first_, per_layer_, final_;
+  Mark block_mark_, first_mark_, per_layer_mark_;
+  bool has_first_ = false;
 };
 
 }  // namespace mtf

@@ -19,12 +19,14 @@ struct PoolerOptions {
   static constexpr std::string_view shorthand = "from";
   PoolFrom from = PoolFrom::kFirst;
   Activation activation = Activation::kTanh;
+  bool bias = true;
   InitializerOptions kernel_initializer = TruncatedNormalInitializer{0.02};
 };
 
 void describe(config::Visitor& visit, PoolerOptions& options) {
   visit("from", options.from, "the vector at the first token, or the mean of those that are no padding");
   visit("activation", options.activation, "the function of the dense layer");
+  visit("bias", options.bias, "the dense layer adds a bias");
   visit("kernel_initializer", options.kernel_initializer, "initial values of the kernel");
 }
 
@@ -39,8 +41,10 @@ class PoolerLayer final : public Layer {
     const Shape model = context.made(x);
     const Tensor pooled =
         options_.from == PoolFrom::kFirst ? gather(x, 0, length.name) : mean(context, x, length);
-    const DenseArguments arguments{
-        .over = model, .activation = options_.activation, .kernel_initializer = options_.kernel_initializer};
+    const DenseArguments arguments{.over = model,
+                                   .activation = options_.activation,
+                                   .bias = options_.bias,
+                                   .kernel_initializer = options_.kernel_initializer};
     return {dense(context, "", pooled, model, arguments), model};
   }
 

@@ -79,12 +79,15 @@ void describe(config::Visitor& visit, SelfAttentionOptions& options) {
 
 struct LocalSelfAttentionOptions : HeadOptions, RotaryOptions {
   int64_t radius = 128;
+  bool symmetric = false;
 };
 
 void describe(config::Visitor& visit, LocalSelfAttentionOptions& options) {
   visit("radius", options.radius,
         "positions nearer than this are seen, and where later ones are seen, too, those up to it",
         config::positive);
+  visit("symmetric", options.symmetric,
+        "later positions are seen as far as earlier ones, those nearer than `radius` (ModernBERT)");
   describe_convolution(visit, options);
   describe_rotary_heads(visit, options);
   describe(visit, static_cast<HeadOptions&>(options));
@@ -213,7 +216,7 @@ class LocalSelfAttentionLayer final : public Layer {
     AttentionOptions mixing;
     mixing.min_relative = 1 - options_.radius;
     const Sequence& sequence = context.sequence("LocalSelfAttention");
-    if (sequence.looks_ahead()) mixing.max_relative = options_.radius;
+    if (sequence.looks_ahead()) mixing.max_relative = options_.radius - (options_.symmetric ? 1 : 0);
     // The length keeps its name, so that it is not gathered where it is split; caches have one of their own.
     if (sequence.decoding == nullptr) mixing.memory_length = sequence.length.name;
     return SelfAttention{options_, mixing}(context, x, {}, options_);

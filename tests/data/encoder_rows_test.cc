@@ -20,18 +20,30 @@ using ::testing::HasSubstr;
 std::string encoder_directory(const std::string& kind) { return MTF_SOURCE_DIR "/tests/golden/hf_" + kind; }
 
 std::unique_ptr<Vocabulary> encoder_vocabulary(const std::string& kind) {
-  return read_hugging_face_vocabulary(encoder_directory(kind) + "/tokenizer.json",
-                                      {.begin = "<pad>", .end = "</s>"});
+  const bool is_modern = kind == "modernbert";
+  return read_hugging_face_vocabulary(
+      encoder_directory(kind) + "/tokenizer.json",
+      {.begin = is_modern ? "[PAD]" : "<pad>", .end = is_modern ? "[SEP]" : "</s>"});
 }
 
-class RowsLikeTransformers : public ::testing::TestWithParam<const char*> {};
+/// A tokeniser, the ids of padding and of what ends a text in its file, and what hides tokens.
+struct EncoderTokens {
+  const char* kind;
+  int32_t padding, end;
+  const char* mask;
+};
+std::ostream& operator<<(std::ostream& out, const EncoderTokens& tokens) { return out << tokens.kind; }
+
+class RowsLikeTransformers : public ::testing::TestWithParam<EncoderTokens> {};
 
 TEST_P(RowsLikeTransformers, TextsAndPairs) {
-  const auto vocabulary = encoder_vocabulary(GetParam());
-  const std::vector<int32_t> file_ids = file_ids_of({.size = vocabulary->size(), .begin = 1, .end = 2});
+  const auto& [kind, padding, end, mask] = GetParam();
+  const auto vocabulary = encoder_vocabulary(kind);
+  const std::vector<int32_t> file_ids =
+      file_ids_of({.size = vocabulary->size(), .begin = padding, .end = end});
   const SpecialTokens special = find_special_tokens({}, *vocabulary, {});
-  EXPECT_EQ(vocabulary->piece(find_mask("", *vocabulary)), "<mask>");
-  const json pairs = json::parse(std::ifstream(encoder_directory(GetParam()) + "/pairs.json"));
+  EXPECT_EQ(vocabulary->piece(find_mask("", *vocabulary)), mask);
+  const json pairs = json::parse(std::ifstream(encoder_directory(kind) + "/pairs.json"));
   ASSERT_GT(pairs.size(), 5);
   for (const json& pair : pairs) {
     std::optional<std::vector<int32_t>> second;
@@ -43,8 +55,11 @@ TEST_P(RowsLikeTransformers, TextsAndPairs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(HuggingFace, RowsLikeTransformers, ::testing::Values("roberta", "xlm_roberta"),
-                         [](const auto& kind) { return std::string(kind.param); });
+INSTANTIATE_TEST_SUITE_P(HuggingFace, RowsLikeTransformers,
+                         ::testing::Values(EncoderTokens{"roberta", 1, 2, "<mask>"},
+                                           EncoderTokens{"xlm_roberta", 1, 2, "<mask>"},
+                                           EncoderTokens{"modernbert", 296, 295, "[MASK]"}),
+                         [](const auto& tokens) { return std::string(tokens.param.kind); });
 
 TEST(SpecialTokens, AreThoseThatTheVocabularyHas) {
   const WordPieceVocabulary bert("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n", "vocab.txt", {});

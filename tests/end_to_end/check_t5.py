@@ -156,6 +156,7 @@ def config(one, other):
     ignored = {"transformers_version", "dtype", "torch_dtype", "is_decoder", "use_cache"}
     ignored |= {"add_cross_attention", "layer_types", "max_window_layers", "pretraining_tp", "reorder_and_upcast_attn"}
     ignored |= {"output_router_logits", "sliding_window", "no_rope_layer_interval"}
+    ignored |= {"deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index"}  # ways to compute the same
     ignored |= {"encoder_stride", "stage_names", "out_features", "out_indices"}  # keys for models with other heads
     wrong = [key for key in a.keys() - ignored if a[key] not in (None, b.get(key)) and not key.startswith("summary_")]
     print("config.json differs in:", wrong)

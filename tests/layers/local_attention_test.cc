@@ -1,5 +1,6 @@
 // Tests LocalSelfAttention: on one position it equals a masked attention, also in blocks if the length is
 // split.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -65,9 +66,11 @@ void expect_equal_outputs(const std::map<std::string, Values>& actual,
 }
 
 TEST(LocalSelfAttention, InBlocksIsTheMaskedAttention) {
-  for (const bool causal : {true, false}) {
-    const AttentionLayerRun layer("LocalSelfAttention: {num_heads: 2, key_value_size: 4, radius: 4}", 1024,
-                                  causal);
+  for (const auto& [causal, symmetric] : {std::pair(true, false), {false, false}, {false, true}}) {
+    const AttentionLayerRun layer(
+        fmt::format("LocalSelfAttention: {{num_heads: 2, key_value_size: 4, radius: 4, symmetric: {}}}",
+                    symmetric),
+        1024, causal);
     const std::map<std::string, Values> masked = layer.outputs();
     for (const char* mesh : {"x:2", "x:4", "x:8"})
       expect_equal_outputs(layer.outputs(layouts(mesh, "length:x")), masked);
@@ -89,6 +92,26 @@ TEST(LocalSelfAttention, SeesPositionsOnlyThatAreNearerThanTheRadius) {
         const size_t position = i / 4;
         const bool sees = position >= (causal && !free ? 13u : 10u) && position <= 15;
         EXPECT_EQ(before[i] != after[i], sees) << i << (causal ? " causal" : "") << (free ? " free" : "");
+      }
+    }
+  }
+}
+
+TEST(LocalSelfAttention, SymmetricSeesAsManyLaterPositionsAsEarlierOnes) {
+  for (const bool causal : {false, true}) {
+    const AttentionLayerRun layer(
+        "LocalSelfAttention: {num_heads: 2, key_value_size: 4, radius: 3, symmetric: true, rotary: true}", 32,
+        causal);
+    std::map<std::string, Values> changed = layer.feeds;
+    for (size_t i = 0; i < 4; ++i) changed["x"][13 * 4 + i] += 1;  // position 13 of row 0
+    for (const Layouts& layout :
+         {Layouts::single(), layouts("x:8", "length:x"), layouts("x:2;y:2", "heads:x;length:y")}) {
+      const Values before = layer.outputs(layout).at("y");
+      const Values after =
+          run_on_mesh(layer.graph, layout, changed, {.variables = layer.weights}).outputs.at("y");
+      for (size_t i = 0; i < before.size(); ++i) {
+        const size_t position = i / 4;
+        EXPECT_EQ(before[i] != after[i], position >= (causal ? 13u : 11u) && position <= 15) << i;
       }
     }
   }

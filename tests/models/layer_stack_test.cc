@@ -16,7 +16,9 @@ using ::testing::Not;
 
 /// Returns the names of the variables of a language model with these keys.
 std::vector<std::string> variables_of(const std::string& keys) {
-  const auto model = parse_model("{type: lm, d_model: 8, num_layers: 1, vocab_divisor: 1, " + keys + "}");
+  const bool has_number = keys.find("num_layers") != std::string::npos;
+  const auto model = parse_model("{type: lm, d_model: 8, vocab_divisor: 1, " + keys +
+                                 (has_number ? "}" : ", num_layers: 1}"));
   Graph graph;
   Context context(graph, Mode::kTrain, {}, {"batch", 2});
   context.set_vocabularies({{"targets", 10}});
@@ -67,6 +69,21 @@ TEST(LayerStack, SublayersCallTheLayer) {
   EXPECT_THAT(error_of(kFeedForward + ", sublayers: {per_layer: []}"), HasSubstr(message));
   EXPECT_EQ(error_of(kFeedForward + ", sublayers: {per_layer: [residual: {layers: [rms_norm, call_layer]}]}"),
             "no error");
+}
+
+TEST(LayerStack, TheFirstLayerMayHaveSublayersOfItsOwn) {
+  const std::string two = "num_layers: 2, block: [DenseReluDense: {hidden_size: 4}, SelfAttention]";
+  const std::string first = ", sublayers: {first: [call_layer, residual]}";
+  const std::string norm = "/rms_norm/scale", scope = "transformer/block_00";
+  std::vector<std::string> without = variables_of(two + first), with = variables_of(two);
+  EXPECT_THAT(without, Not(Contains(scope + "0/layer_000" + norm)));
+  for (const char* other : {"0/layer_001", "1/layer_000", "1/layer_001"})
+    EXPECT_THAT(without, Contains(scope + other + norm));
+  std::erase(with, scope + "0/layer_000" + norm);
+  EXPECT_EQ(without, with);
+  EXPECT_THAT(error_of(two + ", sublayers: {first: [rms_norm, residual]}"),
+              HasSubstr("`sublayers.first` leaves out the layers of the block; `call_layer`"));
+  EXPECT_THAT(error_of(two + ", sublayers: {first: [call_layer, rms_nrm]}"), HasSubstr("rms_nrm"));
 }
 
 TEST(LayerStack, SublayersKeepTheRows) {

@@ -291,6 +291,10 @@ std::vector<Variant> variants() {
        language_model("SelfAttention, DenseReluDense",
                       "sublayers: {per_layer: [layer_norm: {bias: false}, call_layer, residual], "
                       "final: [layer_norm: {bias: false}]},")});
+  result.push_back({"norms_before_all_layers_but_the_first",
+                    language_model("SelfAttention, DenseReluDense",
+                                   "sublayers: {initial: [layer_norm], first: [call_layer, residual], "
+                                   "per_layer: [layer_norm, call_layer, residual], final: [layer_norm]},")});
   result.push_back(
       {"local_attention", language_model("LocalSelfAttention: {qk_norm: true, prefix_length: 2, z_loss: "
                                          "0.1, convolution_width: 3}, DenseReluDense")});

@@ -40,6 +40,11 @@ inline std::vector<Head> text_heads() {
        "type: classifier, input: inputs, labels: class",
        "pooler: mean, dense: {output: {classes: 4}}",
        {label}},
+      {"mean_without_biases",
+       "type: classifier, input: inputs, labels: class",
+       "pooler: {from: mean, activation: gelu_erf, bias: false}, layer_norm: {bias: false}, "
+       "dense: {output: {classes: 4}}",
+       {label}},
       {"regression",
        "type: regression, input: inputs",
        "pooler, dense: {output: {targets: 1}}",

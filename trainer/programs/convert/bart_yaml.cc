@@ -134,6 +134,7 @@ class BartReader {
                 (lists.initial.is_list() || !form().norms_embedding),
             mark_, "its norms stand elsewhere, or are no `layer_norm`",
             "sublayers: " + sublayers_text(form(), "0.1"));
+    require_same_sublayers(lists, refuse_);
     const Names norm = {"layer_norm"}, none = {};
     double unused = 0;
     if (lists.initial.is_list())

@@ -64,13 +64,32 @@ void settle_head(const HuggingFaceFiles& files, BertConfig& bert) {
     bert.without_head = std::ranges::none_of(
         files.names(), [&](const std::string& name) { return is_of_pretraining(name, bert.family); });
   }
-  const bool is_classifier = bert.head == BertHead::kClassifier || bert.head == BertHead::kRegression;
-  if (bert.family == BertFamily::kDistilBert && !is_classifier) bert.classifier_dropout.reset();
+  if (bert.family == BertFamily::kDistilBert && !is_of_texts(bert.head)) bert.classifier_dropout.reset();
+}
+
+/// What the tensors of a ModernBERT say of its head: those of classes, tags and answers have one name.
+void settle_modern_head(const HuggingFaceFiles& files, const std::string& config_file, BertConfig& bert) {
+  const StoredTensor* const last = files.find("classifier.weight");
+  if (!last || last->shape.empty()) {
+    bert.head = BertHead::kMaskedLm;
+    bert.without_head = std::ranges::none_of(
+        files.names(), [&](const std::string& name) { return is_of_pretraining(name, bert.family); });
+    return;
+  }
+  if (bert.head == BertHead::kMaskedLm)
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format("{}: `architectures` does not say what `classifier.weight` predicts", config_file),
+        "ModernBertForSequenceClassification, ModernBertForTokenClassification or "
+        "ModernBertForQuestionAnswering");
+  if (has_classifier(bert.head)) bert.labels = last->shape[0];
+  if (bert.head == BertHead::kClassifier && bert.labels == 1) bert.head = BertHead::kRegression;
 }
 
 /// Returns the value of a variable from the tensor of a file; `file_ids`: the rows of tensors that have one for each id.
 HostTensor imported_value(const Variable& variable, const BertTensor& theirs, const StoredTensor& stored,
                           const std::vector<int32_t>& file_ids, const std::string& from) {
+  if (theirs.part) return value_of_part(variable, stored, *theirs.part, theirs.transposed, from);
   if (!theirs.has_row_of_each_id) return value_of(variable, stored, theirs.transposed, from);
   check_stored(stored, variable.shape.sizes(), from);
   return value_of(variable, rows_by_id(stored, file_ids, std::nullopt).tensor, theirs.transposed, from);
@@ -79,8 +98,8 @@ HostTensor imported_value(const Variable& variable, const BertTensor& theirs, co
 /// The ids of the file in the order of the ids of `data.vocabulary`.
 std::vector<int32_t> imported_ids(const BertConfig& bert) {
   FileIds ids{.size = bert.vocab_size, .begin = kPadId, .end = kEosId};
-  if (is_roberta(bert.family)) {
-    ids.begin = static_cast<int32_t>(bert.first_position - 1);
+  if (has_tokenizer(bert.family)) {
+    ids.begin = static_cast<int32_t>(bert.padding());
     ids.end = static_cast<int32_t>(bert.end);
   }
   return file_ids_of(ids);
@@ -127,8 +146,13 @@ void write_bert(const ModelWeights& model, const BertConfig& bert, const std::ve
       throw Error(ErrorKind::kCheckpoint, fmt::format("{}: {} has no variable `{}`", from,
                                                       with_article(name_of(bert.family)), weight.name));
     if (bert.without_head && theirs->name.starts_with(encoder)) theirs->name.erase(0, encoder.size());
-    tensors.push_back(written_tensor(weight, *theirs));
-    if (theirs->has_row_of_each_id) order_rows(tensors.back(), file_ids, bert.vocab_size);
+    WrittenTensor tensor = written_tensor(weight, *theirs);
+    if (theirs->has_row_of_each_id) order_rows(tensor, file_ids, bert.vocab_size);
+    if (theirs->part) {
+      add_part(tensor, output_axis(tensor.shape, theirs->transposed), *theirs->part, tensors);
+    } else {
+      tensors.push_back(std::move(tensor));
+    }
   }
   write_tensors(tensors, directory);
 }
@@ -172,7 +196,11 @@ HuggingFaceImport import_bert(const std::string& from, const ImportTarget& targe
   const std::string config_file = from + "/config.json";
   BertConfig bert = parse_bert_config(read_text_file(config_file), config_file);
   const HuggingFaceFiles files(from);
-  settle_head(files, bert);
+  if (bert.family == BertFamily::kModernBert) {
+    settle_modern_head(files, config_file, bert);
+  } else {
+    settle_head(files, bert);
+  }
   HuggingFaceImport import;
   const bool has_names = bert.head == BertHead::kClassifier || bert.head == BertHead::kTagger;
   bert.label_names =

@@ -1,4 +1,4 @@
-// Imports and exports BERT models, and the encoders that are built like it (RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT), in
+// Imports and exports BERT models, and encoders like it (RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT, ModernBERT), in
 // Hugging Face format: a directory with config.json, model.safetensors (or several files, with model.safetensors.index.json)
 // and vocab.txt or tokenizer.json. Kernels of dense layers are stored transposed.
 //

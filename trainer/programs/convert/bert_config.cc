@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/with_article.h"
+#include "trainer/programs/convert/modern_bert.h"
 
 namespace mtf {
 namespace {
@@ -23,12 +24,13 @@ struct FamilyNames {
   std::string_view model_type;   ///< in config.json
   std::string_view class_begin;  ///< "Bert" of BertForMaskedLM
 };
-constexpr std::array<FamilyNames, 5> kFamilies = {
+constexpr std::array<FamilyNames, 6> kFamilies = {
     {{BertFamily::kBert, "BERT", "bert", "Bert"},
      {BertFamily::kRoberta, "RoBERTa", "roberta", "Roberta"},
      {BertFamily::kXlmRoberta, "XLM-RoBERTa", "xlm-roberta", "XLMRoberta"},
      {BertFamily::kXlmRoberta, "CamemBERT", "camembert", "Camembert"},
-     {BertFamily::kDistilBert, "DistilBERT", "distilbert", "DistilBert"}}};
+     {BertFamily::kDistilBert, "DistilBERT", "distilbert", "DistilBert"},
+     {BertFamily::kModernBert, "ModernBERT", "modernbert", "ModernBert"}}};
 
 const FamilyNames& names_of(BertFamily family) {
   const auto* const found = std::ranges::find(kFamilies, family, &FamilyNames::family);
@@ -36,7 +38,7 @@ const FamilyNames& names_of(BertFamily family) {
   return *found;
 }
 
-/// The keys of config.json whose names are others in a DistilBERT.
+/// The keys of config.json whose names are others in some families.
 struct SizeKeys {
   const char *hidden, *num_layers, *num_heads, *intermediate, *dropout, *attention_dropout, *activation;
 };
@@ -47,6 +49,10 @@ const SizeKeys& keys_of(BertFamily family) {
                                       "hidden_act"};
   static constexpr SizeKeys kDistilBert = {"dim",     "n_layers",          "n_heads",   "hidden_dim",
                                            "dropout", "attention_dropout", "activation"};
+  static constexpr SizeKeys kModernBert = {"hidden_size",       "num_hidden_layers", "num_attention_heads",
+                                           "intermediate_size", "mlp_dropout",       "attention_dropout",
+                                           "hidden_activation"};
+  if (family == BertFamily::kModernBert) return kModernBert;
   return family == BertFamily::kDistilBert ? kDistilBert : kUsual;
 }
 
@@ -61,14 +67,7 @@ BertFamily parse_family(const HuggingFaceJson& json) {
 
 /// Throws Error for heads that no model here has, and that their tensors alone do not tell from others.
 void check_task(const HuggingFaceJson& json) {
-  const nlohmann::json architectures =
-      json.has("architectures") ? json.at("architectures") : nlohmann::json::array();
-  const auto class_for = [&](std::string_view task) -> std::string {
-    for (const nlohmann::json& name : architectures) {
-      if (name.is_string() && name.get<std::string>().ends_with(task)) return name.get<std::string>();
-    }
-    return {};
-  };
+  const auto class_for = [&](std::string_view task) { return class_of_task(json, task); };
   if (const std::string given = class_for("ForMultipleChoice"); !given.empty())
     json.fail(
         fmt::format("{} cannot be converted: no model here chooses among several texts", with_article(given)),
@@ -77,7 +76,8 @@ void check_task(const HuggingFaceJson& json) {
     json.fail(
         fmt::format("{} cannot be converted: a model here predicts hidden tokens, too", with_article(given)),
         "a BertForPreTraining, or a BertForSequenceClassification of pairs");
-  const bool classifies = architectures.empty() || !class_for("ForSequenceClassification").empty();
+  const bool names_none = !json.has("architectures") || json.at("architectures").empty();
+  const bool classifies = names_none || !class_for("ForSequenceClassification").empty();
   if (const std::string problem = json.text("problem_type", "");
       classifies && problem == "multi_label_classification")
     json.fail(fmt::format("`problem_type` is {}, which cannot be converted: a classifier here gives each "
@@ -126,8 +126,7 @@ void add_distilbert_keys(const BertConfig& bert, nlohmann::ordered_json& json) {
                 fmt::format("norms with `epsilon` {} cannot be those of a DistilBERT", bert.epsilon),
                 fmt::format("`layer_defaults: {{layer_norm: {{epsilon: {}}}}}`", kDistilBertEpsilon));
   json["sinusoidal_pos_embds"] = false;
-  if (bert.head == BertHead::kClassifier || bert.head == BertHead::kRegression)
-    json["seq_classif_dropout"] = bert.classifier_dropout.value_or(bert.dropout);
+  if (is_of_texts(bert.head)) json["seq_classif_dropout"] = bert.classifier_dropout.value_or(bert.dropout);
   if (bert.head == BertHead::kSpans) json["qa_dropout"] = bert.answer_dropout;
 }
 
@@ -136,6 +135,8 @@ void add_distilbert_keys(const BertConfig& bert, nlohmann::ordered_json& json) {
 bool is_roberta(BertFamily family) {
   return family == BertFamily::kRoberta || family == BertFamily::kXlmRoberta;
 }
+
+bool has_tokenizer(BertFamily family) { return is_roberta(family) || family == BertFamily::kModernBert; }
 
 std::string_view name_of(BertFamily family) { return names_of(family).name; }
 
@@ -149,17 +150,35 @@ bool has_classifier(BertHead head) {
   return head == BertHead::kClassifier || head == BertHead::kRegression || head == BertHead::kTagger;
 }
 
+bool is_of_texts(BertHead head) { return head == BertHead::kClassifier || head == BertHead::kRegression; }
+
+int64_t BertConfig::padding() const {
+  if (family == BertFamily::kModernBert) return modern.padding;
+  return is_roberta(family) ? first_position - 1 : 0;
+}
+
+std::string class_of_task(const HuggingFaceJson& json, std::string_view task) {
+  if (!json.has("architectures")) return {};
+  for (const nlohmann::json& name : json.at("architectures")) {
+    if (name.is_string() && name.get<std::string>().ends_with(task)) return name.get<std::string>();
+  }
+  return {};
+}
+
 BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   BertConfig bert;
   bert.family = parse_family(json);
-  const bool is_distilbert = bert.family == BertFamily::kDistilBert;
+  const bool is_distilbert = bert.family == BertFamily::kDistilBert,
+             is_modern = bert.family == BertFamily::kModernBert;
   json.require("position_embedding_type", "absolute", "positions have a table");
   json.require("is_decoder", false, "a model of this kind is an encoder");
   json.require("tie_word_embeddings", true, "logits come from the embedding");
   check_task(json);
   if (is_roberta(bert.family)) {
     parse_roberta(json, bert);
+  } else if (is_modern) {
+    set_modern_bert_defaults(bert);
   } else {
     json.require("pad_token_id", 0, "padding is id 0");
   }
@@ -169,7 +188,7 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
     bert.epsilon = kDistilBertEpsilon;
     bert.classifier_dropout = json.number("seq_classif_dropout", 0.2);
     bert.answer_dropout = json.number("qa_dropout", 0.1);
-  } else {
+  } else if (!is_modern) {
     bert.token_types = json.size("type_vocab_size", bert.token_types);
     bert.epsilon = json.number("layer_norm_eps", bert.epsilon);
     if (json.has("classifier_dropout")) bert.classifier_dropout = json.number("classifier_dropout", 0);
@@ -185,7 +204,10 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
   bert.attention_dropout = json.number(keys.attention_dropout, bert.attention_dropout);
   bert.initializer_range = json.number("initializer_range", bert.initializer_range);
   bert.activation = parse_activation(json, keys.activation, "gelu");
-  if (json.text("problem_type", "") == kRegressionProblem) bert.head = BertHead::kRegression;
+  if (is_modern) parse_modern_bert(json, bert);
+  const bool may_be_of_texts = !is_modern || is_of_texts(bert.head);
+  if (may_be_of_texts && json.text("problem_type", "") == kRegressionProblem)
+    bert.head = BertHead::kRegression;
   bert.label_names = parse_label_names(json);
   if (bert.hidden % bert.num_heads != 0)
     json.fail(
@@ -195,11 +217,11 @@ BertConfig parse_bert_config(const std::string& text, const std::string& path) {
                           bert.max_positions, bert.first_position));
   for (const auto& [key, id] : {std::pair{"bos_token_id", bert.begin},
                                 {"eos_token_id", bert.end},
-                                {"pad_token_id", bert.first_position - 1}}) {
-    if (is_roberta(bert.family) && id >= bert.vocab_size)
+                                {"pad_token_id", bert.padding()}}) {
+    if (has_tokenizer(bert.family) && id >= bert.vocab_size)
       json.fail(fmt::format("`{}` is {}, and `vocab_size` {}", key, id, bert.vocab_size));
   }
-  if (is_roberta(bert.family) && bert.end == bert.first_position - 1)
+  if (has_tokenizer(bert.family) && bert.end == bert.padding())
     json.fail(fmt::format("`eos_token_id` is {}, like `pad_token_id`", bert.end));
   return bert;
 }
@@ -220,16 +242,18 @@ std::string bert_json(const BertConfig& bert) {
       {keys.attention_dropout, bert.attention_dropout},
       {"max_position_embeddings", bert.max_positions},
       {"initializer_range", bert.initializer_range},
-      {"pad_token_id", is_roberta(bert.family) ? bert.first_position - 1 : 0},
+      {"pad_token_id", bert.padding()},
       {"tie_word_embeddings", true},
       {"torch_dtype", "float32"},
   };
-  if (is_roberta(bert.family)) {
+  if (has_tokenizer(bert.family)) {
     json["bos_token_id"] = bert.begin;
     json["eos_token_id"] = bert.end;
   }
   if (bert.family == BertFamily::kDistilBert) {
     add_distilbert_keys(bert, json);
+  } else if (bert.family == BertFamily::kModernBert) {
+    add_modern_bert_keys(bert, json);
   } else {
     add_bert_keys(bert, json);
   }

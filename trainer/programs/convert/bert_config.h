@@ -1,6 +1,7 @@
-// The hyperparameters of a BERT and of the encoders that are built like it (RoBERTa, XLM-RoBERTa, DistilBERT), read from and
+// The hyperparameters of a BERT and of encoders like it (RoBERTa, XLM-RoBERTa, DistilBERT, ModernBERT), read from and
 // written to Hugging Face's config.json and the configuration of this program.
-// Devlin et al., BERT, 2019. Liu et al., RoBERTa, 2019. Sanh et al., DistilBERT, 2019. Conneau et al., 2020.
+// Devlin et al., BERT, 2019. Liu et al., RoBERTa, 2019. Sanh et al., DistilBERT, 2019. Conneau et al., 2020. Warner et al.,
+// ModernBERT, 2024.
 //
 //   const BertConfig bert = parse_bert_config(text, "bert-base-uncased/config.json");
 //   const std::string yaml = bert_yaml(bert, {.vocabulary = "{type: wordpiece, ...}", ...});
@@ -19,11 +20,14 @@
 namespace mtf {
 
 /// A RoBERTa reads positions from row `first_position` of their table on, has one type for both texts and a byte pair
-/// vocabulary; an XLM-RoBERTa differs from it in its vocabulary alone, a unigram model. A DistilBERT has no types of tokens.
-enum class BertFamily { kBert, kRoberta, kXlmRoberta, kDistilBert };
+/// vocabulary; an XLM-RoBERTa differs from it in its vocabulary alone, a unigram model. A DistilBERT has no types of tokens. A
+/// ModernBERT has layers of its own (modern_bert.h).
+enum class BertFamily { kBert, kRoberta, kXlmRoberta, kDistilBert, kModernBert };
 
 /// True for both kinds of RoBERTa.
 bool is_roberta(BertFamily family);
+/// True for the families whose vocabulary is tokenizer.json, in which padding and what ends a row have any ids.
+bool has_tokenizer(BertFamily family);
 /// "BERT", "RoBERTa", ...
 std::string_view name_of(BertFamily family);
 /// The `model_type` of all families; several may be of one.
@@ -35,6 +39,24 @@ enum class BertHead { kMaskedLm, kPretraining, kClassifier, kRegression, kTagger
 
 /// True for the heads whose last layer is `classifier`.
 bool has_classifier(BertHead head);
+
+/// True for the heads of whole texts, which see one vector for each.
+bool is_of_texts(BertHead head);
+
+/// What a ModernBERT alone has. The defaults are those of keys that its config.json omits.
+struct ModernBertOptions {
+  /// Whether attention is local, for the layers of a pattern that repeats up to num_layers.
+  std::vector<bool> local = {false};
+  int64_t window = 64;  ///< tokens on either side that local attention sees
+  double rotary_base = 160000, local_rotary_base = 10000;
+  double embedding_dropout = 0;
+  bool pools_mean = false;  ///< texts have the mean of their tokens' vectors, not that of the first one
+  Activation head_activation = Activation::kGeluErf;
+  int64_t padding = 50283;  ///< id in the file
+
+  int64_t pattern() const { return static_cast<int64_t>(local.size()); }
+  friend bool operator==(const ModernBertOptions&, const ModernBertOptions&) = default;
+};
 
 /// The hyperparameters. The defaults are those of keys that the config.json of a BERT omits.
 struct BertConfig {
@@ -59,14 +81,21 @@ struct BertConfig {
   bool without_head = false;               ///< an encoder alone; only the weights determine it
   int64_t labels = 2;                      ///< rows of `classifier`; only the weights determine them
   std::vector<std::string> label_names;    ///< in their order; empty: LABEL_0, LABEL_1, ...
-  /// Ids of a RoBERTa's file, which begin and end a row.
+  /// Ids of tokenizer.json, which begin and end a row.
   int64_t begin = 0, end = 2;
-  /// Tokens of a RoBERTa that begin a row and hide others; empty: <s> and <mask>.
+  /// Tokens of tokenizer.json that begin a row and hide others; empty: the usual ones of the family, <s> and <mask> or
+  /// [CLS] and [MASK].
   std::string start_token, mask_token;
+  ModernBertOptions modern;
+
+  /// The id of padding in the file.
+  int64_t padding() const;
 
   friend bool operator==(const BertConfig&, const BertConfig&) = default;
 };
 
+/// Returns the class of `architectures` whose name ends with a task; empty: there is none.
+std::string class_of_task(const HuggingFaceJson& json, std::string_view task);
 /// Parses config.json; `path` names the text in messages. Throws Error (kCheckpoint) for a damaged text, for other models, and
 /// for a BERT that this program cannot build.
 BertConfig parse_bert_config(const std::string& json, const std::string& path);

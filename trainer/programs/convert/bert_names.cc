@@ -111,11 +111,72 @@ FamilyTensors distilbert_tensors() {
   return made;
 }
 
+FamilyTensors modern_bert_tensors() {
+  FamilyTensors made{"model.",
+                     "layers.",
+                     {"head.", "decoder."},
+                     {{"embedding/embedding", {{"model.embeddings.tok_embeddings.weight"}, true}},
+                      {"layer_norm/layer_norm_scale", {{"model.embeddings.norm.weight"}}},
+                      {"transformer/layer_norm/layer_norm_scale", {{"model.final_norm.weight"}}},
+                      {"pooler/kernel", {{"head.dense.weight", true}}},
+                      {"head/kernel", {{"head.dense.weight", true}}},
+                      {"head_norm/layer_norm_scale", {{"head.norm.weight"}}}},
+                     {{"layer_000/SelfAttention/o", {{"attn.Wo.weight", true}}},
+                      {"layer_000/layer_norm/layer_norm_scale", {{"attn_norm.weight"}}},
+                      {"layer_001/layer_norm/layer_norm_scale", {{"mlp_norm.weight"}}},
+                      {"layer_001/DenseReluDense/wi_0/kernel", {{"mlp.Wi.weight", true}}},
+                      {"layer_001/DenseReluDense/wi_1/kernel", {{"mlp.Wi.weight", true}}},
+                      {"layer_001/DenseReluDense/wo/kernel", {{"mlp.Wo.weight", true}}}}};
+  for (const char* projection : {"q", "k", "v"})
+    made.in_block[std::string("layer_000/SelfAttention/") + projection] = {{"attn.Wqkv.weight", true}};
+  add_transform("head.dense", "head.norm", "decoder.bias", made.outer);
+  add_dense("classifier", "classifier", made.outer);
+  add_dense("qa_outputs", "classifier", made.outer);
+  return made;
+}
+
 const FamilyTensors& tensors_of(BertFamily family) {
   static const FamilyTensors bert = bert_tensors(), roberta = roberta_tensors(),
-                             distilbert = distilbert_tensors();
+                             distilbert = distilbert_tensors(), modern = modern_bert_tensors();
+  if (family == BertFamily::kModernBert) return modern;
   if (family == BertFamily::kDistilBert) return distilbert;
   return is_roberta(family) ? roberta : bert;
+}
+
+/// The place of a variable in a model: the number of its layer, and the rest of its name as in the first layer.
+struct PlaceInBert {
+  int64_t layer = 0;
+  std::string rest;
+};
+
+std::optional<PlaceInBert> place_in_bert(const std::string& variable, const BertConfig& bert) {
+  std::vector<std::string> parts = parts_of(variable);
+  if (parts.size() < 4 || parts[0] != "transformer") return std::nullopt;
+  const std::optional<int> block = number_of(parts[1], "block"), layer = number_of(parts[2], "layer");
+  if (!block || !layer) return std::nullopt;
+  PlaceInBert place{.layer = *block, .rest = {}};
+  if (bert.family == BertFamily::kModernBert) {
+    if (*layer >= 2 * bert.modern.pattern()) return std::nullopt;
+    place.layer = *block * bert.modern.pattern() + *layer / 2;
+    parts[2] = *layer % 2 == 0 ? "layer_000" : "layer_001";
+    if (parts[3] == "LocalSelfAttention") parts[3] = "SelfAttention";
+  }
+  place.rest = fmt::format("{}", fmt::join(parts.begin() + 2, parts.end(), "/"));
+  return place;
+}
+
+/// Returns what a variable has of a tensor in which a ModernBERT has several.
+std::optional<TensorPart> part_in_bert(const std::string& rest, const BertConfig& bert) {
+  if (bert.family != BertFamily::kModernBert) return std::nullopt;
+  const int64_t hidden = bert.hidden, inner = bert.intermediate;
+  const std::map<std::string, TensorPart> parts = {
+      {"layer_000/SelfAttention/q", {1, 0, hidden, 3 * hidden}},
+      {"layer_000/SelfAttention/k", {1, hidden, hidden, 3 * hidden}},
+      {"layer_000/SelfAttention/v", {1, 2 * hidden, hidden, 3 * hidden}},
+      {"layer_001/DenseReluDense/wi_0/kernel", {1, 0, inner, 2 * inner}},
+      {"layer_001/DenseReluDense/wi_1/kernel", {1, inner, inner, 2 * inner}}};
+  const auto found = parts.find(rest);
+  return found == parts.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace
@@ -129,13 +190,13 @@ std::optional<BertTensor> bert_tensor(const std::string& variable, const BertCon
       tensor.name.insert(tensor.name.find('.'), ".out_proj");
     return tensor;
   }
-  const std::vector<std::string> parts = parts_of(variable);
-  if (parts.size() < 4 || parts[0] != "transformer") return std::nullopt;
-  const std::optional<int> block = number_of(parts[1], "block");
-  const auto found = tensors.in_block.find(variable.substr(parts[0].size() + parts[1].size() + 2));
-  if (!block || found == tensors.in_block.end()) return std::nullopt;
+  const std::optional<PlaceInBert> place = place_in_bert(variable, bert);
+  if (!place) return std::nullopt;
+  const auto found = tensors.in_block.find(place->rest);
+  if (found == tensors.in_block.end()) return std::nullopt;
   BertTensor tensor = found->second;
-  tensor.name = fmt::format("{}{}{}.{}", tensors.encoder, tensors.before_block, *block, tensor.name);
+  tensor.name = fmt::format("{}{}{}.{}", tensors.encoder, tensors.before_block, place->layer, tensor.name);
+  tensor.part = part_in_bert(place->rest, bert);
   return tensor;
 }
 
@@ -152,6 +213,7 @@ bool is_unread(const std::string& tensor, BertFamily family) {
       tensor.starts_with(encoder) ? std::string_view(tensor).substr(encoder.size()) : tensor;
   if (inner == "embeddings.position_ids") return true;
   if (family == BertFamily::kDistilBert) return tensor == "vocab_projector.weight";
+  if (family == BertFamily::kModernBert) return tensor == "decoder.weight";
   if (is_roberta(family))
     return tensor.starts_with("lm_head.decoder.") || inner.starts_with("pooler.") ||
            inner == "embeddings.token_type_ids";
@@ -159,6 +221,9 @@ bool is_unread(const std::string& tensor, BertFamily family) {
 }
 
 std::optional<std::string> original_of(const std::string& tensor, BertFamily family) {
+  if (family == BertFamily::kModernBert)
+    return tensor == "decoder.weight" ? std::optional("model.embeddings.tok_embeddings.weight")
+                                      : std::nullopt;
   const std::string table = fmt::format("{}embeddings.word_embeddings.weight", tensors_of(family).encoder);
   if (family == BertFamily::kDistilBert)
     return tensor == "vocab_projector.weight" ? std::optional(table) : std::nullopt;

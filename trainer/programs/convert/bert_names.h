@@ -8,12 +8,14 @@
 
 #include "trainer/programs/convert/bert_config.h"
 #include "trainer/programs/convert/hugging_face.h"
+#include "trainer/programs/convert/row_order.h"
 
 namespace mtf {
 
 /// The tensor of a variable of a BERT.
 struct BertTensor : HuggingFaceTensor {
-  bool has_row_of_each_id = false;  ///< its rows are in the order of the vocabulary's ids
+  bool has_row_of_each_id = false;      ///< its rows are in the order of the vocabulary's ids
+  std::optional<TensorPart> part = {};  ///< nothing: the tensor holds this variable alone
 };
 
 /// Maps "transformer/block_000/layer_000/SelfAttention/q" to "bert.encoder.layer.0.attention.self.query.weight", transposed,

@@ -23,8 +23,13 @@ namespace fs = std::filesystem;
 constexpr const char* kPieces = "vocab.txt";
 /// The longest word that Hugging Face's tokeniser divides into pieces.
 constexpr int64_t kLongestWord = 100;
-/// The usual tokens of a RoBERTa.
-constexpr const char *kStart = "<s>", *kMask = "<mask>";
+/// The tokens that begin a row and hide others, as most models of a family have them.
+struct UsualTokens {
+  const char *start, *mask;
+};
+UsualTokens usual_tokens(BertFamily family) {
+  return is_roberta(family) ? UsualTokens{"<s>", "<mask>"} : UsualTokens{"[CLS]", "[MASK]"};
+}
 
 /// The lines of vocab.txt, if tokenizer.json alone has them.
 std::optional<std::vector<std::string>> pieces_of_tokenizer(const std::string& from) {
@@ -79,12 +84,12 @@ std::string wordpiece_of(const std::string& from, const ImportTarget& target, in
   return text + "}";
 }
 
-/// The tokeniser of a RoBERTa, in which padding becomes id 0 and what ends a row id 1.
-std::string roberta_vocabulary_of(const std::string& from, const ImportTarget& target, BertConfig& bert,
-                                  HuggingFaceImport& import) {
+/// The tokeniser of a RoBERTa or a ModernBERT, in which padding becomes id 0 and what ends a row id 1.
+std::string tokenizer_vocabulary_of(const std::string& from, const ImportTarget& target, BertConfig& bert,
+                                    HuggingFaceImport& import) {
   const HuggingFaceJson json = tokenizer_config_of(from);
   const std::optional<TokenizerIds> tokens = tokenizer_ids_of(from, bert.vocab_size, import);
-  const auto pad = static_cast<int32_t>(bert.first_position - 1);
+  const auto pad = static_cast<int32_t>(bert.padding());
   std::string padding = fmt::format("id {}", pad), end = fmt::format("id {}", bert.end);
   if (tokens) {
     if (const std::optional<std::string> separator = special_token(json, "sep_token")) {
@@ -95,10 +100,11 @@ std::string roberta_vocabulary_of(const std::string& from, const ImportTarget& t
     padding = token_of(*tokens, pad, from);
     end = token_of(*tokens, static_cast<int32_t>(bert.end), from);
     if (bert.end == pad) json.fail(fmt::format("`sep_token` {} is the token of padding", end));
-    bert.start_token = special_token(json, "cls_token").value_or(kStart);
-    bert.mask_token = special_token(json, "mask_token").value_or(kMask);
-    if (bert.start_token == kStart) bert.start_token.clear();
-    if (bert.mask_token == kMask) bert.mask_token.clear();
+    const UsualTokens usual = usual_tokens(bert.family);
+    bert.start_token = special_token(json, "cls_token").value_or(usual.start);
+    bert.mask_token = special_token(json, "mask_token").value_or(usual.mask);
+    if (bert.start_token == usual.start) bert.start_token.clear();
+    if (bert.mask_token == usual.mask) bert.mask_token.clear();
   }
   const std::string path = add_tokenizer_files(from, target, import);
   return vocabulary_text(path, padding, end, bert.vocab_size);
@@ -126,33 +132,39 @@ void write_pieces(const WordPieceOptions& pieces, const BertConfig& bert, const 
 
 std::string settle_bert_vocabulary(const std::string& from, const ImportTarget& target, BertConfig& bert,
                                    HuggingFaceImport& import) {
-  if (is_roberta(bert.family)) return roberta_vocabulary_of(from, target, bert, import);
+  if (has_tokenizer(bert.family)) return tokenizer_vocabulary_of(from, target, bert, import);
   return wordpiece_of(from, target, bert.vocab_size, import);
 }
 
 ExportedBertVocabulary exported_bert_vocabulary(const Config& config, int64_t rows, BertConfig& bert) {
   ExportedBertVocabulary made;
   bert.vocab_size = rows;
-  if (!is_roberta(bert.family)) {
+  if (!has_tokenizer(bert.family)) {
     made.yaml = fmt::format("{{type: wordpiece, path: {}, size: {}}}", kPieces, rows);
     made.file_ids.resize(static_cast<size_t>(rows));
     std::iota(made.file_ids.begin(), made.file_ids.end(), 0);
     return made;
   }
-  // Positions of a RoBERTa begin behind the id of padding.
-  const auto pad = static_cast<int32_t>(bert.first_position - 1);
+  // Positions of a RoBERTa begin behind the id of padding; a ModernBERT without a tokeniser has the ids of the run.
+  const auto pad = static_cast<int32_t>(is_roberta(bert.family) ? bert.padding() : kPadId);
   FileIds ids{.size = rows, .begin = pad, .end = pad + 1};
+  if (bert.family == BertFamily::kModernBert) bert.begin = ids.end;
   if (const std::optional<HuggingFaceOptions> vocabulary = tokenizer_of(config)) {
     const Mark mark = config.mark("data.vocabulary");
     ids = file_ids_in(*vocabulary, mark);
-    if (ids.begin != pad)
+    if (!ids.begin)
+      throw Error(ErrorKind::kConfig, mark, "an encoder's vocabulary has no padding",
+                  "`begin`, the token of padding, such as [PAD]");
+    if (is_roberta(bert.family) && ids.begin != pad)
       throw Error(ErrorKind::kConfig, mark,
-                  fmt::format("padding has the id {} in {}, and positions begin with row {}",
-                              ids.begin ? fmt::to_string(*ids.begin) : "of no token", vocabulary->path.text,
-                              bert.first_position),
+                  fmt::format("padding has the id {} in {}, and positions begin with row {}", *ids.begin,
+                              vocabulary->path.text, bert.first_position),
                   fmt::format("`begin`, the token with the id {}", pad));
     const TokenizerIds tokens(vocabulary->path.text);
-    bert.begin = tokens.id(kStart).value_or(ids.end);
+    const std::string directory = fs::path(vocabulary->path.text).parent_path().string();
+    const std::string start =
+        special_token(tokenizer_config_of(directory), "cls_token").value_or(usual_tokens(bert.family).start);
+    bert.begin = tokens.id(start).value_or(ids.end);
     if (tokens.model_type() == "Unigram") bert.family = BertFamily::kXlmRoberta;
   } else if (rows < pad + 2) {
     throw Error(
@@ -162,6 +174,7 @@ ExportedBertVocabulary exported_bert_vocabulary(const Config& config, int64_t ro
   }
   made.file_ids = file_ids_of_rows(ids, rows);
   bert.end = ids.end;
+  if (bert.family == BertFamily::kModernBert) bert.modern.padding = *ids.begin;
   made.yaml = vocabulary_text(kTokenizer, "begin", "end", rows);
   return made;
 }
@@ -172,7 +185,7 @@ void write_bert_vocabulary(const Config& config, const BertConfig& bert, const s
     notes.push_back(fmt::format("without files of the vocabulary: {}", why));
   };
   if (!config.data.vocabulary) return left_out("the configuration has none");
-  if (is_roberta(bert.family)) {
+  if (has_tokenizer(bert.family)) {
     const std::optional<HuggingFaceOptions> vocabulary = tokenizer_of(config);
     if (!vocabulary) return left_out("it is none of Hugging Face's");
     return copy_tokenizer(*vocabulary, directory);

@@ -7,36 +7,18 @@
 #include "data/labelled/squad.h"
 #include "engine/base/printable.h"
 #include "engine/base/with_article.h"
-#include "layers/embeddings/vocab.h"
 #include "layers/layer_stack.h"
 #include "layers/positions.h"
-#include "models/model.h"
 #include "trainer/programs/convert/bert_config.h"
+#include "trainer/programs/convert/bert_layers.h"
 #include "trainer/programs/convert/config_text.h"
 #include "trainer/programs/convert/layer_options.h"
+#include "trainer/programs/convert/modern_bert.h"
 
 namespace mtf {
 namespace {
 
 using config::Node;
-
-[[noreturn]] void not_bert(const Mark& mark, const std::string& what, const std::string& hint) {
-  throw Error(ErrorKind::kConfig, mark, "the model is no BERT: " + what, hint);
-}
-
-/// The options of `embedding` that determine what a BERT computes.
-struct BertEmbedding {
-  Shape output;
-  std::optional<int64_t> size;
-  int64_t vocab_divisor = 128;
-  Embedding embedding;
-};
-void describe(config::Visitor& visit, BertEmbedding& options) {
-  visit("output", options.output, "");
-  visit("size", options.size, "");
-  visit("vocab_divisor", options.vocab_divisor, "");
-  visit("embedding", options.embedding, "");
-}
 
 /// The function of the layer before the classes of a text.
 Activation pooler_activation(BertFamily family) {
@@ -49,24 +31,23 @@ Activation transform_activation(const BertConfig& bert) {
 }
 
 /// The layers of a BERT's model, from which its hyperparameters are read.
-class BertReader {
+class BertReader : public BertLayersReader {
  public:
-  explicit BertReader(const Config& config) : model_(config.model), mark_(config.mark("model")) {}
+  explicit BertReader(const Config& config) : BertLayersReader(config, "BERT") {}
 
   BertConfig read() {
     read_head();
-    const Node* layers = model_.find("layers");
-    list_ = layers ? layer_entries(*layers) : std::vector<LayerEntry>();
-    const bool classifies = bert_.head == BertHead::kClassifier || bert_.head == BertHead::kRegression;
+    read_list();
+    const bool classifies = is_of_texts(bert_.head);
     const bool has_dense = bert_.head != BertHead::kMaskedLm && bert_.head != BertHead::kPretraining;
-    const double before_last = dropout_before_last(list_);
-    std::erase_if(list_, [&](const LayerEntry& entry) { return entry.name == "dropout"; });
+    const double before_last = dropout_before_last();
+    leave_dropout_out();
     read_family();
     std::vector<std::string> wanted = {"embedding", "token_types", "positions", "layer_norm", "transformer"};
     if (bert_.family == BertFamily::kDistilBert) std::erase(wanted, "token_types");
     if (classifies) wanted.emplace_back("pooler");
     if (has_dense) wanted.emplace_back("dense");
-    expect_names(list_, wanted, layers ? layers->mark() : mark_, "its layers are");
+    expect_names(list_, wanted, list_mark_, "its layers are");
     read_embedding(at("embedding"), has_dense);
     add_norm(at("layer_norm"));
     read_stack(layer<ConvertedStack>(at("transformer")), at("transformer").mark);
@@ -79,51 +60,6 @@ class BertReader {
   }
 
  private:
-  void require(bool holds, const Mark& mark, const std::string& what, const std::string& right) const {
-    if (!holds) not_bert(mark, what, right);
-  }
-
-  template <class Options>
-  Options layer(const LayerEntry& entry) const {
-    return parse_layer<Options>(entry, model_.find("layer_defaults"), not_bert);
-  }
-
-  static void expect_names(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
-                           const Mark& mark, const std::string& what) {
-    expect_layers(list, wanted, mark, what, not_bert);
-  }
-
-  void read_head() {
-    const Node* type = model_.find("type");
-    const std::string name = type ? type->text() : "";
-    if (name == "masked_lm") {
-      bert_.head = BertHead::kMaskedLm;  // the weights say whether there is a classifier of pairs
-    } else if (name == "classifier") {
-      bert_.head = BertHead::kClassifier;
-    } else if (name == "regression") {
-      bert_.head = BertHead::kRegression;
-    } else if (name == "tagger") {
-      bert_.head = BertHead::kTagger;
-    } else if (name == "spans") {
-      bert_.head = BertHead::kSpans;
-    } else {
-      not_bert(mark_, fmt::format("its type is {}", name),
-               "masked_lm, classifier, regression, tagger or spans");
-    }
-    const Node* scope = model_.find("name");
-    require(!scope || scope->text().empty(), mark_, "its variables have a scope", "no `name`");
-    const Node* cap = model_.find("logit_soft_cap");
-    require(!cap || cap->is_null(), cap ? cap->mark() : mark_, "its logits have a soft cap",
-            "no `logit_soft_cap`");
-  }
-
-  const LayerEntry* find(std::string_view name) const {
-    const auto found = std::ranges::find(list_, name, &LayerEntry::name);
-    return found == list_.end() ? nullptr : &*found;
-  }
-  /// A layer that is there.
-  const LayerEntry& at(std::string_view name) const { return *find(name); }
-
   /// Only a DistilBERT has no types of tokens, and only a RoBERTa begins with a later row of its positions.
   void read_family() {
     if (const LayerEntry* const entry = find("positions")) {
@@ -144,14 +80,6 @@ class BertReader {
             fmt::format("token_types: {{second_text: {}}}", second));
   }
 
-  void read_embedding(const LayerEntry& entry, bool has_dense) {
-    const auto embedding = layer<BertEmbedding>(entry);
-    const auto* vocab = embedding.embedding.get_if<VocabEmbedding>();
-    require(vocab && !vocab->scale_like_classifier && (has_dense || !vocab->scale_logits), entry.mark,
-            "it has another embedding", "embedding: {type: vocab, scale_logits: false}");
-    read_initializer(vocab->initializer);
-  }
-
   void read_pooler(const LayerEntry& entry) {
     const auto pooler = layer<ConvertedPooler>(entry);
     const Activation activation = pooler_activation(bert_.family);
@@ -160,29 +88,7 @@ class BertReader {
             fmt::format("pooler: {{from: first, activation: {}}}", activation_text({activation})));
   }
 
-  void add_norm(const LayerEntry& entry) {
-    const double epsilon = layer<ConvertedNorm>(entry).epsilon;
-    require(!has_epsilon_ || epsilon == bert_.epsilon, entry.mark, "its norms have several `epsilon`",
-            "one for all: `layer_defaults: {layer_norm: {epsilon: 1e-12}}`");
-    has_epsilon_ = true;
-    bert_.epsilon = epsilon;
-  }
-
-  /// The rate of the dropout before the last layer; 0 if another layer is there.
-  double dropout_before_last(const std::vector<LayerEntry>& list) const {
-    if (list.size() < 2 || list[list.size() - 2].name != "dropout") return 0;
-    return layer<ConvertedDropout>(list[list.size() - 2]).rate;
-  }
-
-  /// config.json has a deviation for all weights, and cannot say 1 or more.
-  void read_initializer(const std::optional<InitializerOptions>& initializer) {
-    const auto* normal = initializer ? std::get_if<TruncatedNormalInitializer>(&*initializer) : nullptr;
-    if (normal && normal->stddev < 1) bert_.initializer_range = normal->stddev;
-  }
-
-  std::vector<LayerEntry> left_of(const Node& list, double& rate) const {
-    return without_dropout(list, model_.find("layer_defaults"), not_bert, rate);
-  }
+  void add_norm(const LayerEntry& entry) { add_epsilon(layer<ConvertedNorm>(entry).epsilon, entry.mark); }
 
   void read_stack(const ConvertedStack& stack, const Mark& mark) {
     require(!stack.causal, mark, "its tokens do not see those behind them", "causal: false");
@@ -191,6 +97,7 @@ class BertReader {
     require(lists.initial.is_list() && lists.per_layer.is_list() && lists.final.is_list(), mark,
             "it has no norm after each layer",
             "sublayers: {initial: [], per_layer: [call_layer, dropout, residual, layer_norm], final: []}");
+    require_same_sublayers(lists, refusal());
     double unused = 0;
     expect_names(left_of(lists.initial, unused), {}, mark, "`sublayers.initial` is");
     expect_names(left_of(lists.final, unused), {}, mark, "`sublayers.final` is");
@@ -213,10 +120,9 @@ class BertReader {
   }
 
   void read_attention(const HeadOptions& options, const Mark& mark) {
-    require_plain_attention(options, mark, not_bert);
+    require_plain_attention(options, mark, refusal());
     require(options.bias == AttentionBias::kAll, mark, "SelfAttention has no biases", "bias: true");
     bert_.num_heads = options.num_heads;
-    head_size_ = options.key_value_size;
     bert_.attention_dropout = options.dropout;
   }
 
@@ -236,13 +142,6 @@ class BertReader {
             fmt::format("{}, and a bias", activation_text({activation})));
     add_norm(list[1]);
   }
-
-  const Node& model_;
-  Mark mark_;
-  BertConfig bert_;
-  std::vector<LayerEntry> list_;  ///< without dropout
-  int64_t head_size_ = 0;
-  bool has_epsilon_ = false;
 };
 
 std::string quoted_list(const std::vector<std::string>& texts) {
@@ -269,7 +168,8 @@ int64_t length_of(const BertConfig& bert) {
 /// The key special_tokens where a row begins with an unusual token; with a comma before it.
 std::string special_tokens_of(const BertConfig& bert) {
   if (bert.start_token.empty()) return {};
-  return fmt::format(", special_tokens: {{start: {}, between: 2}}", quoted(bert.start_token));
+  return fmt::format(", special_tokens: {{start: {}, between: {}}}", quoted(bert.start_token),
+                     is_roberta(bert.family) ? 2 : 1);
 }
 
 std::string objective_of(const BertConfig& bert) {
@@ -319,8 +219,8 @@ std::string_view type_of(BertHead head) {
   }
 }
 
-/// What follows the layers of the encoder.
-std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
+/// What follows the layers of a BERT.
+std::string head_text(const BertConfig& bert, const std::string& initializer) {
   const auto dense = [&](std::string_view name, std::string_view output, int64_t size) {
     return fmt::format("    - dense: {{name: {}, output: {{{}: {}}}, kernel_initializer: {}}}\n", name,
                        output, size, initializer);
@@ -351,10 +251,41 @@ std::string head_yaml(const BertConfig& bert, const std::string& initializer) {
 }
 
 /// The layer of the types of tokens, if there is one.
-std::string types_yaml(const BertConfig& bert, const std::string& initializer) {
+std::string types_text(const BertConfig& bert, const std::string& initializer) {
   if (bert.family == BertFamily::kDistilBert) return {};
   return fmt::format("    - token_types: {{types: {}, {}initializer: {}}}\n", bert.token_types,
                      is_roberta(bert.family) ? "second_text: 0, " : "", initializer);
+}
+
+/// The parts of `model` of all encoders but a ModernBERT.
+EncoderText encoder_text(const BertConfig& bert, const std::string& initializer) {
+  return {
+      .layers = fmt::format(
+          R"({types}    - positions: {{type: learned, max_length: {positions}, stddev: {range}{first_position}}}
+    - layer_norm
+    - dropout: $dropout
+    - transformer:
+        num_layers: {layers}
+        block: [SelfAttention, DenseReluDense]
+        sublayers: {{initial: [], per_layer: [call_layer, dropout: $dropout, residual, layer_norm], final: []}}
+)",
+          fmt::arg("types", types_text(bert, initializer)), fmt::arg("positions", bert.max_positions),
+          fmt::arg("range", bert.initializer_range),
+          fmt::arg("first_position",
+                   bert.first_position > 0 ? fmt::format(", first_position: {}", bert.first_position) : ""),
+          fmt::arg("layers", bert.num_layers)),
+      .head = head_text(bert, initializer),
+      .defaults = fmt::format(
+          R"(    layer_norm: {{epsilon: {epsilon}}}
+    SelfAttention:
+      {{num_heads: {heads}, key_value_size: {head_size}, bias: true, fold_scaling_into_initializer: false,
+       dropout: $attention_dropout, kernel_initializer: {initializer}}}
+    DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: true, kernel_initializer: {initializer}}}
+)",
+          fmt::arg("epsilon", bert.epsilon), fmt::arg("heads", bert.num_heads),
+          fmt::arg("head_size", bert.hidden / bert.num_heads), fmt::arg("initializer", initializer),
+          fmt::arg("intermediate", bert.intermediate),
+          fmt::arg("activation", activation_text({bert.activation})))};
 }
 
 /// The key of the optimizer without which Adam's steps of the embedding would be longer than PyTorch's.
@@ -372,11 +303,15 @@ std::string init_of(const BertConfig& bert, const std::string& path) {
 
 }  // namespace
 
-BertConfig bert_of(const Config& config) { return BertReader(config).read(); }
+BertConfig bert_of(const Config& config) {
+  return is_modern_bert(config.model) ? modern_bert_of(config) : BertReader(config).read();
+}
 
 std::string bert_yaml(const BertConfig& bert, const ModelSurroundings& around) {
   const std::string initializer =
       fmt::format("{{type: truncated_normal, stddev: {}}}", bert.initializer_range);
+  const EncoderText text = bert.family == BertFamily::kModernBert ? modern_bert_text(bert, initializer)
+                                                                  : encoder_text(bert, initializer);
   return fmt::format(
       R"({header}
 # The {family} that mtf-convert has made of {source}
@@ -393,20 +328,8 @@ model:
         output: {{d_model: {hidden}}}
         vocab_divisor: {rows}      # {rows} rows, whatever the vocabulary has
         embedding: {{type: vocab, scale_logits: false, initializer: {initializer}}}
-{types}    - positions: {{type: learned, max_length: {positions}, stddev: {range}{first_position}}}
-    - layer_norm
-    - dropout: $dropout
-    - transformer:
-        num_layers: {layers}
-        block: [SelfAttention, DenseReluDense]
-        sublayers: {{initial: [], per_layer: [call_layer, dropout: $dropout, residual, layer_norm], final: []}}
-{head}  layer_defaults:
-    layer_norm: {{epsilon: {epsilon}}}
-    SelfAttention:
-      {{num_heads: {heads}, key_value_size: {head_size}, bias: true, fold_scaling_into_initializer: false,
-       dropout: $attention_dropout, kernel_initializer: {initializer}}}
-    DenseReluDense: {{hidden_size: {intermediate}, activation: {activation}, bias: true, kernel_initializer: {initializer}}}
-optimizer: {{type: adamw, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1{steps}}}
+{layers}{head}  layer_defaults:
+{defaults}optimizer: {{type: adamw, weight_decay: 0.01, no_decay: [norm, bias], clip_norm: 1{steps}}}
 learning_rate: 5e-5
 train: {{steps: 10000, batch_size: 32}}
 checkpoint: {{init: {init}}}
@@ -418,13 +341,7 @@ checkpoint: {{init: {init}}}
       fmt::arg("vocabulary", around.vocabulary), fmt::arg("length", length_of(bert)),
       fmt::arg("type", type_of(bert.head)), fmt::arg("hidden", bert.hidden),
       fmt::arg("rows", bert.vocab_size), fmt::arg("initializer", initializer),
-      fmt::arg("types", types_yaml(bert, initializer)), fmt::arg("positions", bert.max_positions),
-      fmt::arg("first_position",
-               bert.first_position > 0 ? fmt::format(", first_position: {}", bert.first_position) : ""),
-      fmt::arg("range", bert.initializer_range), fmt::arg("layers", bert.num_layers),
-      fmt::arg("head", head_yaml(bert, initializer)), fmt::arg("epsilon", bert.epsilon),
-      fmt::arg("heads", bert.num_heads), fmt::arg("head_size", bert.hidden / bert.num_heads),
-      fmt::arg("intermediate", bert.intermediate), fmt::arg("activation", activation_text({bert.activation})),
+      fmt::arg("layers", text.layers), fmt::arg("head", text.head), fmt::arg("defaults", text.defaults),
       fmt::arg("steps", steps_of(bert)), fmt::arg("init", init_of(bert, around.target.path)));
 }
 

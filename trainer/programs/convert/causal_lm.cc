@@ -68,11 +68,6 @@ void add(float number, std::span<float> values) {
   for (float& value : values) value += number;
 }
 
-/// The dimension of a tensor that a projection makes.
-size_t output_axis(const CausalLmTensor& tensor, const std::vector<int64_t>& shape) {
-  return tensor.transposed ? 0 : shape.size() - 1;
-}
-
 /// Returns the value of a variable from its tensor.
 HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, const StoredTensor& stored,
                     const CausalLmConfig& lm, const std::vector<int32_t>& file_ids, const std::string& from) {
@@ -95,9 +90,7 @@ HostTensor imported(const Variable& variable, const CausalLmTensor& theirs, cons
     if (theirs.is_less_one) add(1, {value.data<float>(), static_cast<size_t>(value.shape.size())});
     return value;
   }
-  const size_t axis = output_axis(theirs, shape);
-  check_stored(stored, shape_of_whole(shape, axis, *theirs.part), from);
-  return value_of(variable, part_of(stored, axis, *theirs.part).tensor, theirs.transposed, from);
+  return value_of_part(variable, stored, *theirs.part, theirs.transposed, from);
 }
 
 /// Writes all weights. There is one copy of them beside `model`.
@@ -119,16 +112,7 @@ void write_causal_lm(const ModelWeights& model, const CausalLmConfig& lm,
       tensors.push_back(std::move(tensor));
       continue;
     }
-    const size_t axis = output_axis(*theirs, tensor.shape);
-    auto whole = std::ranges::find(tensors, theirs->name, &WrittenTensor::name);
-    if (whole == tensors.end()) {
-      const size_t size = tensor.value.size() /
-                          static_cast<size_t>(theirs->part->count * theirs->part->groups) *
-                          static_cast<size_t>(theirs->part->all * theirs->part->groups);
-      whole = tensors.insert(
-          whole, {tensor.name, shape_of_whole(tensor.shape, axis, *theirs->part), std::vector<float>(size)});
-    }
-    put_part(tensor, axis, *theirs->part, *whole);
+    add_part(tensor, output_axis(tensor.shape, theirs->transposed), *theirs->part, tensors);
   }
   write_tensors(tensors, directory);
 }

@@ -6,24 +6,10 @@
 #include "engine/base/check.h"
 #include "engine/base/with_article.h"
 #include "trainer/programs/convert/causal_lm_parsing.h"
+#include "trainer/programs/convert/layer_types.h"
 
 namespace mtf {
 namespace {
-
-/// Returns what `layer_types` says of each layer: whether its attention is local.
-std::vector<bool> parse_layer_types(const HuggingFaceJson& json, int64_t layers) {
-  const nlohmann::json& types = json.at("layer_types");
-  if (!types.is_array() || std::ssize(types) != layers)
-    json.fail(fmt::format("`layer_types` is no list of {} types", layers), "one for each layer");
-  std::vector<bool> local;
-  for (const nlohmann::json& type : types) {
-    if (type != "full_attention" && type != "sliding_attention")
-      json.fail(fmt::format("`layer_types` has {}, which cannot be converted", type.dump()),
-                "full_attention, or sliding_attention");
-    local.push_back(type == "sliding_attention");
-  }
-  return local;
-}
 
 /// Returns the window of local attention; nothing: there is none.
 std::optional<int64_t> parse_window(const HuggingFaceJson& json, const CausalLmModel& model) {
@@ -32,18 +18,6 @@ std::optional<int64_t> parse_window(const HuggingFaceJson& json, const CausalLmM
   const bool is_given = json.has("sliding_window") || model.windows != Windows::kAllIfGiven;
   if (!has_window || !is_given || json.has_null("sliding_window")) return std::nullopt;
   return json.size("sliding_window", 4096);
-}
-
-/// Shortens a list to the part that repeats.
-void reduce_to_pattern(std::vector<AttentionKind>& list) {
-  const size_t all = list.size();
-  for (size_t length = 1; length < all; ++length) {
-    if (all % length != 0 ||
-        !std::equal(list.begin() + static_cast<ptrdiff_t>(length), list.end(), list.begin()))
-      continue;
-    list.resize(length);
-    return;
-  }
 }
 
 /// Says whether the attention of a layer is local in a model with windows, where `layer_types` does not say.

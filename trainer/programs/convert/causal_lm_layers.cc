@@ -155,6 +155,7 @@ class CausalLmReader {
 
   void read_sublayers() {
     const SublayerLists& given = model_.around.sublayers;
+    require_same_sublayers(given, not_causal_lm);
     const auto list = [](const Node& node, const std::vector<std::string>& usual) {
       if (!node.is_null()) return node;
       std::vector<Node> names;

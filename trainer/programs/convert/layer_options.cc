@@ -54,6 +54,11 @@ std::vector<LayerEntry> without_dropout(const config::Node& list, const config::
   return left;
 }
 
+void require_same_sublayers(const SublayerLists& lists, const RefuseLayer& refuse) {
+  if (!lists.first.is_null())
+    refuse(lists.first.mark(), "its first layer has `sublayers.first`", "no `sublayers.first`");
+}
+
 void expect_layers(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
                    const Mark& mark, const std::string& what, const RefuseLayer& refuse) {
   std::vector<std::string> names;

@@ -166,6 +166,9 @@ std::vector<LayerEntry> layer_entries(const config::Node& list);
 std::vector<LayerEntry> without_dropout(const config::Node& list, const config::Node* defaults,
                                         const RefuseLayer& refuse, double& rate);
 
+/// Refuses a stack whose first layer stands in other sublayers than the others.
+void require_same_sublayers(const SublayerLists& lists, const RefuseLayer& refuse);
+
 /// Refuses a list of other layers than these; `what` begins the message, as in "its block is".
 void expect_layers(const std::vector<LayerEntry>& list, const std::vector<std::string>& wanted,
                    const Mark& mark, const std::string& what, const RefuseLayer& refuse);

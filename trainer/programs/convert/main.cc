@@ -44,7 +44,8 @@ NLLB, a ViT, a ResNet or a language model, which may be one of
       hf-t5         directory with config.json, model.safetensors and the files of the tokeniser, for models
                     that are a T5 (relative positions, gated units or relu, RMS norm, one embedding)
       hf-bert       likewise, for encoders: BERT (learned positions, biases, norm after each layer), RoBERTa and
-                    XLM-RoBERTa (positions with a `first_position`), DistilBERT (without token_types)
+                    XLM-RoBERTa (positions with a `first_position`), DistilBERT (without token_types), ModernBERT
+                    (rotary positions, norms before the layers, no biases)
       hf-marian     likewise, for translation models that are a Marian (sinusoid_hf, biases, norm after each layer)
       hf-bart       likewise: BART (learned positions, norms of the embedding and after each layer), mBART (norms
                     before the layers), M2M100 and NLLB (sinusoid, norms before the layers)

@@ -58,12 +58,36 @@ RearrangedTensor part_of(const StoredTensor& whole, size_t axis, const TensorPar
   return made;
 }
 
+size_t output_axis(const std::vector<int64_t>& shape, bool transposed) {
+  return transposed ? 0 : shape.size() - 1;
+}
+
+HostTensor value_of_part(const Variable& variable, const StoredTensor& whole, const TensorPart& part,
+                         bool transposed, const std::string& from) {
+  std::vector<int64_t> shape = variable.shape.sizes();
+  if (transposed) std::ranges::reverse(shape);
+  const size_t axis = output_axis(shape, transposed);
+  check_stored(whole, shape_of_whole(shape, axis, part), from);
+  return value_of(variable, part_of(whole, axis, part).tensor, transposed, from);
+}
+
 void put_part(const WrittenTensor& tensor, size_t axis, const TensorPart& part, WrittenTensor& whole) {
   const size_t output = inner_size(whole.shape, axis);
   const size_t begin = static_cast<size_t>(part.begin) * output,
                count = static_cast<size_t>(part.count) * output, all = static_cast<size_t>(part.all) * output;
   for (size_t group = 0; group < whole.value.size() / all; ++group)
     std::copy_n(&tensor.value[group * count], count, &whole.value[group * all + begin]);
+}
+
+void add_part(const WrittenTensor& tensor, size_t axis, const TensorPart& part,
+              std::vector<WrittenTensor>& tensors) {
+  auto whole = std::ranges::find(tensors, tensor.name, &WrittenTensor::name);
+  if (whole == tensors.end()) {
+    const size_t size = tensor.value.size() / static_cast<size_t>(part.count) * static_cast<size_t>(part.all);
+    whole = tensors.insert(whole,
+                           {tensor.name, shape_of_whole(tensor.shape, axis, part), std::vector<float>(size)});
+  }
+  put_part(tensor, axis, part, *whole);
 }
 
 void order_rows(WrittenTensor& tensor, const std::vector<int32_t>& file_ids, int64_t file_rows) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/safetensors/safetensors.h"
@@ -36,8 +37,17 @@ struct TensorPart {
 /// Returns the shape of the tensor of which one of this shape is a part. `axis`: the dimension of the outputs.
 std::vector<int64_t> shape_of_whole(std::vector<int64_t> shape, size_t axis, const TensorPart& part);
 RearrangedTensor part_of(const StoredTensor& whole, size_t axis, const TensorPart& part);
+/// Returns the dimension of the outputs of a projection, whose tensor has this shape or is transposed.
+size_t output_axis(const std::vector<int64_t>& shape, bool transposed);
+/// Returns the value of a variable that is a part of the tensor of a file in `from`. Throws Error (kCheckpoint) for another
+/// shape or type.
+HostTensor value_of_part(const Variable& variable, const StoredTensor& whole, const TensorPart& part,
+                         bool transposed, const std::string& from);
 /// Puts a tensor into its place in `whole`.
 void put_part(const WrittenTensor& tensor, size_t axis, const TensorPart& part, WrittenTensor& whole);
+/// Puts a tensor into its place in the one of `tensors` that has its name, which is added where there is none.
+void add_part(const WrittenTensor& tensor, size_t axis, const TensorPart& part,
+              std::vector<WrittenTensor>& tensors);
 
 /// Puts rows in the order of the file. A vector has rows of one number.
 void order_rows(WrittenTensor& tensor, const std::vector<int32_t>& file_ids, int64_t file_rows);

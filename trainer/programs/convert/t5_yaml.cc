@@ -112,8 +112,9 @@ void check_model(const BitransformerOptions& options, const Mark& mark) {
   const auto* embedding = options.embedding.get_if<VocabEmbedding>();
   require(embedding && !embedding->scale_like_classifier, "it has another embedding", "embedding: vocab");
   const SublayerLists& lists = options.around.sublayers;
-  require(lists.initial.is_null() && lists.per_layer.is_null() && lists.final.is_null(),
-          "it has `sublayers` of its own", "no `sublayers`");
+  require(
+      lists.initial.is_null() && lists.first.is_null() && lists.per_layer.is_null() && lists.final.is_null(),
+      "it has `sublayers` of its own", "no `sublayers`");
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ class VitReader {
             "its norms have no means and biases",
             "sublayers: {initial: [], per_layer: [layer_norm, call_layer, dropout, residual], final: "
             "[layer_norm]}");
+    require_same_sublayers(lists, not_vit);
     double unused = 0;
     expect_layers(left_of(lists.initial, unused), {}, mark, "`sublayers.initial` is", not_vit);
     const std::vector<LayerEntry> around = left_of(lists.per_layer, made_.vit.dropout);
