@@ -29,6 +29,10 @@
 
 namespace mtf {
 
+/// The input of training (Context::scalar) of models whose labels may lack: the number of labels of the batch, at least 1;
+/// with microbatches that of the whole batch divided by their number.
+inline constexpr std::string_view kNumberOfLabels = "number_of_labels";
+
 /// Tensors of a batch by name; each has the dimension context.batch().
 using Features = std::map<std::string, Tensor>;
 
@@ -63,11 +67,10 @@ struct ClassLoss {
 };
 
 struct ModelOutput {
-  Tensor loss;  ///< [], float32: the mean over the examples of what training minimises
+  Tensor loss;  ///< [], float32: the mean over the examples, or over the labels, of what training minimises
   /// [batch, ...], of the type of activations or float32: what the model predicts. Null: not all at once (token_loss.h).
   Tensor logits;
-  /// By name. "loss" is always there, of weight 1; what only evaluation asks for ("accuracy") is computed in
-  /// evaluation.
+  /// By name. "loss" is always there; what only evaluation asks for ("accuracy") is computed in evaluation.
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
