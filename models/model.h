@@ -49,7 +49,7 @@ struct Metric {
 
 /// The predictions of a classifier, for what is counted outside of the program. All have the shape of the labels.
 struct Classification {
-  Tensor label;        ///< [batch, ...], int32
+  Tensor label;        ///< [batch, ...], int32; below 0 where there is none
   Tensor prediction;   ///< int32: the class with the largest logit; of equal ones the first
   Tensor probability;  ///< float32: the softmax of the logits at the prediction
 };
@@ -106,7 +106,7 @@ class Model {
   virtual std::string_view inputs_part_setting() const { return {}; }
   /// The feature with the labels of a model that sets ModelOutput::classes.
   virtual std::string_view labels_feature() const { return "labels"; }
-  /// True if numbers below 0 may stand in the place of labels.
+  /// True if a number in the place of a label may say that there is none.
   virtual bool labels_may_lack() const { return false; }
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
@@ -127,6 +127,8 @@ class Model {
   virtual ModelOutput predict(Context& context, const Features& features) const;
   /// Null: the model writes no texts.
   virtual const TextDecoder* decoder() const { return nullptr; }
+  /// Where labels may lack, the number that says so; nothing: all below 0 do.
+  virtual std::optional<int64_t> missing_label() const { return std::nullopt; }
 };
 
 /// The options of a model (section `model`).

@@ -73,7 +73,8 @@ Dimension Tagger::tags(const Context& context, const LayerTensor& logits, const 
     throw Error(ErrorKind::kConfig, layers_.mark(),
                 fmt::format("the layers make {}, but feature `{}` is {}", logits.shape().to_string(),
                             tagged.text, tokens.shape().to_string()),
-                "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer");
+                "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer; for classes of pixels "
+                "`type: classifier`, with `ignore_index` where some have none");
   }
   if (tokens.dtype() != DType::kInt32)
     throw Error(

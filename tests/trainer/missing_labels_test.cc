@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/support/failure.h"
 #include "tests/support/golden.h"
 #include "tests/support/parse_model.h"
 #include "tests/support/run_on_mesh.h"
 #include "trainer/session/evaluation_graph.h"
+#include "trainer/session/model_inputs.h"
 #include "trainer/session/step.h"
 
 namespace mtf::testing {
@@ -138,8 +140,38 @@ TEST_P(MissingLabels, AnEvaluationCountsLabelsAndNoPadding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, MissingLabels,
-                         ::testing::Values(PixelModel{"type: tagger, input: image", -1}));
+INSTANTIATE_TEST_SUITE_P(
+    Models, MissingLabels,
+    ::testing::Values(PixelModel{"type: tagger, input: image", -1},
+                      PixelModel{"type: classifier, ignore_index: 255", 255},
+                      PixelModel{"type: classifier, ignore_index: -100", -100}),
+    [](const auto& info) {
+      return std::vector<std::string>{"tagger", "ignore_255", "ignore_minus_100"}[info.index];
+    });
+
+TEST(IgnoreIndex, IsTheOnlyNumberThatIsNoClass) {
+  const auto model = pixel_model({"type: classifier, ignore_index: 255", 255});
+  const LabelRange labels = label_range(*model, {"classes", kClassCount});
+  EXPECT_TRUE(labels.contains(255) && labels.contains(0) && labels.contains(2));
+  EXPECT_FALSE(labels.contains(-1) || labels.contains(3) || labels.contains(254));
+  const auto plain = pixel_model({"type: classifier", 0});
+  EXPECT_FALSE(label_range(*plain, {"classes", kClassCount}).contains(255));
+  const auto tagger = pixel_model({"type: tagger, input: image", -1});
+  EXPECT_TRUE(label_range(*tagger, {"classes", kClassCount}).contains(-7));
+}
+
+TEST(IgnoreIndex, IsNotForExamplesThatAreMixed) {
+  std::vector<Feature> features = kPixelFeatures;
+  features.push_back({"labels_other", Shape{{"cols", kPixels}}, DType::kInt32});
+  features.push_back({"labels_weight", Shape{}, DType::kFloat32});
+  TrainStepOptions options;
+  options.batch_size = kRows;
+  EXPECT_THAT(
+      failure([&] {
+        build_train_step(*pixel_model({"type: classifier, ignore_index: 255", 255}), features, options);
+      }),
+      ::testing::HasSubstr("`ignore_index`"));
+}
 
 }  // namespace
 }  // namespace mtf::testing

@@ -160,7 +160,7 @@ void add_number_of_labels(const Model& model, const Features& batch, int64_t mic
   if (!model.labels_may_lack()) return;
   const auto labels = batch.find(std::string(model.labels_feature()));
   if (labels == batch.end()) return;  // the model's own message says what is missing
-  const Tensor number = number_of_labels(has_label(labels->second, {}));
+  const Tensor number = number_of_labels(has_label(labels->second, model.missing_label()));
   scalars[std::string(kNumberOfLabels)] =
       microbatches == 1 ? number : scalar_multiply(number, 1.0 / static_cast<double>(microbatches));
 }
