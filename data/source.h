@@ -80,7 +80,15 @@ inline constexpr std::string_view kLabelsFeature = "labels";
 struct LabelRange {
   int64_t classes = 0;
   std::string_view feature = kLabelsFeature;
-  bool may_lack = false;  ///< examples may have numbers below 0 in place of a label
+  bool may_lack = false;  ///< a number in the place of a label may say that there is none
+  /// Where labels may lack, the number that says so; nothing: all below 0 do.
+  std::optional<int64_t> missing = {};
+
+  /// True for the number of a class, and for one that says that there is none.
+  bool contains(int64_t label) const {
+    if (may_lack && (missing ? label == *missing : label < 0)) return true;
+    return label >= 0 && label < classes;
+  }
 };
 
 class Source {

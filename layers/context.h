@@ -145,7 +145,7 @@ class Context {
   /// Weights with running means are read as these, which the store of the variables must have.
   void set_averaged(AverageNames averaged) { averaged_ = std::move(averaged); }
 
-  /// The value of an input that Model::scalars() names.
+  /// The value of an input that Model::scalars() names, or of another number that training gives (models/model.h).
   const Tensor& scalar(const std::string& input) const { return scalars_.at(input); }
   void set_scalars(std::map<std::string, Tensor> scalars) { scalars_ = std::move(scalars); }
 

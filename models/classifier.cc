@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
+#include <optional>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -11,6 +13,7 @@
 #include "engine/ops/top_k.h"
 #include "engine/ops/unary.h"
 #include "models/loss.h"
+#include "models/missing_labels.h"
 #include "models/model.h"
 #include "models/sequential.h"
 
@@ -30,6 +33,7 @@ struct ClassifierOptions final : ModelOptions, SequentialOptions {
   LossOptions loss = "cross_entropy";
   double label_smoothing = 0;
   double z_loss = 0;
+  std::optional<int64_t> ignore_index;
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
 };
@@ -37,7 +41,7 @@ struct ClassifierOptions final : ModelOptions, SequentialOptions {
 /// The dimension that the last layer makes is that of the classes. Labels: int32, the dimensions of the
 /// logits without the classes. Loss: mean over the examples of the cross-entropy with smoothed labels, in
 /// training plus z_loss * log_z^2. Where the data mix rows, it is weight * loss(labels) + (1 - weight) *
-/// loss(labels_other).
+/// loss(labels_other). With ignore_index it is the mean over the labels of the batch that are another number.
 class Classifier final : public Model {
  public:
   Classifier(const ClassifierOptions& options, Diagnostics& diagnostics);
@@ -48,6 +52,8 @@ class Classifier final : public Model {
     return names;
   }
   std::string_view labels_feature() const override { return options_.labels.text; }
+  bool labels_may_lack() const override { return options_.ignore_index.has_value(); }
+  std::optional<int64_t> missing_label() const override { return options_.ignore_index; }
   std::vector<std::string> metrics() const override {
     std::vector<std::string> names{"loss", "accuracy", std::string(kTop5Accuracy)};
     std::ranges::copy(class_metrics(), std::back_inserter(names));
@@ -63,8 +69,16 @@ class Classifier final : public Model {
 
   Dimension classes(const Context& context, const LayerTensor& logits) const;
   void check_labels(const Tensor& labels, const LayerTensor& logits, const Dimension& classes) const;
-  /// Adds what only evaluation asks for.
-  static void add_evaluation(const Context& context, const Tensor& labels, ModelOutput& output);
+  /// Sets the loss where labels may lack. Throws Error (kConfig) where the data mix rows.
+  void add_loss_of_labels(const Context& context, const Features& features, const Tensor& labels,
+                          const Tensor& counts, ModelOutput& output) const;
+  /// Sets the loss where each place has a label.
+  void add_mean_loss(const Context& context, const Features& features, const Tensor& labels,
+                     ModelOutput& output) const;
+  Tensor losses(const Context& context, const Tensor& target, const ModelOutput& output) const;
+  /// Adds what only evaluation asks for. counts: null where each place has a label.
+  static void add_evaluation(const Context& context, const Tensor& labels, const Tensor& counts,
+                             ModelOutput& output);
 
   ClassifierOptions options_;
   Sequential layers_;
@@ -78,6 +92,9 @@ void describe(config::Visitor& visit, ClassifierOptions& options) {
         config::probability);
   visit("z_loss", options.z_loss, "factor of log_z^2, which keeps logits near zero; in training only",
         config::non_negative);
+  visit("ignore_index", options.ignore_index,
+        "the number in the place of a label that says that there is none, such as 255 for pixels that nobody "
+        "labelled: it counts neither in the loss nor in metrics; none by default");
 }
 
 Classifier::Classifier(const ClassifierOptions& options, Diagnostics& diagnostics)
@@ -131,43 +148,74 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   output.classes = classes(context, logits);
   check_labels(labels, logits, *output.classes);
   const auto scope = context.graph().scope("loss", layers_.mark());
+  if (!options_.ignore_index) {
+    add_mean_loss(context, features, labels, output);
+    if (!context.training()) add_evaluation(context, labels, {}, output);
+    return output;
+  }
+  const Tensor counts = has_label(labels, options_.ignore_index);
+  const Tensor none = context.graph().constant(-1, labels.dtype(), labels.shape());
+  const Tensor known = where(greater(counts, context.graph().constant(0)), labels, none);
+  add_loss_of_labels(context, features, known, counts, output);
+  if (!context.training()) add_evaluation(context, known, counts, output);
+  return output;
+}
+
+Tensor Classifier::losses(const Context& context, const Tensor& target, const ModelOutput& output) const {
+  return weighted_loss(options_.loss, {.prediction = output.logits,
+                                       .target = target,
+                                       .classes = output.classes->name,
+                                       .label_smoothing = options_.label_smoothing,
+                                       .z_loss = context.training() ? options_.z_loss : 0});
+}
+
+void Classifier::add_loss_of_labels(const Context& context, const Features& features, const Tensor& labels,
+                                    const Tensor& counts, ModelOutput& output) const {
+  if (context.training() && features.contains(options_.labels.text + kOther)) {
+    throw Error(ErrorKind::kConfig, layers_.mark(),
+                "the data mix examples, and `ignore_index` is for labels of one example each",
+                "`data.augment` without mixup and cutmix, or no `ignore_index`");
+  }
+  add_labelled_loss(context, losses(context, labels, output), counts, output);
+  output.class_losses.front().z_loss = options_.z_loss;
+}
+
+void Classifier::add_mean_loss(const Context& context, const Features& features, const Tensor& labels,
+                               ModelOutput& output) const {
   const auto loss_of = [&](const Tensor& target) {
-    return mean_of_examples(
-        context, weighted_loss(options_.loss, {.prediction = output.logits,
-                                               .target = target,
-                                               .classes = output.classes->name,
-                                               .label_smoothing = options_.label_smoothing,
-                                               .z_loss = context.training() ? options_.z_loss : 0}));
+    return mean_of_examples(context, losses(context, target, output));
   };
-  Tensor losses = loss_of(labels);
+  Tensor mean = loss_of(labels);
   const auto other = features.find(options_.labels.text + kOther),
              weight = features.find(options_.labels.text + kWeight);
   if (context.training() && other != features.end() && weight != features.end()) {
     const Tensor rest = scalar_add(scalar_multiply(weight->second, -1), 1);
-    losses = add(multiply(losses, weight->second), multiply(loss_of(other->second), rest));
+    mean = add(multiply(mean, weight->second), multiply(loss_of(other->second), rest));
   }
-  output.metrics["loss"] = {losses};
-  output.loss = reduce_mean(losses, Shape{});
+  output.metrics["loss"] = {mean};
+  output.loss = reduce_mean(mean, Shape{});
   output.class_losses = {
       {.logits = output.logits,
        .classes = output.classes->name,
        .scale = static_cast<double>(context.batch().size) / static_cast<double>(labels.shape().size()),
        .z_loss = options_.z_loss}};
-  if (!context.training()) add_evaluation(context, labels, output);
-  return output;
 }
 
-void Classifier::add_evaluation(const Context& context, const Tensor& labels, ModelOutput& output) {
-  const auto share = [&](const Tensor& hit) { return mean_of_examples(context, cast(hit, DType::kFloat32)); };
+void Classifier::add_evaluation(const Context& context, const Tensor& labels, const Tensor& counts,
+                                ModelOutput& output) {
+  const auto share = [&](const Tensor& hit) -> Metric {
+    if (counts) return share_of_labels(context, hit, counts);
+    return {mean_of_examples(context, cast(hit, DType::kFloat32))};
+  };
   const std::string& classes = output.classes->name;
   output.classification = classification_of(output.logits, *output.classes, labels);
-  output.metrics["accuracy"] = {share(equal(output.classification->prediction, labels))};
-  if (output.classes->size > kTop) {
-    const Dimension rank{"_rank", kTop};
-    const Tensor best = top_k(output.logits, classes, rank).indices;
-    output.metrics[std::string(kTop5Accuracy)] = {
-        share(reduce_any(equal(best, labels), rank)), {}, MetricTotal::kMean, true};
-  }
+  output.metrics["accuracy"] = share(equal(output.classification->prediction, labels));
+  if (output.classes->size <= kTop) return;
+  const Dimension rank{"_rank", kTop};
+  const Tensor best = top_k(output.logits, classes, rank).indices;
+  Metric top = share(reduce_any(equal(best, labels), rank));
+  top.on_request = true;
+  output.metrics[std::string(kTop5Accuracy)] = top;
 }
 
 std::unique_ptr<Model> ClassifierOptions::make(Diagnostics& diagnostics) const {

@@ -29,6 +29,10 @@
 
 namespace mtf {
 
+/// The input of training (Context::scalar) of models whose labels may lack: the number of labels of the batch, at least 1;
+/// with microbatches that of the whole batch divided by their number.
+inline constexpr std::string_view kNumberOfLabels = "number_of_labels";
+
 /// Tensors of a batch by name; each has the dimension context.batch().
 using Features = std::map<std::string, Tensor>;
 
@@ -45,7 +49,7 @@ struct Metric {
 
 /// The predictions of a classifier, for what is counted outside of the program. All have the shape of the labels.
 struct Classification {
-  Tensor label;        ///< [batch, ...], int32
+  Tensor label;        ///< [batch, ...], int32; below 0 where there is none
   Tensor prediction;   ///< int32: the class with the largest logit; of equal ones the first
   Tensor probability;  ///< float32: the softmax of the logits at the prediction
 };
@@ -63,11 +67,10 @@ struct ClassLoss {
 };
 
 struct ModelOutput {
-  Tensor loss;  ///< [], float32: the mean over the examples of what training minimises
+  Tensor loss;  ///< [], float32: the mean over the examples, or over the labels, of what training minimises
   /// [batch, ...], of the type of activations or float32: what the model predicts. Null: not all at once (token_loss.h).
   Tensor logits;
-  /// By name. "loss" is always there, of weight 1; what only evaluation asks for ("accuracy") is computed in
-  /// evaluation.
+  /// By name. "loss" is always there; what only evaluation asks for ("accuracy") is computed in evaluation.
   std::map<std::string, Metric> metrics;
   std::optional<Dimension> classes;  ///< labels are 0 .. size-1
   Tensor tokens = {};                ///< [batch], float32: predicted tokens that count; null: not of texts
@@ -103,7 +106,7 @@ class Model {
   virtual std::string_view inputs_part_setting() const { return {}; }
   /// The feature with the labels of a model that sets ModelOutput::classes.
   virtual std::string_view labels_feature() const { return "labels"; }
-  /// True if numbers below 0 may stand in the place of labels.
+  /// True if a number in the place of a label may say that there is none.
   virtual bool labels_may_lack() const { return false; }
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
@@ -124,6 +127,8 @@ class Model {
   virtual ModelOutput predict(Context& context, const Features& features) const;
   /// Null: the model writes no texts.
   virtual const TextDecoder* decoder() const { return nullptr; }
+  /// Where labels may lack, the number that says so; nothing: all below 0 do.
+  virtual std::optional<int64_t> missing_label() const { return std::nullopt; }
 };
 
 /// The options of a model (section `model`).

@@ -7,9 +7,8 @@
 #include <iterator>
 
 #include "engine/ops/binary.h"
-#include "engine/ops/cast.h"
-#include "engine/ops/reduce.h"
 #include "models/loss.h"
+#include "models/missing_labels.h"
 #include "models/model.h"
 #include "models/sequential.h"
 
@@ -39,7 +38,7 @@ void describe(config::Visitor& visit, TaggerOptions& options) {
         config::probability);
 }
 
-/// Labels: int32 [batch, length]. Loss: the mean over the examples of the mean over their labels from 0 on.
+/// Labels: int32 [batch, length]. Loss: the mean over all labels of the batch from 0 on.
 class Tagger final : public Model {
  public:
   Tagger(const TaggerOptions& options, Diagnostics& diagnostics)
@@ -61,8 +60,6 @@ class Tagger final : public Model {
   /// `tagged`: the feature with an entry for each token that gets a tag.
   Dimension tags(const Context& context, const LayerTensor& logits, const Features& features,
                  const config::Name& tagged) const;
-  static void add_evaluation(const Tensor& labels, const Tensor& counts, const Shape& examples,
-                             ModelOutput& output);
 
   TaggerOptions options_;
   Sequential layers_;
@@ -76,7 +73,8 @@ Dimension Tagger::tags(const Context& context, const LayerTensor& logits, const 
     throw Error(ErrorKind::kConfig, layers_.mark(),
                 fmt::format("the layers make {}, but feature `{}` is {}", logits.shape().to_string(),
                             tagged.text, tokens.shape().to_string()),
-                "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer");
+                "end with `dense: {output: {tags: 9}}` on the tokens of a Transformer; for classes of pixels "
+                "`type: classifier`, with `ignore_index` where some have none");
   }
   if (tokens.dtype() != DType::kInt32)
     throw Error(
@@ -103,30 +101,17 @@ ModelOutput Tagger::build(Context& context, const Features& features) const {
   output.logits = logits;
   output.classes = tags(context, logits, features, options_.labels);
   const auto scope = context.graph().scope("loss", layers_.mark());
-  const Shape examples{context.batch()};
-  const Tensor counts =
-      cast(greater_equal(labels, context.graph().constant(0, labels.dtype())), DType::kFloat32);
+  const Tensor counts = has_label(labels, {});
   const Tensor losses = weighted_loss(options_.loss, {.prediction = output.logits,
                                                       .target = labels,
                                                       .classes = output.classes->name,
                                                       .label_smoothing = options_.label_smoothing});
-  const Tensor labelled = maximum(reduce_sum(counts, examples), context.graph().constant(1));
-  const Tensor means = divide(reduce_sum(multiply(losses, counts), examples), labelled);
-  output.metrics["loss"] = {means};
-  output.loss = reduce_mean(means, Shape{});
-  output.class_losses = {{.logits = output.logits,
-                          .classes = output.classes->name,
-                          .weights = divide(counts, labelled, counts.shape())}};
-  if (!context.training()) add_evaluation(labels, counts, examples, output);
-  return output;
-}
-
-void Tagger::add_evaluation(const Tensor& labels, const Tensor& counts, const Shape& examples,
-                            ModelOutput& output) {
+  add_labelled_loss(context, losses, counts, output);
+  if (context.training()) return output;
   output.classification = classification_of(output.logits, *output.classes, labels);
-  const Tensor hits =
-      multiply(cast(equal(output.classification->prediction, labels), DType::kFloat32), counts);
-  output.metrics["accuracy"] = {reduce_sum(hits, examples), reduce_sum(counts, examples)};
+  output.metrics["accuracy"] =
+      share_of_labels(context, equal(output.classification->prediction, labels), counts);
+  return output;
 }
 
 std::unique_ptr<Model> TaggerOptions::make(Diagnostics& diagnostics) const {

@@ -172,8 +172,7 @@ void ArraySource::check_labels(const LabelRange& expected) const {
     read_example(f, example, {reinterpret_cast<std::byte*>(values.data())});
     for (const int32_t label : values) {
       most = std::max(most, label);
-      const bool is_none = label < 0 && !expected.may_lack;
-      if (!wrong && (is_none || label >= classes)) wrong = {&part, example - part.begin, label};
+      if (!wrong && !expected.contains(label)) wrong = {&part, example - part.begin, label};
     }
   }
   if (!wrong) return;

@@ -13,6 +13,7 @@
 
 #include "data/delimited.h"
 #include "data/elements.h"
+#include "data/input_file.h"
 #include "data/paths.h"
 #include "data/source_options.h"
 #include "data/text/line_reader.h"
@@ -67,12 +68,16 @@ std::vector<fs::path> folders_in(const fs::path& directory) {
 struct FoundImages {
   std::vector<fs::path> images;
   std::vector<fs::path> broken;  ///< links to files that are not there
+  PassedOver others;
 };
 
 void find_images(const fs::path& directory, FoundImages& found) {
   const std::vector<fs::path> files = entries_of(directory, [&](const fs::directory_entry& entry) {
     std::error_code ignored;
-    if (!is_image_name(entry.path())) return false;
+    if (!is_image_name(entry.path())) {
+      if (entry.is_regular_file(ignored)) found.others.add(entry.path());
+      return false;
+    }
     if (entry.is_symlink(ignored) && !entry.exists(ignored)) found.broken.push_back(entry.path());
     return entry.is_regular_file(ignored);
   });
@@ -83,10 +88,10 @@ void find_images(const fs::path& directory, FoundImages& found) {
   }
 }
 
-/// The images below a directory, sorted by path; links to directories are followed only at the top. Throws Error (kData) at
-/// links to files that are not there.
-std::vector<fs::path> images_below(const fs::path& directory) {
-  FoundImages found;
+/// The images below a directory, sorted by path; links to directories are followed only at the top. Adds the other files to
+/// `others`. Throws Error (kData) at links to files that are not there.
+std::vector<fs::path> images_below(const fs::path& directory, PassedOver& others) {
+  FoundImages found{.images = {}, .broken = {}, .others = std::move(others)};
   find_images(directory, found);
   if (!found.broken.empty())
     throw Error(
@@ -95,7 +100,19 @@ std::vector<fs::path> images_below(const fs::path& directory) {
             "{} is a link to a file that is not there{}", printable(std::ranges::min(found.broken).string()),
             found.broken.size() == 1 ? "" : fmt::format(", one of {} such links", found.broken.size())),
         "links to images, or none");
+  others = std::move(found.others);
   return std::move(found.images);
+}
+
+/// Throws Error (kData) for a file with a byte that no text has, such as an image of another kind.
+void check_is_text(const std::string& list) {
+  std::array<char, 4096> bytes;
+  InputFile file(list, "a list of images");
+  const int64_t size = file.read(bytes.data(), std::ssize(bytes));
+  if (std::find(bytes.begin(), bytes.begin() + size, '\0') == bytes.begin() + size) return;
+  throw Error(ErrorKind::kData,
+              fmt::format("{} is neither an image that can be read nor a list of images", printable(list)),
+              "a .png, .jpg or .jpeg file, or a text with the path of an image in each line");
 }
 
 /// Throws Error unless the name of a class, which stands at `place`, is UTF-8.
@@ -148,6 +165,7 @@ struct Record {
 /// The lines of a list; without labels only the paths.
 std::vector<Record> records_in(const std::string& list, bool labelled) {
   const std::string hint = labelled ? "the path of an image and its label" : "the path of an image";
+  check_is_text(list);
   std::vector<Record> records;
   DelimitedReader reader(list, delimiter_of(list));
   Columns columns;
@@ -186,6 +204,22 @@ LabelledImage image_of(const Record& record, const std::string& list, int32_t la
 
 }  // namespace
 
+void PassedOver::add(const std::filesystem::path& file) {
+  if (file.filename() == kClassesFile) return;
+  ++files_;
+  ++endings_[lower_case(file.extension().string())];
+}
+
+std::string PassedOver::to_string() const {
+  std::vector<std::string> endings;
+  for (const auto& [ending, count] : endings_)
+    endings.push_back(fmt::format("{} {}", with_thousands(static_cast<double>(count)),
+                                  ending.empty() ? "without ending" : printable(ending)));
+  constexpr size_t kListed = 8;
+  return fmt::format("{} passed over, since images are .png, .jpg and .jpeg: {}", counted(files_, "file"),
+                     list_names(endings, kListed));
+}
+
 ImageList images_in_folder(const std::string& folder, const KnownClasses& known) {
   const std::vector<fs::path> folders = folders_in(folder);
   if (folders.empty())
@@ -201,10 +235,10 @@ ImageList images_in_folder(const std::string& folder, const KnownClasses& known)
     for (const fs::path& each : folders) names.push_back(each.filename().string());
   }
   const ClassNames classes(names, are_known ? "the training data" : classes_file);
-  ImageList list{.images = {}, .class_names = names, .names_are_found = are_found};
+  ImageList list{.images = {}, .class_names = names, .names_are_found = are_found, .others = {}};
   for (const fs::path& each : folders) {
     const int32_t label = classes.number(each.filename().string(), each.string());
-    const std::vector<fs::path> images = images_below(each);
+    const std::vector<fs::path> images = images_below(each, list.others);
     if (images.empty())
       throw Error(ErrorKind::kData, fmt::format("{} has no images", printable(each.string())),
                   "files that end in .png, .jpg or .jpeg for each class");
@@ -218,17 +252,18 @@ ImageList images_in_list(const std::string& list, const KnownClasses& known) {
   const std::vector<Record> records = records_in(list, true);
   ClassLabels labels({}, known);
   for (const Record& record : records) labels.add(record.label, [&] { return record.place; });
-  ImageList result{.images = {}, .class_names = labels.classes(), .names_are_found = labels.are_found()};
+  ImageList result{
+      .images = {}, .class_names = labels.classes(), .names_are_found = labels.are_found(), .others = {}};
   const std::vector<int32_t> numbers = labels.numbers();
   for (size_t i = 0; i < records.size(); ++i) result.images.push_back(image_of(records[i], list, numbers[i]));
   return result;
 }
 
 ImageList images_without_labels(const config::Path& path) {
-  ImageList result{{}, {}, false};
+  ImageList result{.images = {}, .class_names = {}, .labelled = false, .others = {}};
   std::error_code ignored;
   if (fs::is_directory(path.text, ignored)) {
-    for (const fs::path& image : images_below(path.text))
+    for (const fs::path& image : images_below(path.text, result.others))
       result.images.push_back({image.string(), image.lexically_relative(path.text).string(), 0});
     if (result.images.empty())
       throw Error(ErrorKind::kData, fmt::format("{} has no images", printable(path.text)),
@@ -358,6 +393,8 @@ struct ImagesOptions final : SourceOptions {
     if (!context.prepares && list.names_are_found)
       throw_unprepared(context.mark, "the names of the classes",
                        "a folder with their names in the lines of classes.txt");
+    if (!list.others.empty() && context.note)
+      context.note(fmt::format("{}: {}", printable(path.text), list.others.to_string()));
     std::vector<std::string> paths;
     for (const LabelledImage& image : list.images) paths.push_back(image.path);
     auto pool = std::make_unique<WorkerPool>(static_cast<int>(workers.value.value_or(context.threads)));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,11 +26,26 @@ struct LabelledImage {
   int32_t label = 0;
 };
 
+/// The files of a folder of images that are no images by their endings.
+class PassedOver {
+ public:
+  /// classes.txt does not count.
+  void add(const std::filesystem::path& file);
+  bool empty() const { return files_ == 0; }
+  /// Returns "3 files passed over, since images are .png, .jpg and .jpeg: 1 .bmp, 2 .gif".
+  std::string to_string() const;
+
+ private:
+  int64_t files_ = 0;
+  std::map<std::string, int64_t> endings_;
+};
+
 struct ImageList {
   std::vector<LabelledImage> images;
   std::vector<std::string> class_names;  ///< empty: a list with numbers
   bool labelled = true;                  ///< false: the labels have no meaning
   bool names_are_found = false;  ///< the names are those of these examples, neither known nor in classes.txt
+  PassedOver others = {};
 };
 
 /// Finds the images of a folder, sorted by name. The classes are its subfolders, sorted by name, or what the lines of its

@@ -19,6 +19,12 @@ std::string percent(int64_t part, int64_t whole) {
 
 }  // namespace
 
+std::string RowRules::limit_text() const {
+  const bool same = limit.inputs == limit.targets || limit.inputs == 0 || limit.targets == 0;
+  return same ? counted(std::max(limit.inputs, limit.targets), "token")
+              : fmt::format("{} / {} tokens", limit.inputs, limit.targets);
+}
+
 double TextReport::padding(Side side) const {
   const auto places = static_cast<double>(rows * rules.row[side]);
   return places == 0 ? 0 : 1 - static_cast<double>(tokens[side]) / places;
@@ -47,12 +53,8 @@ std::string TextReport::to_string() const {
     const char* const treated = rules.too_long == TooLong::kDrop  ? "dropped"
                                 : rules.too_long == TooLong::kCut ? "cut off"
                                                                   : "split";
-    const BySide<int64_t>& limit = rules.limit;
-    const bool same = limit.inputs == limit.targets || limit.inputs == 0 || limit.targets == 0;
     notes.push_back(fmt::format("{} ({}) longer than {} {}", number(too_long), percent(too_long, examples),
-                                same ? counted(std::max(limit.inputs, limit.targets), "token")
-                                     : fmt::format("{} / {} tokens", limit.inputs, limit.targets),
-                                treated));
+                                rules.limit_text(), treated));
   }
   if (too_unequal > 0)
     notes.push_back(fmt::format("{} ({}) with lengths beyond 1:{} dropped", number(too_unequal),

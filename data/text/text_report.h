@@ -26,6 +26,9 @@ struct RowRules {
   bool has_answers = false;
   /// True: each two texts are a pair of answers, which are dropped together and share a row.
   bool has_preferences = false;
+
+  /// Returns `limit` for messages: "64 tokens", or "64 / 72 tokens" of inputs and targets.
+  std::string limit_text() const;
 };
 
 /// The statistics of the examples and rows.

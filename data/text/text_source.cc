@@ -13,6 +13,7 @@
 #include "data/text/objective.h"
 #include "data/text/text_cache.h"
 #include "engine/base/check.h"
+#include "engine/base/counted.h"
 
 namespace mtf {
 namespace {
@@ -289,6 +290,31 @@ TokenizeOptions options_of_epoch(const TextsToOpen& texts, int64_t epoch, const 
   return tokenizing;
 }
 
+/// Returns `data.sequence_length` with which no text of an evaluation is cut.
+std::string length_without_cuts(const TokenStore& tokens, const RowRules& rules) {
+  BySide<int64_t> longest = rules.row;
+  for (const Side side : kSides) {
+    if (rules.row[side] == 0) continue;
+    for (int64_t i = 0; i < tokens.examples(); ++i) {
+      const int64_t length = tokens.length(side, i);
+      longest[side] = std::max(longest[side], rules.has_preferences ? 2 * length : length);
+    }
+  }
+  if (longest.inputs == 0 || longest.targets == 0)
+    return fmt::to_string(std::max(longest.inputs, longest.targets));
+  return fmt::format("{{inputs: {}, targets: {}}}", longest.inputs, longest.targets);
+}
+
+/// Returns a line that says how many texts of an evaluation are cut, and what would take them whole.
+std::string note_of_cuts(const std::string& name, const TextReport& report, const TokenStore& tokens) {
+  return fmt::format(
+      "{}{} of {} longer than {} cut off: losses are those of the beginnings; "
+      "`data.sequence_length: {}` takes all whole",
+      name.empty() ? "" : name + ": ", with_thousands(static_cast<double>(report.too_long)),
+      counted(report.examples, "example"), report.rules.limit_text(),
+      length_without_cuts(tokens, report.rules));
+}
+
 /// Makes the rows of a source without an objective.
 struct TextRows {
   TextsToOpen texts;
@@ -300,6 +326,7 @@ struct TextRows {
     OpenedTokens tokens = open_tokens(texts, options_of_epoch(texts, epoch, progress));
     RowStore rows =
         open_row_store(tokens.store, tokens.key, rules, texts.files, texts.cache, progress, settings.note);
+    note_cuts(tokens.store, rows.report());
     auto source = std::make_unique<TextSource>(features, std::move(tokens.store), std::move(rows), rules);
     if (settings.report && epoch == 0) {
       TextReport report = source->report();
@@ -307,6 +334,13 @@ struct TextRows {
       settings.report(report);
     }
     return source;
+  }
+  /// Training has a report, which says what is cut.
+  void note_cuts(const TokenStore& tokens, TextReport report) const {
+    if (settings.purpose != TextPurpose::kEvaluation || !settings.note) return;
+    if (report.too_long == 0 || rules.too_long != TooLong::kCut) return;
+    report.rules = rules;
+    settings.note(note_of_cuts(settings.name, report, tokens));
   }
   EpochRows operator()(int64_t epoch, const TextProgress& progress) const {
     std::unique_ptr<TextSource> source = open(epoch, progress);

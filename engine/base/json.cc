@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -80,8 +83,43 @@ nlohmann::json parse_json(std::string_view text, const std::function<void(const 
   return builder.take();
 }
 
+namespace {
+
+/// The library writes about one in a thousand numbers with more digits than are needed to read the same number again: 17.
+std::string with_fewest_digits(const std::string& number) {
+  constexpr size_t kMostDigits = 17;
+  const auto digits = std::ranges::count_if(number, [](char c) { return c >= '0' && c <= '9'; });
+  if (digits < static_cast<std::ptrdiff_t>(kMostDigits) || number.find('.') == std::string::npos)
+    return number;
+  std::string shortest = fmt::format("{}", std::strtod(number.c_str(), nullptr));
+  return shortest.size() < number.size() && shortest.find('.') != std::string::npos ? shortest : number;
+}
+
+/// Returns a text of JSON in which each number has the fewest digits.
+std::string with_short_numbers(const std::string& text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    if (text[at] == '"') {
+      while (text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+      ++end;
+    } else if (text[at] == '-' || (text[at] >= '0' && text[at] <= '9')) {
+      end = std::min(text.find_first_not_of("0123456789.eE+-", at), text.size());
+      result += with_fewest_digits(text.substr(at, end - at));
+      at = end;
+      continue;
+    }
+    result.append(text, at, end - at);
+    at = end;
+  }
+  return result;
+}
+
+}  // namespace
+
 std::string json_text(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return with_short_numbers(json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 std::string message_of(const nlohmann::json::exception& error) {

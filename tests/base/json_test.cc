@@ -21,6 +21,17 @@ TEST(JsonText, ReplacesBytesThatAreNoUtf8) {
   EXPECT_EQ(json_text(std::map<std::string, int>{{"\xff", 1}}), "{\"\xef\xbf\xbd\":1}");
 }
 
+TEST(JsonText, WritesNumbersWithTheFewestDigits) {
+  EXPECT_EQ(json_text({0.172999, -0.172999, 0.172999e-9, 1.0, 0.1 + 0.2, 1e300}),
+            "[0.172999,-0.172999,1.72999e-10,1.0,0.30000000000000004,1e+300]");
+  EXPECT_EQ(json_text({{"0.17299900000000001", "a \\\"0.17299900000000001"}}),
+            R"({"0.17299900000000001":"a \\\"0.17299900000000001"})");
+  for (int64_t i = 100'000; i < 1'000'000; i += 7) {
+    const double number = static_cast<double>(i) / 1e6;
+    EXPECT_LE(json_text(number).size(), 8) << i;
+  }
+}
+
 void fail_twice(const std::string& key) { throw std::runtime_error(key + " twice"); }
 
 TEST(ParseJson, FindsKeysThatOccurTwiceInOneObject) {

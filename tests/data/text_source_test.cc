@@ -323,6 +323,31 @@ TEST_F(TextRows, EvaluationKeepsEveryPairInItsPlace) {
               HasSubstr("pipe is no regular file; a file that can be read more than once"));
 }
 
+TEST_F(TextRows, AnEvaluationSaysWhatItCuts) {
+  std::vector<std::string> notes;
+  TextSettings how = settings(4, 3, Packing::kDense);
+  how.purpose = TextPurpose::kEvaluation;
+  how.name = "evaluate.datasets.dev";
+  how.note = [&](const std::string& line) { notes.push_back(line); };
+  make_text_source(parallel(file("en", "abcdefgh\nab\nc\n"), file("de", "A\nBCDE\nF\n")), how);
+  EXPECT_THAT(notes, ElementsAre("evaluate.datasets.dev: 2 of 3 examples longer than 4 / 3 tokens cut off: "
+                                 "losses are those of the beginnings; `data.sequence_length: {inputs: 9, "
+                                 "targets: 5}` takes all whole"));
+  notes.clear();
+  const auto long_pairs = parallel(file("en", "abcdefgh\nab\n"), file("de", "A\nB\n"));
+  how.lengths = {9, 5};
+  make_text_source(long_pairs, how);
+  make_text_source(text(file("t", "abcdefghijkl\n")), how);  // is split
+  EXPECT_THAT(notes, ElementsAre());
+  ParallelOptions joined = long_pairs;
+  joined.as = PairsAs::kTargets;
+  how.lengths = {0, 6};
+  make_text_source(joined, how);
+  EXPECT_THAT(notes,
+              ElementsAre("evaluate.datasets.dev: 1 of 2 examples longer than 6 tokens cut off: losses "
+                          "are those of the beginnings; `data.sequence_length: 11` takes all whole"));
+}
+
 TEST_F(TextRows, TextsOfIdsAreDecoded) {
   const std::string records =
       tfrecord_frame(example_message({{"inputs", {'h' + 3, 'i' + 3, 1}}, {"targets", {'H' + 3, 1}}}));

@@ -158,6 +158,53 @@ infer table infer.input=new.csv
 infer table 'infer.input={type: table, path: new.csv, categorical: [color], normalize: true}'
 [ "$(tr '\n' ' ' < predicted)" = "a b " ] || fail "other classes of a table as a source"
 
+# Classes of pixels: 1 for bright ones, and 255 where nobody labelled, which counts neither in training nor in evaluation.
+python3 - << 'END'
+import random
+random.seed(3)
+for name, count in ("train", 32), ("test", 5):
+    pixels = [random.randrange(256) for _ in range(count * 24)]
+    labels = [255 if random.random() < 0.3 or i < 48 else pixel > 127 for i, pixel in enumerate(pixels)]
+    for file, values in ("pixels", pixels), ("masks", labels):
+        with open(f"{name}-{file}", "wb") as f:
+            f.write(bytes((0, 0, 8, 3)) + b"".join(n.to_bytes(4, "big") for n in (count, 4, 6)) + bytes(values))
+END
+cat > pixels.yaml << 'END'
+data: {train: {type: idx, images: train-pixels, labels: train-masks}}
+model:
+  type: classifier
+  ignore_index: 255
+  layers: [conv2d: {output: {filters: 8}, kernel: 1, activation: relu}, dense: {output: {classes: 2}}]
+optimizer: adam
+learning_rate: 0.1
+train: {steps: 60, batch_size: 8}
+evaluate:
+  batch_size: 4
+  datasets: {test: {type: idx, images: test-pixels, labels: test-masks, metrics: [loss, accuracy, f1, confusion_matrix]}}
+END
+expect_exit 0 "$mtf_train" pixels.yaml run.model_dir=pixels
+expect_exit 0 "$mtf_train" pixels.yaml run.model_dir=split train.microbatches=4 "mesh=a:2" "layout=batch:a"
+infer pixels infer.input=test-pixels infer.format=jsonl
+cp predicted pixels.jsonl
+infer pixels infer.input=test-pixels
+python3 - << 'END' || fail "classes of pixels"
+import json, math
+pixels, masks = (open("test-" + name, "rb").read()[16:] for name in ("pixels", "masks"))
+lines = [json.loads(line) for line in open("pixels.jsonl")]
+classes = [c for line in lines for c in line["class"]]
+assert [str(c) for c in classes] == open("predicted").read().split()
+shares = [share for line in lines for share in line["probabilities"]]
+known = [i for i, label in enumerate(masks) if label < 255]
+loss = -sum(math.log(shares[i][masks[i]]) for i in known) / len(known)
+right = sum(classes[i] == masks[i] for i in known) / len(known)
+assert right > 0.9, right
+for run in "pixels", "split":
+    last = json.loads(open(run + "/evaluate.jsonl").readlines()[-1])
+    assert abs(last["loss"] - loss) < 1e-3 and abs(last["accuracy"] - right) < 1e-6, (run, last, loss, right)
+END
+expect_exit 1 "$mtf_train" pixels.yaml run.model_dir=wrong model.ignore_index=254
+expect_text 'label 255 of example 0, but there are 2 classes'
+
 # Texts that a model writes and scores come from the columns of any source.
 backward_sentences
 head -n 20 train.in > some.in

@@ -55,6 +55,33 @@ learning_rate: 0.1
 train: {steps: 3}
 )";
 
+TEST_F(ConfigTest, EvaluatedImagesAreMadeAsThoseOfTraining) {
+  const std::string text = R"(
+data: {train: {type: images, path: train, size: [32, 48], channels: 1, resize: stretch}}
+model: {type: classifier, layers: [{dense: {output: {classes: 4}}}]}
+optimizer: sgd
+learning_rate: 0.1
+train: {steps: 3}
+evaluate:
+  every: 1
+  datasets:
+    dev: {type: images, path: dev}
+    cut: {type: images, path: dev, resize: crop}
+)";
+  const std::string yaml = resolved_yaml(load(text, {"infer.input={type: images, path: new}"}));
+  const auto count = [&](const std::string& part) {
+    int64_t found = 0;
+    for (size_t at = yaml.find(part); at != std::string::npos; at = yaml.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("resize: stretch"), 3) << yaml;
+  EXPECT_EQ(count("resize: crop"), 1) << yaml;
+  EXPECT_EQ(count("channels: 1"), 4) << yaml;
+  EXPECT_THAT(
+      errors_of(std::string(kToy) + "evaluate: {every: 1, datasets: {dev: {type: images, path: dev}}}"),
+      HasSubstr("`size`"));
+}
+
 TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
   const Config config = load(std::string(kToy) + "infer: {input: ~/in.txt, prefix: begin.txt}\n" +
                              "score: {inputs: a.txt, targets: /b.txt}\n");

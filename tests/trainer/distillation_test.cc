@@ -359,8 +359,7 @@ Tensor composed_soft_loss(const Head& head, const Features& features, const Tens
   if (head.name == "tagger") {
     const Tensor has_tag = number(greater_equal(features.at("tags"), graph.constant(0, DType::kInt32)));
     const Tensor losses = multiply(cross(student, teacher, "tags"), has_tag);
-    const Shape rows{{"batch", kHeadRows}};
-    return reduce_mean(divide(reduce_sum(losses, rows), reduce_sum(has_tag, rows)), Shape{});
+    return divide(reduce_sum(losses, Shape{}), reduce_sum(has_tag, Shape{}));
   }
   if (head.name == "spans") {
     const Tensor& mask = features.at("answer_mask");

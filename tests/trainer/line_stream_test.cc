@@ -88,6 +88,15 @@ TEST_F(LineStreamTest, BothOfTwoFilesAreLookedThrough) {
               HasSubstr("bad: line 2: no UTF-8"));
 }
 
+TEST_F(LineStreamTest, NumbersOfLinesAreComparedBeforeAnyIsUsed) {
+  const std::string two = file("two", "one\ntwo\n"), three = file("three", "one\n\nthree");
+  const std::string hint = "files of as many lines";
+  EXPECT_EQ(failure([&] { check_lines({.first = two, .second = three, .hint = hint}); }, ErrorKind::kData),
+            three + " has more lines than " + two + "; " + hint);
+  EXPECT_EQ(failure([&] { check_lines({.first = three, .second = two, .hint = hint}); }, ErrorKind::kData),
+            two + " has fewer lines than " + three + "; " + hint);
+}
+
 TEST_F(LineStreamTest, APipeEndsAtALineThatIsNoUtf8AfterTheLinesBeforeIt) {
   const std::string name = path("pipe");
   ASSERT_EQ(::mkfifo(name.c_str(), 0600), 0);

@@ -64,9 +64,10 @@ std::vector<std::string*> decoding_files(Config& config) {
   return files;
 }
 
-/// A key of the root, with everything below it as it stands, replaced by `value`.
-Node with_section(const Node& root, const std::string& key, const Node& value) {
-  return root.with(config::Entry{key, {}, value});
+/// A key of a map, with everything below it as it stands, replaced by `value`.
+Node with_section(const Node& map, const std::string& key, const Node& value) {
+  const config::Entry* entry = map.entry(key);
+  return map.with(config::Entry{key, entry != nullptr ? entry->mark : Mark{}, value});
 }
 
 }  // namespace
@@ -165,8 +166,52 @@ static void find_hardware(Config& config, Diagnostics& diagnostics) {
   }
 }
 
+static bool is_of_images(const Node& source) {
+  const Node* type = source.find("type");
+  return type != nullptr && type->text() == "images";
+}
+
+/// The first source of images in data.train; nullptr if there is none.
+static const Node* training_images(const Node& root) {
+  const Node* data = root.find("data");
+  const Node* train = data != nullptr ? data->find("train") : nullptr;
+  if (train == nullptr || is_of_images(*train)) return train;
+  const auto named =
+      std::ranges::find_if(train->entries(), [](const config::Entry& e) { return is_of_images(e.value); });
+  return named != train->entries().end() ? &named->value : nullptr;
+}
+
+/// Returns a source of images with what data.train says and it does not: images are prepared alike.
+static Node with_image_keys(Node source, const Node& train) {
+  if (!is_of_images(source)) return source;
+  for (const char* key : {"size", "channels", "resize", "max_pixels"}) {
+    const config::Entry* given = train.entry(key);
+    if (given != nullptr && source.entry(key) == nullptr) source = source.with(*given);
+  }
+  return source;
+}
+
+/// Completes the images of evaluate.datasets and infer.input by data.train.
+static Node with_image_keys(const Node& given) {
+  const Node* train = training_images(given);
+  const Node *evaluate = given.find("evaluate"), *infer = given.find("infer");
+  Node root = given;
+  if (const Node* sets = evaluate != nullptr ? evaluate->find("datasets") : nullptr; sets && train) {
+    Node datasets = *sets;
+    for (config::Entry set : sets->entries()) {
+      set.value = with_image_keys(set.value, *train);
+      datasets = datasets.with(std::move(set));
+    }
+    root = with_section(root, "evaluate", with_section(*evaluate, "datasets", datasets));
+  }
+  if (const Node* input = infer != nullptr ? infer->find("input") : nullptr; input && train)
+    root = with_section(root, "infer", with_section(*infer, "input", with_image_keys(*input, *train)));
+  return root;
+}
+
 /// `model_dir`: where the files name none.
-static Config typed(const Node& root, const config::Path& model_dir, Diagnostics& diagnostics) {
+static Config typed(const Node& given, const config::Path& model_dir, Diagnostics& diagnostics) {
+  const Node root = with_image_keys(given);
   Config config = config::parse<Config>(root, diagnostics, {}, {}, &configuration_keys);
   config.root = root;
   complete_evaluation_infer(config);

@@ -68,12 +68,14 @@ void prompt_on_terminal(const std::string& path) {
   if (is_terminal(path)) print_message("> ");
 }
 
-void check_lines(const std::string& path, const TextLimit& limit) {
-  if (is_stream(path)) return;
+std::optional<int64_t> check_lines(const std::string& path, const TextLimit& limit) {
+  if (is_stream(path)) return std::nullopt;
   TextProblems problems;
   LineReader lines(path, problems, limit);
-  while (lines.next()) continue;
+  int64_t count = 0;
+  while (lines.next()) ++count;
   problems.throw_if_any();
+  return count;
 }
 
 void check_inputs(const Config& config, const NamedInput& first, const NamedInput& second,

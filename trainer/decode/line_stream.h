@@ -5,11 +5,13 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +26,9 @@ namespace mtf {
 bool is_stream(const std::string& path);
 /// Returns the name of an input in messages: the path, or "standard input".
 std::string input_name(const std::string& path);
-/// Throws Error (kData) with all lines of a file that are not UTF-8, or with the first that exceeds the limit. A stream can be
-/// read only once, so that its lines are checked as they come.
-void check_lines(const std::string& path, const TextLimit& limit);
+/// Returns the number of lines of a file. Throws Error (kData) with all lines that are not UTF-8, or with the first that
+/// exceeds the limit. A stream can be read only once, so that its lines are checked as they come: nothing.
+std::optional<int64_t> check_lines(const std::string& path, const TextLimit& limit);
 /// Asks for a line on standard error if the input is standard input and that is a terminal.
 void prompt_on_terminal(const std::string& path);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "engine/base/error.h"
 
@@ -47,15 +48,22 @@ LinePairs pairs_of(std::string_view message) {
   return pairs;
 }
 
+/// `how`: what the second file has, "more" or "fewer" lines.
+[[noreturn]] void lines_differ(const LineFiles& files, std::string_view how) {
+  throw Error(ErrorKind::kData,
+              fmt::format("{} has {} lines than {}", input_name(files.second), how,
+                          files.texts ? "the source has examples" : input_name(files.first)),
+              files.hint);
+}
+
 }  // namespace
 
 void check_lines(const LineFiles& files) {
-  if (files.texts) {
-    check_texts(*files.texts, files.limit);
-  } else {
-    check_lines(files.first, files.limit);
-  }
-  if (!files.second.empty()) check_lines(files.second, files.limit);
+  const std::optional<int64_t> first =
+      files.texts ? check_texts(*files.texts, files.limit) : check_lines(files.first, files.limit);
+  if (files.second.empty()) return;
+  const std::optional<int64_t> second = check_lines(files.second, files.limit);
+  if (first && second && *first != *second) lines_differ(files, *second > *first ? "more" : "fewer");
 }
 
 PairedLines::PairedLines(Communicator& communicator, const LineFiles& files)
@@ -84,13 +92,6 @@ LinePairs PairedLines::take(size_t most) {
   return pairs_of(message);
 }
 
-void PairedLines::lines_differ(std::string_view how) const {
-  throw Error(ErrorKind::kData,
-              fmt::format("{} has {} lines than {}", input_name(files_.second), how,
-                          files_.texts ? "the source has examples" : input_name(files_.first)),
-              files_.hint);
-}
-
 void PairedLines::others_wait() const {
   if (communicator_.processes() > 1) broadcast(communicator_, std::string(kWaits), kName);
 }
@@ -104,10 +105,10 @@ LinePairs PairedLines::read(size_t most) {
     for (std::string& line : first_->take(most, tell)) pairs.push_back({std::move(line), "", {}});
   }
   if (!second_) return pairs;
-  if (pairs.empty() && !second_->take(1, tell).empty()) lines_differ("more");
+  if (pairs.empty() && !second_->take(1, tell).empty()) lines_differ(files_, "more");
   for (size_t i = 0; i < pairs.size();) {
     std::vector<std::string> more = second_->take(pairs.size() - i, tell);
-    if (more.empty()) lines_differ("fewer");
+    if (more.empty()) lines_differ(files_, "fewer");
     for (std::string& line : more) pairs[i++].second = std::move(line);
   }
   return pairs;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/comm/communicator.h"
@@ -30,7 +29,7 @@ struct LineFiles {
 inline constexpr size_t kBatchesTogether = 16;
 
 /// Reads the files to their ends, but no streams. Throws Error (kData) with all lines of one that are not UTF-8, or all
-/// examples of a source that cannot be read.
+/// examples of a source that cannot be read, and where the numbers of lines of both files differ.
 void check_lines(const LineFiles& files);
 
 class PairedLines {
@@ -50,7 +49,6 @@ class PairedLines {
 
  private:
   LinePairs read(size_t most);
-  [[noreturn]] void lines_differ(std::string_view how) const;
 
   Communicator& communicator_;
   LineFiles files_;

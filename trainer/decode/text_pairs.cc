@@ -42,12 +42,14 @@ bool has_side(const TextSourceOptions& source, Side side) {
   return std::ranges::find(sides, side) != sides.end() || source.has_answers();
 }
 
-void check_texts(const TextColumns& columns, const TextLimit& limit) {
+int64_t check_texts(const TextColumns& columns, const TextLimit& limit) {
   const TextFiles files = text_files_of(columns, limit);
   TextProblems problems;
   TextReader reader(files, {}, problems);
-  for (TextExample example; reader.next(example);) continue;
+  int64_t count = 0;
+  for (TextExample example; reader.next(example);) ++count;
   problems.throw_if_any();
+  return count;
 }
 
 TextPairs::TextPairs(const TextColumns& columns, const TextLimit& limit)

@@ -39,8 +39,8 @@ const TextSourceOptions& texts_of(const SourceChoice& source, std::string_view k
 /// True if the files of the source have this side, or texts of which a part is it.
 bool has_side(const TextSourceOptions& source, Side side);
 
-/// Throws Error when files are missing, and (kData) with all examples that cannot be read.
-void check_texts(const TextColumns& columns, const TextLimit& limit);
+/// Returns the number of examples. Throws Error when files are missing, and (kData) with all examples that cannot be read.
+int64_t check_texts(const TextColumns& columns, const TextLimit& limit);
 
 class TextPairs {
  public:

@@ -32,10 +32,10 @@ void Predictions::add(const Executor& executor, int64_t first, int64_t examples)
   const int64_t labels_of_example = labels.shape.size() / labels.shape[0].size;
   for (int64_t i = 0; i < examples * labels_of_example; ++i) {
     const int64_t label = labels.data<int32_t>()[i], prediction = predictions.data<int32_t>()[i];
-    if (label < 0 && labels_of_example > 1) continue;  // a token without a tag
+    if (label < 0) continue;  // there is none
     const int64_t example = first + i / labels_of_example;
     if (matrix_) {
-      if (label < 0 || label >= classes)
+      if (label >= classes)
         throw Error(ErrorKind::kData,
                     fmt::format("evaluate.datasets.{}: example {} has the label {}, and the "
                                 "model has the classes 0 to {}",

@@ -133,9 +133,9 @@ bool writes_texts(const Session& session, const EvaluationSourceOptions& dataset
 
 /// Opens the source of a data set, or takes what is held out of data.train.
 std::shared_ptr<const Source> source_of(const Session& session, const std::string& name,
-                                        const SourceChoice& choice, const Mark& mark,
-                                        Diagnostics& diagnostics) {
-  if (choice.type() != kHeldOut) return open_source(session, choice, mark, diagnostics);
+                                        const SourceChoice& choice, Diagnostics& diagnostics) {
+  if (choice.type() != kHeldOut)
+    return open_source(session, choice, "evaluate.datasets." + name, diagnostics);
   const auto part = session.held_out.find(name);
   if (part != session.held_out.end()) return part->second;
   // Modes that read no examples know the features alone.
@@ -250,7 +250,7 @@ std::vector<EvaluationSet> open_evaluation_sets(const Session& session, Diagnost
   for (EvaluationSet& set : declared_evaluation_sets(session, diagnostics)) {
     const Mark mark = config.mark("evaluate.datasets." + set.name);
     const EvaluationSourceOptions& dataset = *config.evaluate.datasets.find(set.name);
-    set.source = source_of(session, set.name, dataset.choice, mark, diagnostics);
+    set.source = source_of(session, set.name, dataset.choice, diagnostics);
     if (!session.model || !set.source) continue;
     keep_measurable(set, config.mark("evaluate.datasets." + set.name + ".metrics"), diagnostics);
     if (!session.train_data && config.run.mode != RunMode::kEvaluate) continue;

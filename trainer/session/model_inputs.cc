@@ -26,7 +26,11 @@ Features add_inputs(Graph& graph, const Model& model, const std::vector<std::str
 }
 
 LabelRange label_range(const Model& model, const Dimension& classes) {
-  return {.classes = classes.size, .feature = model.labels_feature(), .may_lack = model.labels_may_lack()};
+  const bool may_lack = model.labels_may_lack();
+  return {.classes = classes.size,
+          .feature = model.labels_feature(),
+          .may_lack = may_lack,
+          .missing = may_lack ? model.missing_label() : std::nullopt};
 }
 
 std::map<std::string, int64_t> vocabulary_sizes(const std::vector<Feature>& features) {

@@ -324,14 +324,16 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
 }
 
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
-                                          const Mark& mark, Diagnostics& diagnostics) {
+                                          const std::string& key, Diagnostics& diagnostics) {
   if (!looks_at_examples(session.config) && options->has_tokens()) {
     return declared_source(session.config, options);
   }
   std::shared_ptr<const Source> source;
   opened(
       [&] {
-        source = augmented(open_sources(options, context_of(session, TextPurpose::kEvaluation, mark)),
+        SourceContext context = context_of(session, TextPurpose::kEvaluation, session.config.mark(key));
+        context.text.name = key;
+        source = augmented(open_sources(options, context),
                            augment_settings(session.config, AugmentFor::kEvaluation));
       },
       diagnostics);

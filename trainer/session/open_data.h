@@ -34,9 +34,10 @@ void open_training_data(Session& session, const BeforeTexts& before_texts, Diagn
 /// determine the features. Throws Error (kConfig) if an augmentation does not fit.
 std::shared_ptr<const Source> declared_source(const Config& config, const TrainSourceOptions& options);
 
-/// Opens a source for evaluation; modes that read no examples get only its features, as in open_session().
+/// Opens a source for evaluation, which stands under `key` in the configuration; modes that read no examples get only its
+/// features, as in open_session().
 std::shared_ptr<const Source> open_source(const Session& session, const SourceChoice& options,
-                                          const Mark& mark, Diagnostics& diagnostics);
+                                          const std::string& key, Diagnostics& diagnostics);
 
 /// What sources are opened with whose examples are given to a trained model: they need no labels (infer.input).
 /// `mark`: the place of the source in the configuration.

@@ -17,6 +17,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/reshape.h"
 #include "engine/ops/unary.h"
+#include "models/missing_labels.h"
 #include "models/token_loss.h"
 #include "trainer/optimizer/averages.h"
 #include "trainer/optimizer/noise_scale.h"
@@ -141,8 +142,20 @@ void check_recomputed(const Context& context, const std::vector<RecomputedLayers
 /// What every microbatch of a step has in common.
 struct StepInputs {
   const std::vector<Feature>& features;
-  std::map<std::string, Tensor> scalars;  ///< those of the model
+  std::map<std::string, Tensor> scalars;  ///< those of the model, and kNumberOfLabels where labels may lack
 };
+
+/// Adds the number of labels of the whole batch, of which each microbatch gets an equal share: its loss, which is divided by
+/// this, is then a part of the mean over all labels.
+void add_number_of_labels(const Model& model, const Features& batch, int64_t microbatches,
+                          std::map<std::string, Tensor>& scalars) {
+  if (!model.labels_may_lack()) return;
+  const auto labels = batch.find(std::string(model.labels_feature()));
+  if (labels == batch.end()) return;  // the model's own message says what is missing
+  const Tensor number = number_of_labels(has_label(labels->second, model.missing_label()));
+  scalars[std::string(kNumberOfLabels)] =
+      microbatches == 1 ? number : scalar_multiply(number, 1.0 / static_cast<double>(microbatches));
+}
 
 /// Builds the forward and backward pass.
 Pass forward_and_backward(Graph& graph, const Model& model, const Features& features,
@@ -405,7 +418,8 @@ TrainStep build_train_step(const Model& model, const std::vector<Feature>& featu
   const Features batch =
       add_inputs(graph, model, model.features(), features, options.batch_size, Mode::kTrain);
   step.scalars = model.scalars();
-  const StepInputs inputs{features, add_scalars(graph, step.scalars)};
+  StepInputs inputs{features, add_scalars(graph, step.scalars)};
+  add_number_of_labels(model, batch, options.microbatches, inputs.scalars);
   const Pass pass = options.microbatches > 1
                         ? microbatched(graph, model, batch, inputs, options)
                         : forward_and_backward(graph, model, batch, inputs, options.batch_size, options);

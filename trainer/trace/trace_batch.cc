@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "data/sources/idx.h"
 #include "engine/base/nearest.h"
@@ -146,23 +145,29 @@ void TraceBatch::add(const Feature& feature, const StoredTensor& stored) {
 
 void TraceBatch::check_range(const std::string& feature, int64_t least, int64_t most,
                              const std::string& what) const {
+  check_values(
+      feature, [&](int64_t value) { return value >= least && value <= most; },
+      fmt::format("{} is from {} to {}", what, least, most));
+}
+
+void TraceBatch::check_values(const std::string& feature, const std::function<bool(int64_t value)>& is_right,
+                              const std::string& rule) const {
   const Input& input = *std::ranges::find(inputs_, feature, &Input::feature);
   const HostTensor& tensor = input.tensor;
   const std::span<const int32_t> values(tensor.data<int32_t>(), static_cast<size_t>(tensor.shape.size()));
-  const auto wrong =
-      std::ranges::find_if(values, [&](int64_t value) { return value < least || value > most; });
+  const auto wrong = std::ranges::find_if(values, [&](int64_t value) { return !is_right(value); });
   if (wrong == values.end()) return;
   const int64_t each = tensor.shape.size() / size_, at = wrong - values.begin();
-  throw Error(ErrorKind::kData,
-              fmt::format("{}: `{}` has {} in row {}, at {}, and {} is from {} to {}", file_.path(),
-                          input.name, *wrong, at / each, at % each, what, least, most));
+  throw Error(ErrorKind::kData, fmt::format("{}: `{}` has {} in row {}, at {}, and {}", file_.path(),
+                                            input.name, *wrong, at / each, at % each, rule));
 }
 
 void TraceBatch::check_labels(const LabelRange& expected) const {
   const auto labels = std::ranges::find(features_, expected.feature, &Feature::name);
   if (labels == features_.end() || labels->dtype != DType::kInt32) return;
-  const int64_t least = expected.may_lack ? std::numeric_limits<int32_t>::min() : 0;
-  check_range(labels->name, least, expected.classes - 1, "a class");
+  check_values(
+      labels->name, [&](int64_t label) { return expected.contains(label); },
+      fmt::format("a class is from 0 to {}", expected.classes - 1));
 }
 
 void TraceBatch::feed(Executor& executor) const {

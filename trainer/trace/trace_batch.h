@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ class TraceBatch {
   void add(const Feature& feature, const StoredTensor& stored);
   /// Throws Error (kData) for the first value of an int32 feature that is not in `least` .. `most`.
   void check_range(const std::string& feature, int64_t least, int64_t most, const std::string& what) const;
+  /// Throws Error (kData) unless `is_right` of all values; `rule` says what they are.
+  void check_values(const std::string& feature, const std::function<bool(int64_t value)>& is_right,
+                    const std::string& rule) const;
 
   const SafetensorsFile& file_;
   int64_t size_ = 0;
