@@ -257,12 +257,12 @@ TEST_F(Images, OtherFilesArePassedOverAndCounted) {
   const std::string expected =
       "4 files passed over, since images are .png, .jpg and .jpeg: 1 without ending, 2 .gif, 1 .txt";
   EXPECT_EQ(images_in_folder(pets, {}).others.to_string(), expected);
-  EXPECT_EQ(images_without_labels(pets).others.to_string(), expected);
+  EXPECT_EQ(images_without_labels({pets}).others.to_string(), expected);
 }
 
 TEST_F(Images, AnImageOfAnotherKindIsNoList) {
   const std::string gif = file("x.gif", std::string("GIF89a\x04\0\x04\0", 10));
-  for (const auto& read : {std::function<void()>([&] { images_without_labels(gif); }),
+  for (const auto& read : {std::function<void()>([&] { images_without_labels({gif}); }),
                            std::function<void()>([&] { images_in_list(gif, {}); })})
     EXPECT_THAT(failure(read, ErrorKind::kData),
                 HasSubstr("x.gif is neither an image that can be read nor a list of images; a .png, .jpg"));

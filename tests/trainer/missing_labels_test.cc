@@ -140,14 +140,10 @@ TEST_P(MissingLabels, AnEvaluationCountsLabelsAndNoPadding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, MissingLabels,
-    ::testing::Values(PixelModel{"type: tagger, input: image", -1},
-                      PixelModel{"type: classifier, ignore_index: 255", 255},
-                      PixelModel{"type: classifier, ignore_index: -100", -100}),
-    [](const auto& info) {
-      return std::vector<std::string>{"tagger", "ignore_255", "ignore_minus_100"}[info.index];
-    });
+INSTANTIATE_TEST_SUITE_P(Models, MissingLabels,
+                         ::testing::Values(PixelModel{"type: tagger, input: image", -1},
+                                           PixelModel{"type: classifier, ignore_index: 255", 255},
+                                           PixelModel{"type: classifier, ignore_index: -100", -100}));
 
 TEST(IgnoreIndex, IsTheOnlyNumberThatIsNoClass) {
   const auto model = pixel_model({"type: classifier, ignore_index: 255", 255});
