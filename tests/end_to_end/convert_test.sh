@@ -228,6 +228,16 @@ expect_exit 0 "$mtf_convert" lm_trained hf_lm_trained --to hf-lm
 expect_text "row 0 of the embedding, with which texts begin, is left out"
 ! $check same hf_lm_gpt2/model.safetensors hf_lm_trained/model.safetensors > same.log ||
   fail "the export has the weights before the training"
+# A model that begins here, with queries that have the scale of attention in them, computes the same when it is exported.
+expect_exit 0 "$mtf_train" lm_llama/config.yaml model.layer_defaults.SelfAttention.fold_scaling_into_initializer=true checkpoint.init=null \
+  data.train.path=prompts.txt data.train.join=null data.sequence_length=32 train.steps=2 train.batch_size=4 run.model_dir=begun
+expect_exit 0 "$mtf_convert" begun hf_begun --to hf-lm
+expect_exit 0 "$mtf_convert" hf_begun lm_begun
+for run in begun lm_begun; do
+  expect_exit 0 "$mtf_train" $run/config.yaml run.mode=trace "trace.input=$source_dir/tests/golden/hf_llama/reference.safetensors" \
+    vars.dropout=0 data.sequence_length=40 trace.output=$run.safetensors
+done
+$check near begun.safetensors lm_begun.safetensors output/logits 1e-5 || fail "exported, a model with scaled queries computes something else"
 # Low-rank updates are trained alone, and become part of the kernels that an export has.
 cat > lora.yaml << END
 include: lm_llama/config.yaml

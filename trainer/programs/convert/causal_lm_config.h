@@ -135,6 +135,8 @@ struct CausalLmConfig {
       local_rotary_base;  ///< the base of local attention in a Gemma 3 or an OLMo-3, which has no scaling
   std::optional<int64_t>
       scaling_size;  ///< the number whose root divides the logits of attention, if not head_size
+  /// The variables of queries are those of the file divided by that root (fold_scaling_into_initializer); of exports alone.
+  bool has_scaled_queries = false;
   std::optional<double> attention_soft_cap, logit_soft_cap;
   double epsilon = 1e-6;
   double initializer_range = 0.02;

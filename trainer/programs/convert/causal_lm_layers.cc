@@ -120,7 +120,7 @@ class CausalLmReader {
     require(!model_.delimited && !model_.input_full_attention, mark_, "it reads inputs as a whole",
             "`type: lm` with `input_full_attention: false`");
     require(model_.name == LanguageModelOptions().name, mark_, "its variables have another scope",
-            "no `name`");
+            "no `name` in `model`, or `name: transformer`");
     require(model_.around.block_scope, mark_, "`block_scope` is false", "block_scope: true");
     require(!are_sinusoids(model_.positions), mark_, "its positions are sinusoids",
             "positions: learned, or none with `rotary: true` of SelfAttention");
@@ -336,11 +336,8 @@ class CausalLmReader {
     has_not(options.relative_attention_type == RelativeAttention::kNone, "relative positions",
             "relative_attention_type: none");
     // Norms of queries undo a scale before them; the layer then divides behind them.
-    if (options.qk_norm != QkNorm::kNone) {
+    if (options.qk_norm != QkNorm::kNone)
       has_not(options.fold_scaling_into_initializer, "qk_norm without fold_scaling_into_initializer", "true");
-    } else {
-      has_not(!options.fold_scaling_into_initializer, "fold_scaling_into_initializer", "false");
-    }
   }
 
   void read_heads(const CausalLmAttention& options) {
@@ -354,6 +351,7 @@ class CausalLmReader {
     lm_.rotary_scaling = options.rotary_scaling;
     lm_.attention_soft_cap = options.soft_cap;
     if (options.scaling_size != options.key_value_size) lm_.scaling_size = options.scaling_size;
+    lm_.has_scaled_queries = options.fold_scaling_into_initializer && options.qk_norm == QkNorm::kNone;
   }
 
   /// Returns the options that all layers of a block behind attention have.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -437,6 +438,8 @@ std::optional<CausalLmTensor> block_tensor(const std::string& name, const Causal
   tensor.name = scope + tensor.name;
   tensor.part = fused_part(place->rest, lm);
   tensor.rows = rows_of_pairs(place->rest, lm);
+  if (lm.has_scaled_queries && (place->rest == "SelfAttention/q" || place->rest == "SelfAttention/q_bias"))
+    tensor.factor = std::sqrt(static_cast<double>(lm.scaling_size.value_or(lm.head_size)));
   if (tensor.experts) {
     tensor.experts->of_each = scope + tensor.experts->of_each;
     tensor.experts->of_all = scope + tensor.experts->of_all;

@@ -393,6 +393,8 @@ WrittenTensor written_tensor(const ModelWeight& weight, const HuggingFaceTensor&
   WrittenTensor tensor{theirs.name, {rows, columns}, std::vector<float>(static_cast<size_t>(shape.size()))};
   convert_elements(weight.value.bytes.data(), weight.value.dtype,
                    reinterpret_cast<std::byte*>(tensor.value.data()), DType::kFloat32, shape.size());
+  if (theirs.factor != 1)
+    for (float& value : tensor.value) value = static_cast<float>(value * theirs.factor);
   if (theirs.transposed) {
     std::vector<float> turned(tensor.value.size());
     transpose(tensor.value.data(), rows, columns, turned.data());

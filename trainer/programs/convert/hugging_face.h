@@ -29,6 +29,7 @@ inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 struct HuggingFaceTensor {
   std::string name;
   bool transposed = false;
+  double factor = 1;  ///< the file has the variable times this
 };
 
 /// Where an imported model will be.
