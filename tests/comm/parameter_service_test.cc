@@ -62,7 +62,7 @@ TEST(ParameterService, AddsUpEachGradientOnceWhileOthersAreOnTheirWay) {
   const auto run = [&](int number) {
     ParameterClient client(worker(number, {server.address()}));
     if (number == 0) {
-      for (const uint32_t id : ids) client.set(0, id, bytes_of(0));
+      for (const uint32_t id : ids) client.set(0, id, bytes_of(0), 100 + id);
       client.start({});
     } else {
       client.await_start();
@@ -87,6 +87,7 @@ TEST(ParameterService, AddsUpEachGradientOnceWhileOthersAreOnTheirWay) {
   for (int number = 0; number < 3; ++number) workers.push_back(std::async(std::launch::async, run, number));
   for (auto& each : workers) each.get();
   EXPECT_EQ(server.end(), "ended");
+  for (const uint32_t id : ids) EXPECT_EQ(server.numbers.begins.at(id), 100 + id);
 }
 
 /// Sends bytes to a port, and returns the connection's descriptor.

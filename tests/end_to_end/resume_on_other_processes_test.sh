@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests that other numbers of processes and a single process resume from a checkpoint that four processes have
 # saved together, with the same stream of examples and losses equal up to rounding, or equal bits on the same
-# mesh.
+# mesh; and that an optimizer that begins in the middle of a run counts its own steps.
 source "$2/tests/end_to_end/common.sh"
 source "$source_dir/tests/end_to_end/processes.sh"
 read -ra data <<< "$(mnist_data)"
@@ -50,3 +50,44 @@ cp -r square broken
 rm broken/checkpoints/step-00000010/weights-00002-of-00004.safetensors
 expect_exit 1 timeout 60 "$mtf_launch" -n 2 -- "$mtf_train" broken/config.yaml train.steps=20
 expect_text "weights-00002-of-00004.safetensors"
+
+# Slots and running means that begin late count their steps from there: after steps of SGD that change nothing, on the same
+# batch each time, Adam goes on as it would have begun. So it does after a kill and further starts, on another mesh, with two
+# processes and with a parameter server.
+batch=("$mtf_train" "$source_dir/configs/models/mnist.yaml" "${data[@]}" vars.hidden=16 train.batch_size=400 data.shuffle=false
+  train.epochs=null train.log_every=1 evaluate.every=0 run.threads=1 checkpoint.every=2)
+adam=("${batch[@]}" optimizer=adam learning_rate=0.01 train.ema_decay=0.9 run.allow_change=optimizer.type)
+rows=(mesh=rows:2 layout=batch:rows)
+expect_exit 0 "${adam[@]}" train.steps=6 run.model_dir=begun
+expect_exit 0 "${adam[@]}" "${rows[@]}" train.steps=6 run.model_dir=begun_rows
+expect_exit 0 "${batch[@]}" optimizer=sgd learning_rate=0.0 train.steps=4 run.model_dir=still
+last_losses() { losses "$1" | tail -n 6; }
+
+cp -r still killed
+expect_exit 137 env MTF_FAULT=metrics.line@4 "${adam[@]}" train.steps=10 run.model_dir=killed
+expect_exit 0 "${adam[@]}" train.steps=10 run.model_dir=killed
+for part in weights optimizer averages; do
+  cmp {begun/checkpoints/step-00000006,killed/checkpoints/step-00000010}/$part.safetensors || fail "Adam begins late with other $part"
+done
+grep -q '"slot_begin/layer_1/kernel/adam_v":4.0[,}]' killed/checkpoints/step-00000010/manifest.json || fail "the manifest lacks where slots begin"
+# An older checkpoint in place of a damaged one: Adam begins two steps earlier.
+cp -r still damaged
+truncate -s -4 damaged/checkpoints/step-00000004/weights.safetensors
+printf 'lost' >> damaged/checkpoints/step-00000004/weights.safetensors
+expect_exit 0 "${adam[@]}" train.steps=8 run.model_dir=damaged checkpoint.on_damage=previous
+expect_text "continues after step 2 of damaged"
+cmp {begun/checkpoints/step-00000006,damaged/checkpoints/step-00000008}/weights.safetensors || fail "Adam begins late after a damaged checkpoint"
+
+# goes_on_late NAME COMMAND...: goes on with Adam in two starts.
+goes_on_late() {
+  local name=$1 steps
+  shift
+  cp -r still "$name"
+  for steps in 7 10; do expect_exit 0 timeout 60 "$@" train.steps=$steps run.model_dir="$name"; done
+}
+goes_on_late late_mesh "${adam[@]}" mesh=all:4 layout=batch:all optimizer_layout=hidden:all
+expect_close <(last_losses late_mesh) <(losses begun) 1e-5
+goes_on_late late_processes "$mtf_launch" -n 2 -- "${adam[@]}" "${rows[@]}"
+cmp <(last_losses late_processes) <(losses begun_rows) || fail "two processes begin Adam late with other losses"
+goes_on_late late_server "$mtf_launch" --job ps=1 --job worker=2 -- "${adam[@]}" "${rows[@]}" "train.strategy={type: parameter_server}"
+cmp <(last_losses late_server) <(losses begun_rows) || fail "a parameter server begins Adam late with other losses"

@@ -41,6 +41,7 @@ class Numbers final : public ParameterStorage {
     }
     return {};
   }
+  void set_begin(uint32_t id, int64_t step) override { begins[id] = step; }
   size_t gradients() const override { return ids_.size(); }
   std::vector<PushedPart> pushed_parts(int) const override {
     std::vector<PushedPart> parts;
@@ -68,6 +69,7 @@ class Numbers final : public ParameterStorage {
   double value(size_t i) const { return values_[i]; }
 
   std::atomic<bool> is_exhausted = false;  ///< there is no memory for sums
+  std::map<uint32_t, int64_t> begins;      ///< by id: the steps that the chief has said
 
  private:
   std::vector<uint32_t> ids_;

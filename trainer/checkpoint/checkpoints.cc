@@ -34,6 +34,9 @@ constexpr double kMostCounted = 0x1p53;
 /// The data set's name in Manifest::next_rows under which the next training row is stored.
 constexpr const char* kTrainRows = "train";
 
+/// The prefix of Manifest::state's names of slots that began later than at step 0.
+constexpr std::string_view kSlotBegin = "slot_begin/";
+
 std::map<std::string, double> numbers_of(const RunState& state, bool kept) {
   std::map<std::string, double> numbers{
       {"seconds", state.seconds},
@@ -46,6 +49,26 @@ std::map<std::string, double> numbers_of(const RunState& state, bool kept) {
   };
   if (state.best) numbers["best"] = *state.best;
   return numbers;
+}
+
+/// Adds the steps at which the slots among `variables` began, where these are not 0.
+void add_slot_begins(const RunState& state, const VariableStore& variables,
+                     std::map<std::string, double>& numbers) {
+  for (const std::string& name : variables.names()) {
+    if (!has_begin(variables.variable(name))) continue;
+    const int64_t begin = state.slot_begins->of(name);
+    if (begin > 0) numbers[std::string(kSlotBegin) + name] = static_cast<double>(begin);
+  }
+}
+
+std::shared_ptr<const SlotBegins> slot_begins(const Manifest& manifest) {
+  std::set<std::string, std::less<>> saved;
+  for (const CheckpointVariable& variable : manifest.variables) saved.insert(variable.name);
+  std::map<std::string, int64_t> late;
+  for (const auto& [name, value] : manifest.state) {
+    if (name.starts_with(kSlotBegin)) late[name.substr(kSlotBegin.size())] = static_cast<int64_t>(value);
+  }
+  return std::make_shared<SlotBegins>(manifest.step, std::move(saved), std::move(late));
 }
 
 std::optional<double> number(const std::map<std::string, double>& numbers, const std::string& name) {
@@ -118,7 +141,12 @@ RunState run_state(const Manifest& manifest, const std::string& checkpoint) {
   for (const auto& [name, row] : manifest.next_rows)
     check(fmt::format("{}` of `next_rows", name), static_cast<double>(row));
   for (const auto& [name, value] : manifest.state) {
-    if (name != "best") check(name, value);  // "best" is the value of a metric, which may be negative
+    if (name == "best") continue;  // the value of a metric, which may be negative
+    check(name, value);
+    if (name.starts_with(kSlotBegin) && value > static_cast<double>(manifest.step)) {
+      throw_damaged(fmt::format("{}/{}", checkpoint, Manifest::kFile),
+                    fmt::format("`{}` is {}, after its step {}", name, value, manifest.step));
+    }
   }
   const auto value = [&](const char* name, double otherwise) {
     return number(manifest.state, name).value_or(otherwise);
@@ -139,6 +167,7 @@ RunState run_state(const Manifest& manifest, const std::string& checkpoint) {
   state.best = number(manifest.state, "best");
   state.worse_evaluations = static_cast<int64_t>(value("worse_evaluations", 0));
   state.evaluation_pending = value("evaluation_pending", 0) != 0;
+  state.slot_begins = slot_begins(manifest);
   return state;
 }
 
@@ -211,6 +240,7 @@ void Checkpoints::save(const RunState& state, const Metrics& metrics) {
   manifest.mesh = session_.layouts.mesh.to_string();
   manifest.vocabularies = fingerprints(session_.vocabularies);
   manifest.state = numbers_of(state, keep_clock_.due(position_of(session_, state)));
+  add_slot_begins(state, variables_, manifest.state);
   for (const auto& [name, value] : metrics) {
     if (!std::isfinite(value)) continue;
     manifest.metrics[name] = value;

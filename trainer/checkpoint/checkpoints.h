@@ -20,6 +20,7 @@
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/runtime/variable_store.h"
 #include "trainer/checkpoint/interval.h"
+#include "trainer/optimizer/slot_begins.h"
 #include "trainer/report/metrics.h"
 #include "trainer/session/session.h"
 
@@ -36,6 +37,7 @@ struct RunState {
   std::optional<double> best;       ///< best value so far of train.patience.metric
   int64_t worse_evaluations = 0;    ///< number of consecutive evaluations without a new best value
   bool evaluation_pending = false;  ///< an evaluation of this step was due when the run was stopped
+  std::shared_ptr<const SlotBegins> slot_begins = std::make_shared<SlotBegins>();
 
   double training_seconds() const { return seconds - evaluation_seconds; }
 };

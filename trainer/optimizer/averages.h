@@ -6,8 +6,8 @@
 //   Programs with variables of their own read the weights, which are restored from the averages:
 //     restore_variables(reader, variables, evaluated_weights(config));
 //
-// With t the steps done before: mean += (1 - d) * (weight - mean), d = min(ema_decay, (1 + t) / (10 + t)).
-// A mean starts at the weight that training starts from; as long as the run is short it forgets that start
+// With t the steps done since the mean began: mean += (1 - d) * (weight - mean), d = min(ema_decay, (1 + t) / (10 + t)).
+// A mean starts at the weight that training starts or goes on from; as long as it is young it forgets that start
 // faster (as TensorFlow's ExponentialMovingAverage with num_updates and Marian's smoothing do), so there is
 // nothing left to correct.
 #pragma once
@@ -25,7 +25,7 @@ std::string average_name(const std::string& weight);
 std::string averaged_weight(const std::string& variable);
 bool is_average(const Variable& variable);
 
-/// 1 - d of the step before which `step` steps are done.
+/// 1 - d of the step before which `step` steps are done since the mean began.
 double average_rate(double decay, int64_t step);
 
 /// Sets a running mean to the weight that it is of, or all of them. The calls are collective where a weight and its running

@@ -1,10 +1,13 @@
 #include "trainer/optimizer/optimizer.h"
 
+#include <fmt/format.h>
+
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
 #include "engine/ops/slot_code.h"
 #include "engine/ops/stochastic_cast.h"
 #include "engine/ops/unary.h"
+#include "trainer/optimizer/slot_begins.h"
 #include "trainer/optimizer/slot_blocks.h"
 
 namespace mtf {
@@ -14,6 +17,19 @@ Tensor UpdateContext::scalar(std::string_view name, const std::function<double(i
   if (const auto found = inputs_.find(name); found != inputs_.end()) return found->second;
   scalars_.push_back({std::string(name), value, is_rate});
   return inputs_[std::string(name)] = graph_.input(std::string(name), {});
+}
+
+Tensor UpdateContext::scalar_of_slot(const std::string& slot, std::string_view name,
+                                     const std::function<double(int64_t step)>& value) {
+  if (!begins_) return scalar(name, value);
+  std::string input(name);
+  if (!begins_->are_known()) {
+    input += "/" + slot;
+  } else if (const int64_t begin = begins_->of(slot); begin > 0) {
+    input += fmt::format("/since_{}", begin);
+  }
+  return scalar(input,
+                [begins = begins_, slot, value](int64_t step) { return value(step - begins->of(slot)); });
 }
 
 void UpdateContext::use_learning_rate(std::string_view name, const std::function<double(int64_t step)>& rate,

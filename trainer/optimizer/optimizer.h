@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@
 #include "trainer/optimizer/rules.h"
 
 namespace mtf {
+
+class SlotBegins;
 
 /// The input with the learning rate.
 inline constexpr std::string_view kLearningRateInput = "optimizer/learning_rate";
@@ -49,19 +52,26 @@ enum class SlotValues {
 class UpdateContext {
  public:
   /// Slots change only where `guard` (bool, 0-dimensional) holds. What has to be fed goes to `scalars`. Slots are stored as
-  /// `slot_type`, float32, bfloat16 or int8 (trainer/optimizer/slot_blocks.h), with `slots_on_host` in the host's memory.
+  /// `slot_type`, float32, bfloat16 or int8 (trainer/optimizer/slot_blocks.h), with `slots_on_host` in the host's
+  /// memory. `begins`: of the slots; null: all begin at step 0.
   UpdateContext(Graph& graph, const Tensor& guard, std::vector<StepScalar>& scalars,
-                DType slot_type = DType::kFloat32, bool slots_on_host = false)
+                DType slot_type = DType::kFloat32, bool slots_on_host = false,
+                std::shared_ptr<const SlotBegins> begins = {})
       : graph_(graph),
         guard_(guard),
         scalars_(scalars),
         slot_type_(slot_type),
-        slots_on_host_(slots_on_host) {}
+        slots_on_host_(slots_on_host),
+        begins_(std::move(begins)) {}
 
   Graph& graph() { return graph_; }
   /// A 0-dimensional float32 input that is fed with value(step); one input for each name.
   Tensor scalar(std::string_view name, const std::function<double(int64_t step)>& value,
                 bool is_rate = false);
+  /// Likewise for the slots of this name: the input is fed with value(step - the step at which the slot began). One input for
+  /// each name and begin.
+  Tensor scalar_of_slot(const std::string& slot, std::string_view name,
+                        const std::function<double(int64_t step)>& value);
   /// The learning rate of the step (0-dimensional) for the weight in hand, times `scale`.
   Tensor learning_rate(double scale = 1);
   /// The updates that follow have the rate that is fed as input `name`, times `scale`.
@@ -96,6 +106,7 @@ class UpdateContext {
   std::vector<StepScalar>& scalars_;
   const DType slot_type_;
   const bool slots_on_host_;
+  const std::shared_ptr<const SlotBegins> begins_;
   int64_t first_element_ = 0;
   std::map<std::string, Tensor, std::less<>> inputs_;
   std::string rate_;  ///< the input in use

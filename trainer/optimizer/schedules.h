@@ -200,7 +200,7 @@ double schedule_value(const std::vector<Schedule>& schedules, int64_t step, int6
 bool needs_total(const std::vector<Schedule>& schedules);
 
 /// Adafactor's decay rate 1 - (step + 1 - offset)^-exponent (Shazeer and Stern: Adafactor, 2018,
-/// section 7.2): 0 at step 0.
+/// section 7.2): 0 at step 0. Here and below steps count from where the slots begin.
 struct PowerDecay {
   static constexpr std::string_view type_name = "power";
   double exponent = 0.8;

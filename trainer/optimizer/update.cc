@@ -18,9 +18,10 @@ namespace mtf {
 namespace {
 
 /// Moves the running mean of `variable` towards its new value.
-void update_average(UpdateContext& context, const Variable& variable, const Tensor& value,
-                    const Tensor& rate) {
+void update_average(UpdateContext& context, const Variable& variable, const Tensor& value, double decay) {
   const Variable& mean = context.mean(average_name(variable.name), variable.shape);
+  const Tensor rate = context.scalar_of_slot(mean.name, "optimizer/average_rate",
+                                             [decay](int64_t step) { return average_rate(decay, step); });
   const Tensor old = context.read(mean);
   context.assign(mean, sgd_update(old, subtract(old, cast(value, mean.dtype)), rate));
 }
@@ -111,14 +112,9 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
     return multiply(gradient, of_type);
   };
   const OptimizerOptions& optimizer = *options.optimizer;
-  UpdateContext context(graph, update.finite, update.scalars, options.slot_type, options.slots_on_host);
+  UpdateContext context(graph, update.finite, update.scalars, options.slot_type, options.slots_on_host,
+                        options.begins);
   const WeightSettings settings(graph, options);
-  Tensor of_averages;
-  if (options.ema_decay) {
-    of_averages = context.scalar("optimizer/average_rate", [decay = *options.ema_decay](int64_t step) {
-      return average_rate(decay, step);
-    });
-  }
   for (const VariableGradient& g : gradients) {
     const Variable& variable = *g.variable;
     const auto of_variable = graph.scope(variable.name);
@@ -129,7 +125,7 @@ Update add_update(Graph& graph, const Tensor& loss, const std::vector<VariableGr
       value = optimizer.update(context, {variable, value, clipped(g.gradient), decay});
       context.assign(variable, value);
     }
-    if (of_averages) update_average(context, variable, value, of_averages);
+    if (options.ema_decay) update_average(context, variable, value, *options.ema_decay);
   }
   return update;
 }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "engine/graph/graph.h"
 #include "trainer/optimizer/optimizer.h"
 #include "trainer/optimizer/schedules.h"
+#include "trainer/optimizer/slot_begins.h"
 
 namespace mtf {
 
@@ -40,6 +42,9 @@ struct UpdateOptions {
   std::vector<std::string> weights = {};
   DType slot_type = DType::kFloat32;  ///< type of optimizer slots in memory: precision.slots
   bool slots_on_host = false;         ///< they lie in the host's memory: offload.slots
+  /// The steps at which slots began; null: all at step 0. The graph has one count for the slots that begin at the same step.
+  /// Update::scalars read the steps anew each time, so that they may change as long as those slots have the same begin.
+  std::shared_ptr<SlotBegins> begins = {};
 };
 
 inline constexpr const char* kProceed = "proceed";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "engine/backend/squares.h"
@@ -26,6 +27,7 @@ class ServerVariables final : public ParameterStorage {
     const auto found = memory_.find(id);
     return found == memory_.end() ? std::span<std::byte>() : found->second;
   }
+  void set_begin(uint32_t id, int64_t step) override { begins_->set(names_.at(id), step); }
   size_t gradients() const override { return gradients_.size(); }
   std::vector<PushedPart> pushed_parts(int worker) const override;
   void add(size_t gradient, std::span<const PushedTensors* const> workers) override;
@@ -49,17 +51,20 @@ class ServerVariables final : public ParameterStorage {
   void add_sum(const ParameterServerPlan::Gradient& gradient, bool is_split, std::vector<size_t>& pushed);
 
   bool asynchronous_;
+  const std::shared_ptr<SlotBegins> begins_;  ///< those that `scalars_` read
   std::vector<StepScalar> scalars_;
   Program program_;
   VariableStore variables_;
   Executor update_;
   std::map<uint32_t, std::span<std::byte>> memory_;
+  std::map<uint32_t, std::string> names_;
   std::vector<Sum> gradients_;  ///< gradients of this server
 };
 
 ServerVariables::ServerVariables(const Session& session, const ParameterServerPlan& plan, int server,
                                  ServerGraph graph)
     : asynchronous_(is_asynchronous(session.config)),
+      begins_(plan.update.begins),
       scalars_(std::move(graph.scalars)),
       program_(partition(*graph.update, Layouts::single())),
       variables_(*session.backend, program_.mesh, program_.variables),
@@ -69,6 +74,7 @@ ServerVariables::ServerVariables(const Session& session, const ParameterServerPl
   for (const ServedVariable& v : plan.variables) {
     if (v.server != server) continue;
     memory_[v.id] = {variables_.slice(v.variable.name, 0), static_cast<size_t>(v.bytes())};
+    names_[v.id] = v.variable.name;
   }
   std::vector<size_t> pushed(static_cast<size_t>(asynchronous_ ? 1 : worker_count(session.config)));
   for (const ParameterServerPlan::Gradient& gradient : plan.gradients) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "engine/base/hash.h"
 #include "engine/base/process.h"
@@ -74,6 +75,8 @@ std::optional<ParameterServerPlan> plan_parameter_servers(const Session& session
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
   ParameterServerPlan plan;
   plan.update = *options.update;
+  // Only the chief knows them.
+  plan.update.begins = std::make_shared<SlotBegins>(SlotBegins::set_later());
   options.update.reset();
   options.keep_tokens = true;
   // Synchronous servers compute the squares of the summed gradients.

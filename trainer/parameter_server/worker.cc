@@ -92,7 +92,8 @@ void WorkerSteps::set_variables(const RunState& state, std::optional<int64_t> la
     const HostTensor whole = variables_.get(v.variable.name);
     client_.set(
         v.server, v.id,
-        std::span(whole.bytes).subspan(static_cast<size_t>(v.first_byte()), static_cast<size_t>(v.bytes())));
+        std::span(whole.bytes).subspan(static_cast<size_t>(v.first_byte()), static_cast<size_t>(v.bytes())),
+        state.slot_begins->of(v.variable.name));
   }
   client_.start({.step = state.step,
                  .next_row = state.next_row,

@@ -208,6 +208,13 @@ OpenChoices find_run_so_far(Session& session, TrainPlan& plan, Diagnostics& diag
   return open;
 }
 
+/// The begins of the slots of a run that goes on, as its checkpoint has them; all 0 of a fresh one.
+SlotBegins begins_so_far(const std::optional<Continuation>& continuation) {
+  if (!continuation || !continuation->checkpoint) return {};
+  const std::string& path = continuation->checkpoint->path;
+  return *run_state(read_manifest(path), path).slot_begins;
+}
+
 /// Reports chosen metrics that nothing measures, and a vocabulary or classes that do not fit the weights that the run
 /// starts from.
 void check_start(const Session& session, const TrainStep& step, TrainPlan& plan, Diagnostics& diagnostics) {
@@ -301,6 +308,8 @@ TrainPlan make_train_plan(Session& session, Diagnostics& diagnostics) {
   TrainStepOptions options = train_step_options(
       config, session.layouts, planned_steps(session).value_or(std::numeric_limits<int64_t>::max()));
   options.update->runs_ahead = runs_ahead(session);
+  if (!diagnostics.has_errors())
+    options.update->begins = std::make_shared<SlotBegins>(begins_so_far(plan.continuation));
   std::optional<TrainStep> step = build_step(session, options, diagnostics);
   plan.evaluation_sets = open_evaluation_sets(session, diagnostics);
   if (!diagnostics.has_errors()) check_start(session, *step, plan, diagnostics);

@@ -39,6 +39,7 @@ class Trainer {
   void go_on();
   bool restored(const std::string& path);
   std::vector<std::string> restore(const std::string& checkpoint);
+  void take_slot_begins(const std::string& checkpoint);
   void initialize();
   void load_teacher();
   void check_directory() const;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "trainer/checkpoint/restore.h"
@@ -60,6 +61,7 @@ std::vector<std::string> Trainer::restore(const std::string& checkpoint) {
   CheckpointReader reader(checkpoint);
   const Manifest& manifest = reader.manifest();
   state_ = run_state(manifest, checkpoint);
+  take_slot_begins(checkpoint);
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   load_teacher();
   const std::optional<Continuation>& old = plan_.continuation;
@@ -84,8 +86,30 @@ std::vector<std::string> Trainer::restore(const std::string& checkpoint) {
   return std::move(lacking.averages);
 }
 
+/// The step counts of the optimizer begin where the slots of the checkpoint did. Throws Error where the program has one count
+/// for slots that began at different steps, which may be if a newer checkpoint is damaged that lacked them all.
+void Trainer::take_slot_begins(const std::string& checkpoint) {
+  SlotBegins& begins = *plan_.update.begins;
+  std::map<int64_t, int64_t> moved;
+  for (const std::string& name : variables_.names()) {
+    if (!has_begin(variables_.variable(name))) continue;
+    const int64_t now = state_.slot_begins->of(name);
+    const auto [to, is_first] = moved.emplace(begins.of(name), now);
+    if (to->second == now) continue;
+    throw Error(
+        ErrorKind::kCheckpoint,
+        fmt::format(
+            "in {} slots of the optimizer that lay in no newer checkpoint began at different steps: `{}` "
+            "at step {}, others at step {}",
+            checkpoint, name, now, to->second),
+        "start the run again, which then goes on from this checkpoint");
+  }
+  begins = *state_.slot_begins;
+}
+
 void Trainer::initialize() {
   state_ = {};
+  *plan_.update.begins = {};
   variables_.initialize(static_cast<uint64_t>(config_.run.seed));
   const InitOptions& init = config_.checkpoint.init;
   if (!init.path.empty()) notes_.push_back(initialize_weights(init, variables_));

@@ -153,8 +153,12 @@ void ParameterClient::ask_all(ParameterOperation operation, std::span<const std:
   for (Server& server : servers_) answer_bytes(server, operation);
 }
 
-void ParameterClient::set(int server, uint32_t id, std::span<const std::byte> value) {
-  ask(servers_[server], {.operation = static_cast<uint16_t>(ParameterOperation::kSet), .id = id}, value);
+void ParameterClient::set(int server, uint32_t id, std::span<const std::byte> value, int64_t begin) {
+  ask(servers_[server],
+      {.operation = static_cast<uint16_t>(ParameterOperation::kSet),
+       .id = id,
+       .version = static_cast<uint64_t>(begin)},
+      value);
 }
 
 void ParameterClient::start(const ParameterStart& start) {

@@ -50,8 +50,9 @@ class ParameterClient {
 
   int servers() const { return static_cast<int>(servers_.size()); }
 
-  /// For the chief: sets a variable; start() says that all variables are set.
-  void set(int server, uint32_t id, std::span<const std::byte> value);
+  /// For the chief: sets a variable, which began with its initial value at step `begin` of the run; start() says that all
+  /// variables are set.
+  void set(int server, uint32_t id, std::span<const std::byte> value, int64_t begin = 0);
   void start(const ParameterStart& start);
   /// For the other workers: pull() waits until the chief has set the variables once more.
   void await_start() { ++starts_; }

@@ -16,7 +16,7 @@ namespace mtf {
 
 enum class ParameterOperation : uint16_t {
   kHello = 1,  ///< JSON {worker, fields}; id = number of the worker
-  kSet,        ///< one variable, from the chief; no answer
+  kSet,        ///< one variable, from the chief; version = the step at which it began; no answer
   kStart,      ///< ParameterStart: all variables are set
   /// Requests variables (uint32 ids) of at least this version, after the `id`-th start of the chief. The
   /// answer is a PulledState, then a kVariable for each.
@@ -115,7 +115,7 @@ std::vector<std::byte> message_of(const T& value, std::span<const std::byte> mor
 /// Names and values that must be the same for a worker and a server.
 using ParameterFields = std::vector<std::pair<std::string, std::string>>;
 
-inline constexpr int kParameterProtocol = 4;
+inline constexpr int kParameterProtocol = 5;
 
 /// The purpose of connections to a parameter server.
 inline constexpr const char* kParameterPurpose = "parameter server";

@@ -66,6 +66,7 @@ void ParameterService::set(Peer& peer, const Frame& frame) {
     if (starts_ > 0 && options_.asynchronous) refuse_request("the variables are set already");
   }
   peer.socket.receive_bytes(memory);
+  storage_.set_begin(frame.id, static_cast<int64_t>(frame.version));
 }
 
 void ParameterService::start(Peer& peer, const Frame& frame) {

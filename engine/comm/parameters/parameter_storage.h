@@ -24,6 +24,8 @@ class ParameterStorage {
   virtual ~ParameterStorage() = default;
   /// Returns the memory of a variable; empty if it is not on this server.
   virtual std::span<std::byte> variable(uint32_t id) = 0;
+  /// Says at which step of the run a variable began with its initial value; the chief says it with each value that it sets.
+  virtual void set_begin(uint32_t id, int64_t step) = 0;
   /// Returns the number of gradients with which this server updates its variables.
   virtual size_t gradients() const = 0;
   /// Returns the tensors that a worker pushes to this server in a step.

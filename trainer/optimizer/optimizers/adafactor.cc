@@ -25,12 +25,15 @@ struct Adafactor final : OptimizerOptions {
   std::vector<std::string> exclude_from_parameter_scale;
 
   Tensor update(UpdateContext& context, const WeightUpdate& w) const override {
-    const Tensor rate = context.scalar(
-        "optimizer/decay_rate", [rate = decay_rate](int64_t step) { return decay_rate_value(rate, step); });
     const AdafactorOptions options = options_of(w.variable.name);
+    const auto named_slots = adafactor_slots(w.variable.shape, options);
+    // The means of squares, of which the first is one, begin together.
+    const Tensor rate =
+        context.scalar_of_slot(w.variable.name + named_slots.front().first, "optimizer/decay_rate",
+                               [rate = decay_rate](int64_t step) { return decay_rate_value(rate, step); });
     std::vector<const Variable*> slots;
     Tensors values;
-    for (const auto& [suffix, shape] : adafactor_slots(w.variable.shape, options)) {
+    for (const auto& [suffix, shape] : named_slots) {
       const bool is_mean = suffix == "_slot_m";
       slots.push_back(&context.slot(w.variable.name + suffix, shape,
                                     is_mean ? SlotValues::kSigned : SlotValues::kPositive));

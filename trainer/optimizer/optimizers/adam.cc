@@ -5,6 +5,12 @@
 #include "engine/base/reproducible_math.h"
 
 namespace mtf {
+namespace {
+
+std::string first_moment_of(const std::string& weight) { return weight + "/adam_m"; }
+std::string second_moment_of(const std::string& weight) { return weight + "/adam_v"; }
+
+}  // namespace
 
 std::function<double(int64_t step)> bias_correction(double beta) {
   return [beta](int64_t step) { return 1 / (1 - reproducible::pow(beta, static_cast<double>(step) + 1)); };
@@ -17,8 +23,9 @@ Tensor AdamBase::adam(UpdateContext& context, const WeightUpdate& w, const BiasC
                             .epsilon = epsilon / scale,
                             .weight_decay = w.decay / scale,
                             .first_element = context.first_element()};
-  const Variable& m = context.slot(w.variable.name + "/adam_m", w.variable.shape);
-  const Variable& v = context.slot(w.variable.name + "/adam_v", w.variable.shape, SlotValues::kPositive);
+  const Variable& m = context.slot(first_moment_of(w.variable.name), w.variable.shape);
+  const Variable& v =
+      context.slot(second_moment_of(w.variable.name), w.variable.shape, SlotValues::kPositive);
   const AdamUpdate u = adam_update(w.weight, w.gradient, context.stored(m), context.stored(v),
                                    context.learning_rate(scale), options, correction);
   context.assign(m, u.first_moment);
@@ -27,12 +34,11 @@ Tensor AdamBase::adam(UpdateContext& context, const WeightUpdate& w, const BiasC
 }
 
 Tensor AdamBase::corrected_adam(UpdateContext& context, const WeightUpdate& w) const {
-  const Tensor second = context.scalar("optimizer/second_moment_correction", bias_correction(beta2));
-  return adam(context, w, {first_moment_correction(context), second});
-}
-
-Tensor AdamBase::first_moment_correction(UpdateContext& context) const {
-  return context.scalar("optimizer/first_moment_correction", bias_correction(beta1));
+  const Tensor second = context.scalar_of_slot(second_moment_of(w.variable.name),
+                                               "optimizer/second_moment_correction", bias_correction(beta2));
+  const Tensor first = context.scalar_of_slot(first_moment_of(w.variable.name),
+                                              "optimizer/first_moment_correction", bias_correction(beta1));
+  return adam(context, w, {first, second});
 }
 
 void describe_adam(config::Visitor& visit, AdamBase& options, const char* beta1) {

@@ -19,10 +19,9 @@ struct AdamBase : ScaledSteps {
   Tensor adam(UpdateContext& context, const WeightUpdate& w, const BiasCorrection& correction) const;
   /// Adam with the corrections of Kingma and Ba.
   Tensor corrected_adam(UpdateContext& context, const WeightUpdate& w) const;
-  Tensor first_moment_correction(UpdateContext& context) const;
 };
 
-/// 1 / (1 - beta^T), where T - 1 is the step.
+/// 1 / (1 - beta^T), where T - 1 are the steps since the moment began.
 std::function<double(int64_t step)> bias_correction(double beta);
 
 /// The keys of AdamBase and those that all optimizers have; `beta1` is the help of that key.

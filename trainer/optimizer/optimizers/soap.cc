@@ -87,9 +87,9 @@ struct Soap final : AdamBase {
     context.assign(v_slot, v);
 
     const double scale = scale_of(w.variable);
-    const Tensor root = sqrt(multiply(v, correction(context, "second", beta2), shape));
+    const Tensor root = sqrt(multiply(v, correction(context, v_slot, "second", beta2), shape));
     const Tensor noise = scalar_multiply(reduce_max(root, stacked_of(shape)), kRoundingErrors);
-    const Tensor corrected = multiply(rotated_m, correction(context, "first", beta1), shape);
+    const Tensor corrected = multiply(rotated_m, correction(context, m_slot, "first", beta1), shape);
     Tensor step = divide(corrected, scalar_add(add(root, noise, shape), epsilon / scale), shape);
     for (const Side& side : sides) step = side.rotated_back(step);
     if (w.decay > 0) {
@@ -135,8 +135,8 @@ struct Soap final : AdamBase {
         context.slot(variable.name + "/soap_basis_" + d.name, shape, SlotValues::kExact);
     const Tensor product = einsum({g, rename(g, d.name, vectors.name)}, shape);
     const Tensor factor = running_mean(context.read(factor_slot), product, beta2);
-    const Tensor due = context.scalar(
-        "optimizer/precondition",
+    const Tensor due = context.scalar_of_slot(
+        basis_slot.name, "optimizer/precondition",
         [every = precondition_frequency](int64_t step) { return step > 0 && step % every == 0 ? 1 : 0; });
     const Tensor basis = context.read(basis_slot);
     context.assign(factor_slot, factor);
@@ -151,9 +151,10 @@ struct Soap final : AdamBase {
   }
 
   /// The moments have no part of the first step.
-  static Tensor correction(UpdateContext& context, std::string_view moment, double beta) {
-    return context.scalar(
-        fmt::format("optimizer/rotated_{}_moment_correction", moment),
+  static Tensor correction(UpdateContext& context, const Variable& slot, std::string_view moment,
+                           double beta) {
+    return context.scalar_of_slot(
+        slot.name, fmt::format("optimizer/rotated_{}_moment_correction", moment),
         [correction = bias_correction(beta)](int64_t step) { return step == 0 ? 1 : correction(step - 1); });
   }
 };
