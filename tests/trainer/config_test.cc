@@ -79,7 +79,7 @@ evaluate:
   EXPECT_EQ(count("channels: 1"), 4) << yaml;
   EXPECT_THAT(
       errors_of(std::string(kToy) + "evaluate: {every: 1, datasets: {dev: {type: images, path: dev}}}"),
-      HasSubstr("`size`"));
+      HasSubstr("`evaluate.datasets.dev.size` is missing"));
 }
 
 TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
