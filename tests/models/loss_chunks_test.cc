@@ -143,7 +143,9 @@ TEST(LossChunks, GiveTheSameMetrics) {
 TEST(LossChunks, ThatDoNotDivideTheRowsAreRefused) {
   const ChunkedModel c = chunked_models()[0];
   TrainStepOptions options = training(3);
-  options.loss_chunks_mark = {"run.yaml", 7, 22};
+  options.loss_chunks_mark.file = "run.yaml";
+  options.loss_chunks_mark.line = 7;
+  options.loss_chunks_mark.column = 22;
   EXPECT_THAT(
       failure([&] { build_train_step(*parse_model(c.model), c.features, options); }, ErrorKind::kConfig),
       HasSubstr("run.yaml:7:22: `train.loss_chunks` is 3, which does not divide the 8 places"));
