@@ -51,7 +51,7 @@ struct AllCandidates {
 };
 
 Hypothesis search(int64_t beam, double alpha, int64_t limit, uint64_t seed) {
-  BeamSearch search({beam, alpha, limit});
+  BeamSearch search({.beam = beam, .length_penalty = alpha, .limit = limit});
   std::vector<std::vector<int32_t>> texts(1), places(static_cast<size_t>(beam));  // texts; what is read where
   bool has_padding = false;  // there were fewer hypotheses than places
   while (true) {

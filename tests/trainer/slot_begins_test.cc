@@ -17,7 +17,7 @@ constexpr int64_t kBegin = 3000;
 
 using Weights = std::map<std::string, GoldenTensor>;
 
-const Weights kMatrix = {{"w", {{{"a", 4}, {"b", 8}}, DType::kFloat32, random_values(32, 1)}}};
+const Weights kOneMatrix = {{"w", {{{"a", 4}, {"b", 8}}, DType::kFloat32, random_values(32, 1)}}};
 
 std::map<std::string, Values> gradients_of(const Weights& weights, int64_t i) {
   std::map<std::string, Values> gradients;
@@ -62,14 +62,14 @@ TEST(SlotBegins, AWeightWithNewSlotsMovesAsInAFreshRun) {
     UpdateOptions options = update_options(optimizer, "0.01");
     options.ema_decay = 0.999;
     for (const Layouts& layout : {Layouts::single(), layouts("x:2", "a:x", "", "b:x")}) {
-      const auto fresh = after_steps(kMatrix, options, 0, nullptr, layout);
-      EXPECT_EQ(after_steps(kMatrix, options, kBegin, from_checkpoint({"w"}), layout), fresh);
+      const auto fresh = after_steps(kOneMatrix, options, 0, nullptr, layout);
+      EXPECT_EQ(after_steps(kOneMatrix, options, kBegin, from_checkpoint({"w"}), layout), fresh);
     }
   }
 }
 
 TEST(SlotBegins, AWeightWhoseSlotsAreInTheCheckpointCountsFromTheStart) {
-  Weights weights = kMatrix;
+  Weights weights = kOneMatrix;
   weights["v"] = {{{"a", 4}}, DType::kFloat32, random_values(4, 2)};
   const UpdateOptions options = update_options("{type: adam, beta2: 0.99}", "0.01");
   const auto mixed =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <regex>
 #include <set>
@@ -284,7 +285,8 @@ std::vector<const Variable*> taken_variables(const InitOptions& options, const I
   constexpr size_t kListed = 8;
   check_updates(source, names);
   std::vector<std::string> all = source.names();  // a pattern may be that of a head which only the source has
-  all.insert(all.end(), names.begin(), names.end());
+  std::ranges::copy_if(names, std::back_inserter(all),
+                       [&source](const std::string& name) { return !source.find(name); });
   check_patterns_occur("checkpoint.init.include", options.include, all, options.path.mark);
   check_patterns_occur("checkpoint.init.exclude", options.exclude, all, options.path.mark);
   // Names that `rename` has made are the configuration's.
