@@ -61,7 +61,7 @@ TEST(SlotBegins, AWeightWithNewSlotsMovesAsInAFreshRun) {
     SCOPED_TRACE(optimizer);
     UpdateOptions options = update_options(optimizer, "0.01");
     options.ema_decay = 0.999;
-    for (const Layouts& layout : {Layouts::single(), layouts("x:2", "a:x", "", "b:x")}) {
+    for (const Layouts& layout : {Layouts::single(), layouts("x:2;y:2", "a:x", "", "b:y")}) {
       const auto fresh = after_steps(kOneMatrix, options, 0, nullptr, layout);
       EXPECT_EQ(after_steps(kOneMatrix, options, kBegin, from_checkpoint({"w"}), layout), fresh);
     }
