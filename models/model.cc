@@ -14,8 +14,8 @@ namespace mtf {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kClassMetrics = {
-    "precision", "recall", "f1", "f1_micro", "f1_binary", "matthews", "confusion_matrix"};
+constexpr std::array<std::string_view, 8> kClassMetrics = {
+    "precision", "recall", "f1", "f1_micro", "f1_binary", "mean_iou", "matthews", "confusion_matrix"};
 constexpr std::array<std::string_view, 7> kPredictionMetrics = {
     "pearson", "spearman", "entity_precision", "entity_recall", "entity_f1", "exact_match", "answer_f1"};
 

@@ -152,8 +152,8 @@ bool greater_is_better(std::string_view metric);
 /// Whether it is measured where no metrics are named: the others say the same in other words, tell of the
 /// data alone (`mean_label`), or are of interest to some.
 bool measured_by_default(std::string_view metric);
-/// The metrics that are counted from the classes of all examples (Classification): precision, recall and f1, which are
-/// means over the classes, f1_micro, f1_binary, matthews and confusion_matrix.
+/// The metrics that are counted from the classes of all examples (Classification): precision, recall, f1 and mean_iou, which
+/// are means over the classes, f1_micro, f1_binary, matthews and confusion_matrix.
 std::vector<std::string> class_metrics();
 bool is_class_metric(std::string_view metric);
 /// Whether it is computed from what the model predicts for all examples (ModelOutput::predictions), outside of the

@@ -181,8 +181,8 @@ void describe(config::Visitor& visit, EvaluationKeys& keys, const SourceOptions&
   visit("metrics", keys.metrics,
         "what is measured: names of metrics, and commands as {name: rouge, command: \"rouge.py {predictions} "
         "{references}\"}; none: all metrics of the model that need no decoding, but top_5_accuracy, "
-        "precision, recall, f1, f1_micro, f1_binary, matthews, confusion_matrix, pearson, spearman, "
-        "neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
+        "precision, recall, f1, f1_micro, f1_binary, mean_iou, matthews, confusion_matrix, pearson, "
+        "spearman, neg_log_perplexity, mean_label, num_eval_tokens and max_targets_length");
   visit("limit", keys.limit, "only the first so many examples", config::positive);
   if (dynamic_cast<const TextSourceOptions*>(&source))
     visit("references", keys.references,

@@ -31,7 +31,7 @@ evaluate:
   every: 10
   batch_size: 20
   datasets:
-    test: {type: idx, images: test-images, labels: test-labels, metrics: [loss, accuracy, top_5_accuracy, precision, recall, f1, confusion_matrix]}
+    test: {type: idx, images: test-images, labels: test-labels, metrics: [loss, accuracy, top_5_accuracy, precision, recall, f1, mean_iou, confusion_matrix]}
 checkpoint: {every: 10, keep_best: {metric: test/f1}}
 END
 expect_exit 0 "$mtf_train" run.yaml run.model_dir=single
@@ -54,6 +54,8 @@ occur = [c for c in found["classes"] if c["support"] + c["predicted"] > 0]
 for name in ("precision", "recall", "f1"):
     mean = sum(c[name] for c in occur) / len(occur)
     assert abs(mean - last[name]) < 1e-12 and last[name] == found[name], name
+iou = [matrix[i][i] / (sum(matrix[i]) + sum(row[i] for row in matrix) - matrix[i][i]) for i in range(8) if sum(matrix[i]) + sum(row[i] for row in matrix)]
+assert abs(sum(iou) / len(iou) - last["mean_iou"]) < 1e-12 and last["mean_iou"] == found["mean_iou"]
 assert last["accuracy"] < last["top_5_accuracy"] <= 1
 assert json.load(open("single/checkpoints/step-00000020/manifest.json"))["metrics"].keys() >= {"test/f1", "test/top_5_accuracy"}
 svg = xml.parse("single/evaluation/test.svg").getroot()

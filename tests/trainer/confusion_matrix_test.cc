@@ -70,6 +70,7 @@ TEST(ConfusionMatrix, CountsAndScoresAreThoseOfTheirDefinitions) {
       EXPECT_DOUBLE_EQ(scores.precision, precision);
       EXPECT_DOUBLE_EQ(scores.recall, recall);
       EXPECT_NEAR(scores.f1, f1, 1e-15);
+      EXPECT_NEAR(scores.iou, f1 / (2 - f1), 1e-15);
       EXPECT_EQ(scores.support, support);
       EXPECT_EQ(scores.predicted, predicted);
       if (support + predicted == 0) continue;
@@ -93,6 +94,7 @@ TEST(ConfusionMatrix, LeavesOutClassesThatDoNotOccur) {
   EXPECT_NEAR(mean.precision, (1 + 1 + 2 / 3.0 + 0) / 4, 1e-15);
   EXPECT_NEAR(mean.recall, (1 + 1 / 2.0 + 2 / 3.0 + 0) / 4, 1e-15);
   EXPECT_NEAR(mean.f1, (1 + 2 / 3.0 + 2 / 3.0 + 0) / 4, 1e-15);
+  EXPECT_NEAR(mean.iou, (1 + 1 / 2.0 + 1 / 2.0 + 0) / 4, 1e-15);
   EXPECT_EQ(ConfusionMatrix(3).mean().f1, 0);
   EXPECT_EQ(ConfusionMatrix(3).accuracy(), 0);
 }

@@ -51,6 +51,7 @@ std::vector<ClassScores> ConfusionMatrix::scores() const {
     of.precision = ratio(right, of.predicted);
     of.recall = ratio(right, of.support);
     of.f1 = ratio(2 * right, of.predicted + of.support);
+    of.iou = ratio(right, of.predicted + of.support - right);
   }
   return scores;
 }
@@ -64,9 +65,15 @@ ClassScores ConfusionMatrix::mean() const {
     sum.precision += of.precision;
     sum.recall += of.recall;
     sum.f1 += of.f1;
+    sum.iou += of.iou;
   }
   if (classes == 0) return {};
-  return {sum.precision / classes, sum.recall / classes, sum.f1 / classes, total_, total_};
+  return {.precision = sum.precision / classes,
+          .recall = sum.recall / classes,
+          .f1 = sum.f1 / classes,
+          .iou = sum.iou / classes,
+          .support = total_,
+          .predicted = total_};
 }
 
 double ConfusionMatrix::matthews() const {

@@ -12,11 +12,11 @@
 namespace mtf {
 
 /// How well a class is told from the others. With tp examples of the class that are predicted to be of it:
-/// precision = tp / predicted, recall = tp / support, f1 = 2 tp / (predicted + support), their harmonic mean; 0 where
-/// the denominator is 0. These are the definitions of scikit-learn (precision_recall_fscore_support) with
-/// zero_division=0.
+/// precision = tp / predicted, recall = tp / support, f1 = 2 tp / (predicted + support), their harmonic mean, and
+/// iou = tp / (predicted + support - tp), intersection over union; 0 where the denominator is 0. These are the definitions
+/// of scikit-learn (precision_recall_fscore_support, jaccard_score) with zero_division=0.
 struct ClassScores {
-  double precision = 0, recall = 0, f1 = 0;
+  double precision = 0, recall = 0, f1 = 0, iou = 0;
   int64_t support = 0;    ///< examples of the class
   int64_t predicted = 0;  ///< examples that are predicted to be of it
 };
@@ -42,7 +42,7 @@ class ConfusionMatrix {
   double accuracy() const;
   /// Returns the scores of each class.
   std::vector<ClassScores> scores() const;
-  /// Returns precision, recall and f1 macro-averaged: their means over the classes that are the label or the prediction
+  /// Returns precision, recall, f1 and iou macro-averaged: their means over the classes that are the label or the prediction
   /// of an example, as in scikit-learn with average="macro". All other classes are left out.
   ClassScores mean() const;
   /// Returns the correlation of labels and predictions (Matthews, of several classes Gorodkin 2004), as scikit-learn's

@@ -39,12 +39,13 @@ bool is_computed(const std::string& metric) {
   return !is_class_metric(metric) && !is_prediction_metric(metric) && !is_text_metric(metric);
 }
 
-/// Returns a metric of classes. Precision, recall and f1 are macro-averaged; f1_binary is that of class 1.
+/// Returns a metric of classes. Precision, recall, f1 and iou are macro-averaged; f1_binary is that of class 1.
 double class_metric(const std::string& name, const ConfusionMatrix& matrix) {
   if (name == "matthews") return matrix.matthews();
   if (name == "f1_micro") return matrix.accuracy();
   if (name == "f1_binary") return matrix.scores()[1].f1;
   const ClassScores mean = matrix.mean();
+  if (name == "mean_iou") return mean.iou;
   if (name == "precision") return mean.precision;
   return name == "recall" ? mean.recall : mean.f1;
 }

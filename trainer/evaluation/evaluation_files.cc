@@ -106,15 +106,16 @@ std::string classes_json(int64_t step, const Evaluation& evaluation) {
   const ClassScores mean = matrix.mean();
   std::string text = fmt::format(
       "{{\"dataset\": {},\n \"step\": {},\n \"examples\": {},\n \"accuracy\": {},\n \"precision\": {},\n "
-      "\"recall\": {},\n \"f1\": {}",
+      "\"recall\": {},\n \"f1\": {},\n \"mean_iou\": {}",
       json_text(evaluation.dataset), step, evaluation.examples, json_text(matrix.accuracy()),
-      json_text(mean.precision), json_text(mean.recall), json_text(mean.f1));
+      json_text(mean.precision), json_text(mean.recall), json_text(mean.f1), json_text(mean.iou));
   add_lines(text, "classes", matrix.classes(), [&](int64_t i) {
     const ClassScores& of = scores[static_cast<size_t>(i)];
     return Json{{"name", class_of(evaluation.class_names, i)},
                 {"precision", of.precision},
                 {"recall", of.recall},
                 {"f1", of.f1},
+                {"iou", of.iou},
                 {"support", of.support},
                 {"predicted", of.predicted}};
   });
