@@ -131,7 +131,7 @@ TEST(CausalLmFamily, ModelsBesideOnesOfNewerFamiliesAreRefused) {
   EXPECT_THAT(refused(kOpt, "bias: true, dropout", "bias: false, dropout"),
               HasSubstr("no biases in SelfAttention"));
   EXPECT_THAT(refused(kOpt, "epsilon: 1e-05", "epsilon: 1e-05, bias: false"),
-              HasSubstr("the other layers of a OPTForCausalLM, and layer_norm without biases"));
+              HasSubstr("the other layers of an OPTForCausalLM, and layer_norm without biases"));
   EXPECT_THAT(refused(kCohere, "initial: []", "initial: [scale: 2]"), HasSubstr("layers that multiply"));
   EXPECT_THAT(refused(kCohere, "bias: false, dropout", "bias: qkv, dropout"), HasSubstr("`bias: qkv`"));
   EXPECT_THAT(refused(kFalcon, "bias: false, dropout", "bias: true, dropout"),

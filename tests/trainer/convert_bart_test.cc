@@ -125,7 +125,7 @@ TEST(MarianConfig, WhatCannotBeBuiltIsRefused) {
   EXPECT_THAT(what(R"({"model_type": "pegasus"})"),
               HasSubstr("`model_type` is pegasus, which cannot be converted"));
   EXPECT_THAT(what(marian + R"("vocab_size": 10})"), HasSubstr("there is no `pad_token_id`"));
-  EXPECT_THAT(what(marian + R"("eos_token_id": [0, 1]})"), HasSubstr("`eos_token_id` is [0,1], no id"));
+  EXPECT_THAT(what(marian + R"("eos_token_id": [0.5, 1]})"), HasSubstr("`eos_token_id` is [0.5,1], no id"));
   EXPECT_THAT(what(marian + R"("eos_token_id": 58100})"), HasSubstr("are both 58100"));
   EXPECT_THAT(what(marian + R"("decoder_start_token_id": 1})"),
               HasSubstr("texts begin with one of these two"));
