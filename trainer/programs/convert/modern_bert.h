@@ -3,6 +3,7 @@
 // Warner et al., Smarter, Better, Faster, Longer, 2024.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "engine/config/load.h"
