@@ -19,7 +19,7 @@ model:
     - dense: {name: l4, output: {io: $width}}
 optimizer: adam
 learning_rate: 0.0001
-train: {steps: 2, batch_size: 256}
+train: {steps: 4, batch_size: 256}
 END
 
 # planned ARGUMENT...: prints the bytes that the run of network.yaml needs in this process, according to

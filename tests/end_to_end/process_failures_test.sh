@@ -115,7 +115,7 @@ for signal in KILL STOP; do
 done
 
 # A terminal that is closed sends SIGHUP: the step is saved. Under nohup the run goes on.
-"$mtf_launch" -n 2 -- "${run[@]}" mesh=all:2 run.model_dir=hung_up > out.0 2>&1 &
+"$mtf_launch" -n 2 -- "${run[@]}" mesh=all:2 layout=batch:all run.model_dir=hung_up > out.0 2>&1 &
 ids=($!)
 wait_for has_lines hung_up/metrics.jsonl 2
 kill -HUP "${ids[0]}"
