@@ -235,7 +235,7 @@ expect_exit 0 "$mtf_convert" begun hf_begun --to hf-lm
 expect_exit 0 "$mtf_convert" hf_begun lm_begun
 for run in begun lm_begun; do
   expect_exit 0 "$mtf_train" $run/config.yaml run.mode=trace "trace.input=$source_dir/tests/golden/hf_llama/reference.safetensors" \
-    data.sequence_length=40 trace.output=$run.safetensors
+    data.sequence_length=40 checkpoint.init.path=$run trace.output=$run.safetensors
 done
 $check near begun.safetensors lm_begun.safetensors output/logits 1e-5 || fail "exported, a model with scaled queries computes something else"
 # Low-rank updates are trained alone, and become part of the kernels that an export has.

@@ -122,7 +122,7 @@ kill -HUP "${ids[0]}"
 all_end $limit 129
 said 0 "stopped by SIGHUP"
 [ -n "$(ls hung_up/checkpoints)" ] || fail "nothing is saved after SIGHUP"
-(trap '' HUP && exec "${run[@]}" run.model_dir=nohup > out.0 2>&1) &
+(trap '' HUP && exec "${run[@]}" mesh=all:1 run.model_dir=nohup > out.0 2>&1) &
 ids=($!)
 wait_for has_lines nohup/metrics.jsonl 2
 kill -HUP "${ids[0]}"
