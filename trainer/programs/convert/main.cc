@@ -25,9 +25,8 @@ constexpr std::string_view kHelp =
 usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-bart|hf-lm|hf-vit|hf-resnet] [option...]
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
-Face form: a directory with config.json and model.safetensors of a T5 (v1.0, v1.1, Flan, mT5, ByT5), a BERT, a
-RoBERTa, an XLM-RoBERTa, a CamemBERT, a DistilBERT, a Marian (OPUS-MT), a BART, an mBART, an M2M100 or
-NLLB, a ViT, a ResNet or a language model, which may be one of
+Face form (config.json and model.safetensors): T5 (v1.0, v1.1, Flan, mT5, ByT5), BERT, RoBERTa, XLM-RoBERTa,
+CamemBERT, DistilBERT, ModernBERT, Marian (OPUS-MT), BART, mBART, M2M100, NLLB, ViT, ResNet, or one of
 {language_models}
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
