@@ -84,7 +84,7 @@ class EpochSource final : public Source {
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Epoch> epochs_;
   mutable std::optional<int64_t> last_;  ///< the last epoch that is read, if it is known
-  mutable std::stop_token stop_;         ///< of what is read
+  mutable std::stop_token stop_;         ///< requested when what is read is no longer needed
   mutable std::optional<Ahead> ahead_;   ///< the last member: it is ended before all others
 };
 

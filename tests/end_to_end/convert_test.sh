@@ -563,20 +563,21 @@ expect_text "the model is no BERT: its type is bitransformer"
 cp -r bert pre_norm && sed -i 's/sublayers: .*/dropout: 0/' pre_norm/config.yaml
 expect_exit 2 "$mtf_convert" pre_norm new --to hf-bert
 expect_text "the model is no BERT: it has no norm after each layer"
-golden=$source_dir/tests/golden/hf_bert
-rm -r broken && mkdir broken && cp "$golden"/* broken/
-for change in 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hidden_size` 24 cannot be divided among 5 heads' \
-  'position_embedding_type=relative_key|only "absolute" can be converted' 'num_hidden_layers=2|tensors that a BERT of its config.json lacks'; do
-  $check change "$golden/config.json" "${change%%|*}" broken/config.json
-  expect_mistake 1 "${change#*|}" broken new
-done
-golden=$source_dir/tests/golden/hf_modernbert
-rm -r broken && mkdir broken && cp "$golden"/* broken/
-for change in 'norm_bias=true|`norm_bias` is true, and only false can be converted' 'classifier_pooling=max|`classifier_pooling` is max' \
-  'vocab_size=302|and config.json says float32 [302, 24]' 'num_hidden_layers=4|`layer_types` is no list of 4 types'; do
-  $check change "$golden/config.json" "${change%%|*}" broken/config.json
-  expect_mistake 1 "${change#*|}" broken new
-done
+# expect_refused NAME CHANGE...: the golden model NAME with a KEY=VALUE of config.json cannot be imported, each CHANGE of the form
+# KEY=VALUE|MESSAGE.
+expect_refused() {
+  local golden=$source_dir/tests/golden/$1 change
+  shift
+  rm -r broken && mkdir broken && cp "$golden"/* broken/
+  for change; do
+    $check change "$golden/config.json" "${change%%|*}" broken/config.json
+    expect_mistake 1 "${change#*|}" broken new
+  done
+}
+expect_refused hf_bert 'hidden_act=mish|`hidden_act` is mish' 'num_attention_heads=5|`hidden_size` 24 cannot be divided among 5 heads' \
+  'position_embedding_type=relative_key|only "absolute" can be converted' 'num_hidden_layers=2|tensors that a BERT of its config.json lacks'
+expect_refused hf_modernbert 'norm_bias=true|`norm_bias` is true, and only false can be converted' 'classifier_pooling=max|`classifier_pooling` is max' \
+  'vocab_size=302|and config.json says float32 [302, 24]' 'num_hidden_layers=4|`layer_types` is no list of 4 types'
 golden=$source_dir/tests/golden/hf_qwen2
 rm -r broken && mkdir broken && cp "$golden"/*.json "$golden"/model.safetensors broken/
 for change in 'hidden_act=mish|`hidden_act` is mish' \

@@ -62,7 +62,7 @@ std::map<std::string, Values> pixel_step(const PixelModel& model, const Layouts&
 /// What a batch of logits [rows, pixels, classes] and labels says, in float64.
 struct ExpectedLoss {
   double sum = 0, hits = 0, labels = 0;
-  Values bias_gradient = Values(kClassCount, 0);  ///< of the mean over the labels
+  Values bias_gradient = Values(kClassCount, 0);  ///< the gradient of the mean over the labels
 };
 
 ExpectedLoss loss_of(const Values& logits, const Values& labels, int missing) {
