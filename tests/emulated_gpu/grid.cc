@@ -42,6 +42,9 @@ void copy_value(void* to, const void* from, size_t bytes) {
     case 16:
       std::memcpy(to, from, 16);
       break;
+    case 24:
+      std::memcpy(to, from, 24);
+      break;
     default:
       std::memcpy(to, from, bytes);
   }
@@ -56,11 +59,7 @@ class Grid {
   // to one is inlined.
   /// Stops the calling thread. Returns when the others have reached the same point.
   [[gnu::always_inline]] inline void stop(Stop why);
-  struct Slot {
-    std::array<std::byte, 32> bytes;
-    size_t size = 0;
-  };
-  using Slots = std::array<Slot, kWarp>;
+  using Slots = std::array<LaneSlot, kWarp>;
   /// The values passed by all lanes of the warp.
   [[gnu::always_inline]] inline const Slots& exchange(const void* mine, size_t bytes);
 
@@ -102,6 +101,7 @@ class Grid {
   unsigned reasons_ = 0;  ///< why they have stopped: a bit for each Stop
   /// Slots of this round, and of the one before, which some lanes have not read yet.
   std::array<Slots, 2> slots_;
+  size_t slot_bytes_ = 0;  ///< size of the values that are passed in this round
 
   Fiber host_;
   Fiber* fiber_ = &host_;  ///< fiber that is running
@@ -217,10 +217,11 @@ void Grid::stop(Stop why) {
 
 const Grid::Slots& Grid::exchange(const void* mine, size_t bytes) {
   Slots& slots = slots_[round_ % 2];
-  Slot& slot = slots[thread_ % kWarp];
-  MTF_CHECK(bytes <= slot.bytes.size(), "{} exchanges values of {} bytes", kernel_name(*body_), bytes);
-  copy_value(slot.bytes.data(), mine, bytes);
-  slot.size = bytes;
+  LaneSlot& slot = slots[thread_ % kWarp];
+  MTF_CHECK(bytes <= sizeof(slot.bytes), "{} exchanges values of {} bytes", kernel_name(*body_), bytes);
+  if ((reasons_ & bit_of(Stop::kExchange)) == 0) slot_bytes_ = bytes;
+  MTF_CHECK(bytes == slot_bytes_, "an exchange of {} bytes with {} bytes", slot_bytes_, bytes);
+  copy_value(slot.bytes, mine, bytes);
   stop(Stop::kExchange);
   return slots;
 }
@@ -277,24 +278,15 @@ void sync_warp() { of_this_kernel().stop(Stop::kSyncWarp); }
 
 void exchange(const void* mine, size_t bytes, int lane, void* result) {
   MTF_CHECK(lane >= 0 && lane < kWarp, "an exchange with lane {}", lane);
-  const auto& slot = of_this_kernel().exchange(mine, bytes)[lane];
-  MTF_CHECK(slot.size == bytes, "an exchange of {} bytes with {} bytes", bytes, slot.size);
-  copy_value(result, slot.bytes.data(), bytes);
+  const LaneSlot& slot = of_this_kernel().exchange(mine, bytes)[static_cast<size_t>(lane)];
+  copy_value(result, slot.bytes, bytes);
 }
 
-void exchange_all(const void* mine, size_t bytes, void* results) {
-  auto* to = static_cast<std::byte*>(results);
-  for (const auto& slot : of_this_kernel().exchange(mine, bytes)) {
-    MTF_CHECK(slot.size == bytes, "an exchange of {} bytes with {} bytes", bytes, slot.size);
-    copy_value(to, slot.bytes.data(), bytes);
-    to += bytes;
-  }
-}
+const LaneSlot* exchange_all(const void* mine, size_t bytes) { return of_this_kernel().exchange(mine, bytes).data(); }
 
 uint32_t ballot(bool value) {
   uint32_t bits = 0, bit = 1;
-  for (const auto& slot : of_this_kernel().exchange(&value, sizeof(value))) {
-    MTF_CHECK(slot.size == sizeof(value), "a ballot meets an exchange of {} bytes", slot.size);
+  for (const LaneSlot& slot : of_this_kernel().exchange(&value, sizeof(value))) {
     if (slot.bytes[0] != std::byte{0}) bits |= bit;
     bit <<= 1;
   }

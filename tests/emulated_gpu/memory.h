@@ -1,6 +1,6 @@
 // Device memory and pinned host memory, allocated directly from the system and zeroed. An access beyond its
 // end faults (under AddressSanitizer at the first byte, otherwise within 256 bytes), and so does an access by
-// the host to device memory.
+// the host to device memory (where the processor lacks protection keys, a sample of these).
 #pragma once
 
 #include <cstddef>

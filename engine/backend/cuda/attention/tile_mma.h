@@ -144,12 +144,9 @@ namespace emulator {
 
 /// The row `lane % 8` of matrix `lane / 8`, for all lanes.
 struct MatrixRows {
-  const unsigned char* rows[kWarp];
+  Exchanged<const unsigned char*> rows;
 
-  MatrixRows(const void* tile, int byte) {
-    const unsigned char* mine = static_cast<const unsigned char*>(tile) + byte;
-    exchange_all(&mine, sizeof(mine), rows);
-  }
+  MatrixRows(const void* tile, int byte) : rows(static_cast<const unsigned char*>(tile) + byte) {}
   uint32_t element(int matrix, int row, int column) const {
     BFloat16 value;
     std::memcpy(&value, rows[8 * matrix + row] + column * 2, 2);
@@ -186,12 +183,9 @@ struct Fragments {
   struct OfLane {
     uint32_t a[4], b[2];
   };
-  OfLane lanes[kWarp];
+  Exchanged<OfLane> lanes;
 
-  Fragments(const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    const OfLane mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
-    exchange_all(&mine, sizeof(mine), lanes);
-  }
+  Fragments(const uint32_t (&a)[4], uint32_t b0, uint32_t b1) : lanes({{a[0], a[1], a[2], a[3]}, {b0, b1}}) {}
 };
 
 /// The value of a factor of tensor cores, which ignore the lower bits.

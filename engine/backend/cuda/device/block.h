@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #define MTF_DEVICE __device__ __forceinline__
@@ -76,9 +77,26 @@ void sync_block();
 void sync_warp();
 /// Copies the `bytes` bytes that lane `lane` of the warp passes in the same call.
 void exchange(const void* mine, size_t bytes, int lane, void* result);
-/// Copies the bytes of all lanes, one after the other.
-void exchange_all(const void* mine, size_t bytes, void* results);
+/// The bytes that a lane passes in an exchange.
+struct LaneSlot {
+  alignas(16) std::byte bytes[32];
+};
+/// The slots of all lanes of the warp; they live until this lane's next call.
+const LaneSlot* exchange_all(const void* mine, size_t bytes);
 uint32_t ballot(bool value);
+
+/// The values of a type that all lanes of the warp pass in the same call; they live until this lane's next exchange.
+template <class T>
+class Exchanged {
+ public:
+  explicit Exchanged(const T& mine) : slots_(exchange_all(&mine, sizeof(T))) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneSlot) && alignof(T) <= alignof(LaneSlot));
+  }
+  const T& operator[](int lane) const { return *reinterpret_cast<const T*>(slots_[lane].bytes); }
+
+ private:
+  const LaneSlot* slots_;
+};
 }  // namespace emulator
 
 class Block {
