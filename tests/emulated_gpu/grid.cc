@@ -282,7 +282,9 @@ void exchange(const void* mine, size_t bytes, int lane, void* result) {
   copy_value(result, slot.bytes, bytes);
 }
 
-const LaneSlot* exchange_all(const void* mine, size_t bytes) { return of_this_kernel().exchange(mine, bytes).data(); }
+const LaneSlot* exchange_all(const void* mine, size_t bytes) {
+  return of_this_kernel().exchange(mine, bytes).data();
+}
 
 uint32_t ballot(bool value) {
   uint32_t bits = 0, bit = 1;

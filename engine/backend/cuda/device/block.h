@@ -90,7 +90,8 @@ template <class T>
 class Exchanged {
  public:
   explicit Exchanged(const T& mine) : slots_(exchange_all(&mine, sizeof(T))) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneSlot) && alignof(T) <= alignof(LaneSlot));
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneSlot) &&
+                  alignof(T) <= alignof(LaneSlot));
   }
   const T& operator[](int lane) const { return *reinterpret_cast<const T*>(slots_[lane].bytes); }
 
