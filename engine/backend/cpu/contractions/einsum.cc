@@ -28,6 +28,9 @@ constexpr int64_t kFlopsPerLoopTask = kFlopsPerTask / 2;
 /// Reading an element of B takes as long as so many FLOPs, which counts where there are few rows: they are cut into tasks of
 /// at least kLeastRead.
 constexpr int64_t kFlopsPerElement = 16, kLeastRead = 3 << 20;
+/// Packing A costs several times as much where the entries of a row are at least so many bytes apart: no hardware prefetches them.
+constexpr size_t kFarApart = 2048;
+constexpr int64_t kCostOfFarDepths = 4;
 constexpr int64_t kColumnUnit = 64, kRowUnit = 28;  ///< each is two tiles
 /// The largest number of elements of an output in scratch (unless one unit of rows has more).
 constexpr int64_t kPackedElements = 1 << 20;
@@ -148,7 +151,8 @@ class EinsumKernel final : public Kernel {
     int64_t row, end_row, column, end_column, blocks;
   };
 
-  /// Cuts large products into up to kMostFlopTasks blocks, choosing the cut that packs the least.
+  /// Cuts large products into up to kMostFlopTasks blocks, choosing the cut that packs the least of those with at least three
+  /// quarters as many.
   void cut_tasks() {
     const int64_t loops = size_of(plan_.loops), rows = plan_.rows.size, columns = plan_.columns.size;
     const int64_t flops = 2 * rows * columns * depth_;
@@ -157,10 +161,12 @@ class EinsumKernel final : public Kernel {
     const int64_t read = kFlopsPerElement * columns * depth_;
     const int64_t parts = std::max(flops / kFlopsPerTask, flops <= read ? read / kLeastRead : 0);
     const int64_t wanted = std::min(parts, kMostFlopTasks / loop_groups_);
-    int64_t most = 1, least_packed = rows + columns;
+    const int64_t cost = packing_cost_of_rows();
+    int64_t most = 1, least_packed = cost * rows + columns;
     for (int64_t across = 1; across <= std::min(wanted, columns / (2 * kColumnUnit)); ++across) {
       const int64_t down = std::clamp<int64_t>(rows / (3 * kRowUnit), 1, (wanted + across - 1) / across);
-      const int64_t packed = across * rows + down * columns, blocks = std::min(wanted, across * down);
+      const int64_t packed = across * cost * rows + down * columns;
+      const int64_t blocks = std::min(wanted - wanted / 4, across * down);
       if (std::pair(blocks, -packed) <= std::pair(most, -least_packed)) continue;
       most = blocks;
       least_packed = packed;
@@ -176,17 +182,30 @@ class EinsumKernel final : public Kernel {
     }
   }
 
-  /// The largest rectangle that consists of the first of the blocks begin ... end - 1, which are numbered
-  /// down the rows first.
+  /// True if the blocks are numbered across the columns first, otherwise down the rows first: neighbouring blocks, which one
+  /// thread computes, join to bands of the longer side, with which the least is packed.
+  bool in_row_bands() const { return packing_cost_of_rows() * plan_.rows.size >= plan_.columns.size; }
+
+  /// What it costs to pack a row of A, where a column of B costs 1.
+  int64_t packing_cost_of_rows() const {
+    const bool by_depth = !plan_.sums.empty() && plan_.rows.strides[kA] == 1 &&
+                          plan_.sums.back().strides[kA] * sizeof(T) >= kFarApart;
+    return by_depth ? kCostOfFarDepths : 1;
+  }
+
+  /// The largest rectangle that consists of the first of the blocks begin ... end - 1.
   Rectangle joined_blocks(int64_t begin, int64_t end) const {
-    const int64_t column = begin / row_blocks_, row = begin % row_blocks_;
-    const int64_t rows = std::min(end - begin, row_blocks_ - row);
-    const int64_t columns = rows == row_blocks_ ? (end - begin) / row_blocks_ : 1;
+    const int64_t across_band = in_row_bands() ? column_blocks_ : row_blocks_;
+    const int64_t band = begin / across_band, place = begin % across_band;
+    const int64_t width = std::min(end - begin, across_band - place);
+    const int64_t bands = width == across_band ? (end - begin) / across_band : 1;
     const auto row_at = [&](int64_t i) { return begin_of(i, row_blocks_, plan_.rows.size, kRowUnit); };
     const auto column_at = [&](int64_t i) {
       return begin_of(i, column_blocks_, plan_.columns.size, kColumnUnit);
     };
-    return {row_at(row), row_at(row + rows), column_at(column), column_at(column + columns), rows * columns};
+    if (in_row_bands())
+      return {row_at(band), row_at(band + bands), column_at(place), column_at(place + width), width * bands};
+    return {row_at(place), row_at(place + width), column_at(band), column_at(band + bands), width * bands};
   }
 
   int64_t out_elements() const {
