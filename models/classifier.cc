@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
@@ -34,6 +37,7 @@ struct ClassifierOptions final : ModelOptions, SequentialOptions {
   double label_smoothing = 0;
   double z_loss = 0;
   std::optional<int64_t> ignore_index;
+  std::vector<double> class_weights;
 
   std::unique_ptr<Model> make(Diagnostics& diagnostics) const override;
 };
@@ -41,7 +45,8 @@ struct ClassifierOptions final : ModelOptions, SequentialOptions {
 /// The dimension that the last layer makes is that of the classes. Labels: int32, the dimensions of the
 /// logits without the classes. Loss: mean over the examples of the cross-entropy with smoothed labels, in
 /// training plus z_loss * log_z^2. Where the data mix rows, it is weight * loss(labels) + (1 - weight) *
-/// loss(labels_other). With ignore_index it is the mean over the labels of the batch that are another number.
+/// loss(labels_other). With ignore_index it is the mean over the labels of the batch that are another number, and with
+/// class_weights the mean with the weights of their classes.
 class Classifier final : public Model {
  public:
   Classifier(const ClassifierOptions& options, Diagnostics& diagnostics);
@@ -54,6 +59,8 @@ class Classifier final : public Model {
   std::string_view labels_feature() const override { return options_.labels.text; }
   bool labels_may_lack() const override { return options_.ignore_index.has_value(); }
   std::optional<int64_t> missing_label() const override { return options_.ignore_index; }
+  bool labels_have_weights() const override { return labels_may_lack() || !options_.class_weights.empty(); }
+  Tensor label_weights(const Tensor& labels) const override;
   std::vector<std::string> metrics() const override {
     std::vector<std::string> names{"loss", "accuracy", std::string(kTop5Accuracy)};
     std::ranges::copy(class_metrics(), std::back_inserter(names));
@@ -69,10 +76,11 @@ class Classifier final : public Model {
 
   Dimension classes(const Context& context, const LayerTensor& logits) const;
   void check_labels(const Tensor& labels, const LayerTensor& logits, const Dimension& classes) const;
-  /// Sets the loss where labels may lack. Throws Error (kConfig) where the data mix rows.
+  void check_class_weights(const Dimension& classes) const;
+  /// Sets the loss where labels have weights. Throws Error (kConfig) where the data mix rows.
   void add_loss_of_labels(const Context& context, const Features& features, const Tensor& labels,
-                          const Tensor& counts, ModelOutput& output) const;
-  /// Sets the loss where each place has a label.
+                          const Tensor& weights, ModelOutput& output) const;
+  /// Sets the loss where all places count equally.
   void add_mean_loss(const Context& context, const Features& features, const Tensor& labels,
                      ModelOutput& output) const;
   Tensor losses(const Context& context, const Tensor& target, const ModelOutput& output) const;
@@ -95,6 +103,18 @@ void describe(config::Visitor& visit, ClassifierOptions& options) {
   visit("ignore_index", options.ignore_index,
         "the number in the place of a label that says that there is none, such as 255 for pixels that nobody "
         "labelled: it counts neither in the loss nor in metrics; none by default");
+  visit("class_weights", options.class_weights,
+        "how much a label of each class counts in the loss, a number for each class: the loss is the sum of "
+        "weight * loss over the batch, divided by the sum of the weights; none: all count equally",
+        config::non_negative);
+  visit.check([&options](const config::Report& report) {
+    if (!options.class_weights.empty() && std::ranges::max(options.class_weights) == 0)
+      report.error("class_weights", "no class counts", "a number above 0 for some of them");
+    if (!options.class_weights.empty() && options.label_smoothing > 0)
+      report.error("class_weights",
+                   "`label_smoothing` spreads a part of each label over classes of other weights",
+                   "one of both");
+  });
 }
 
 Classifier::Classifier(const ClassifierOptions& options, Diagnostics& diagnostics)
@@ -131,6 +151,21 @@ void Classifier::check_labels(const Tensor& labels, const LayerTensor& logits,
       "without the classes, logits must have the dimensions of the labels: contract the others (`over`)");
 }
 
+void Classifier::check_class_weights(const Dimension& classes) const {
+  const size_t weights = options_.class_weights.size();
+  if (weights == 0 || weights == static_cast<size_t>(classes.size)) return;
+  throw Error(
+      ErrorKind::kConfig, layers_.mark(),
+      fmt::format("`class_weights` has {} numbers, and the model has {} classes", weights, classes.size),
+      "one for each class, in the order of their numbers");
+}
+
+Tensor Classifier::label_weights(const Tensor& labels) const {
+  if (options_.class_weights.empty()) return Model::label_weights(labels);
+  const Tensor weights = class_weights(labels, options_.class_weights);
+  return options_.ignore_index ? multiply(weights, has_label(labels, options_.ignore_index)) : weights;
+}
+
 ModelOutput Classifier::predict(Context& context, const Features& features) const {
   ModelOutput output;
   const LayerTensor logits = layers_(context, features);
@@ -147,16 +182,20 @@ ModelOutput Classifier::build(Context& context, const Features& features) const 
   output.logits = logits;
   output.classes = classes(context, logits);
   check_labels(labels, logits, *output.classes);
+  check_class_weights(*output.classes);
   const auto scope = context.graph().scope("loss", layers_.mark());
-  if (!options_.ignore_index) {
+  if (!labels_have_weights()) {
     add_mean_loss(context, features, labels, output);
     if (!context.training()) add_evaluation(context, labels, {}, output);
     return output;
   }
-  const Tensor counts = has_label(labels, options_.ignore_index);
-  const Tensor none = context.graph().constant(-1, labels.dtype(), labels.shape());
-  const Tensor known = where(greater(counts, context.graph().constant(0)), labels, none);
-  add_loss_of_labels(context, features, known, counts, output);
+  Tensor known = labels, counts;
+  if (options_.ignore_index) {
+    counts = has_label(labels, options_.ignore_index);
+    const Tensor none = context.graph().constant(-1, labels.dtype(), labels.shape());
+    known = where(greater(counts, context.graph().constant(0)), labels, none);
+  }
+  add_loss_of_labels(context, features, known, label_weights(labels), output);
   if (!context.training()) add_evaluation(context, known, counts, output);
   return output;
 }
@@ -170,13 +209,14 @@ Tensor Classifier::losses(const Context& context, const Tensor& target, const Mo
 }
 
 void Classifier::add_loss_of_labels(const Context& context, const Features& features, const Tensor& labels,
-                                    const Tensor& counts, ModelOutput& output) const {
+                                    const Tensor& weights, ModelOutput& output) const {
   if (context.training() && features.contains(options_.labels.text + kOther)) {
+    const std::string_view key = options_.ignore_index ? "ignore_index" : "class_weights";
     throw Error(ErrorKind::kConfig, layers_.mark(),
-                "the data mix examples, and `ignore_index` is for labels of one example each",
-                "`data.augment` without mixup and cutmix, or no `ignore_index`");
+                fmt::format("the data mix examples, and `{}` is for labels of one example each", key),
+                fmt::format("`data.augment` without mixup and cutmix, or no `{}`", key));
   }
-  add_labelled_loss(context, losses(context, labels, output), counts, output);
+  add_labelled_loss(context, losses(context, labels, output), weights, output);
   output.class_losses.front().z_loss = options_.z_loss;
 }
 

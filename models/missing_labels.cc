@@ -2,9 +2,17 @@
 
 #include "engine/ops/binary.h"
 #include "engine/ops/cast.h"
+#include "engine/ops/concat.h"
+#include "engine/ops/indexing.h"
 #include "engine/ops/reduce.h"
 
 namespace mtf {
+namespace {
+
+/// In place of a sum of weights that is 0, by which nothing can be divided.
+constexpr double kLeastWeight = 1e-30;
+
+}  // namespace
 
 Tensor has_label(const Tensor& labels, std::optional<int64_t> missing) {
   Graph& graph = labels.graph();
@@ -14,21 +22,34 @@ Tensor has_label(const Tensor& labels, std::optional<int64_t> missing) {
   return cast(there, DType::kFloat32);
 }
 
-Tensor number_of_labels(const Tensor& counts) {
-  return maximum(reduce_sum(counts, Shape{}), counts.graph().constant(1));
+Tensor Model::label_weights(const Tensor& labels) const { return has_label(labels, missing_label()); }
+
+Tensor class_weights(const Tensor& labels, const std::vector<double>& of_classes) {
+  const std::string classes = "_classes";
+  Tensors parts;
+  for (size_t begin = 0, end; begin < of_classes.size(); begin = end) {
+    for (end = begin + 1; end < of_classes.size() && of_classes[end] == of_classes[begin];) ++end;
+    parts.push_back(labels.graph().constant(of_classes[begin], DType::kFloat32,
+                                            Shape{{classes, static_cast<int64_t>(end - begin)}}));
+  }
+  return gather(parts.size() == 1 ? parts[0] : concat(parts, classes), labels, classes);
 }
 
-void add_labelled_loss(const Context& context, const Tensor& losses, const Tensor& counts,
+Tensor sum_of_weights(const Tensor& weights) {
+  return maximum(reduce_sum(weights, Shape{}), weights.graph().constant(kLeastWeight));
+}
+
+void add_labelled_loss(const Context& context, const Tensor& losses, const Tensor& weights,
                        ModelOutput& output) {
   const Shape examples{context.batch()};
   const Tensor number =
-      context.training() ? context.scalar(std::string(kNumberOfLabels)) : number_of_labels(counts);
-  const Tensor sums = reduce_sum(multiply(losses, counts), examples);
-  output.metrics["loss"] = {sums, reduce_sum(counts, examples)};
+      context.training() ? context.scalar(std::string(kNumberOfLabels)) : sum_of_weights(weights);
+  const Tensor sums = reduce_sum(multiply(losses, weights), examples);
+  output.metrics["loss"] = {sums, reduce_sum(weights, examples)};
   output.loss = divide(reduce_sum(sums, Shape{}), number);
   output.class_losses = {{.logits = output.logits,
                           .classes = output.classes->name,
-                          .weights = divide(counts, number, counts.shape()),
+                          .weights = divide(weights, number, weights.shape()),
                           .scale = static_cast<double>(context.batch().size)}};
 }
 

@@ -29,7 +29,7 @@
 
 namespace mtf {
 
-/// The input of training (Context::scalar) of models whose labels may lack: the number of labels of the batch, at least 1;
+/// The input of training (Context::scalar) of models whose labels have weights: the sum of the weights of the batch, above 0;
 /// with microbatches that of the whole batch divided by their number.
 inline constexpr std::string_view kNumberOfLabels = "number_of_labels";
 
@@ -108,6 +108,10 @@ class Model {
   virtual std::string_view labels_feature() const { return "labels"; }
   /// True if a number in the place of a label may say that there is none.
   virtual bool labels_may_lack() const { return false; }
+  /// True if the loss is the mean with label_weights().
+  virtual bool labels_have_weights() const { return labels_may_lack(); }
+  /// The weights of labels in the loss, float32 of their shape: 0 where one lacks, otherwise 1 or what the model says.
+  virtual Tensor label_weights(const Tensor& labels) const;
   /// True when each target belongs to the input at its place.
   virtual bool is_aligned() const { return false; }
   /// Names of the metrics in evaluation.

@@ -38,6 +38,8 @@ class TaughtModel : public Model {
   std::string_view inputs_part_setting() const override { return student_->inputs_part_setting(); }
   std::string_view labels_feature() const override { return student_->labels_feature(); }
   bool labels_may_lack() const override { return student_->labels_may_lack(); }
+  bool labels_have_weights() const override { return student_->labels_have_weights(); }
+  Tensor label_weights(const Tensor& labels) const override { return student_->label_weights(labels); }
   std::optional<int64_t> missing_label() const override { return student_->missing_label(); }
   bool is_aligned() const override { return student_->is_aligned() || teacher_->is_aligned(); }
   std::vector<std::string> metrics() const override { return student_->metrics(); }

@@ -267,11 +267,24 @@ print(collections.Counter(piece for line in open("free.jsonl") for piece in json
   penalised=(infer.repetition_penalty=1.3 "infer.suppress_tokens=[\"$piece\"]")
   infer lm "${some[@]}" "${penalised[@]}" > penalised.jsonl
   infer lm "${some[@]}" "${penalised[@]}" mesh=x:2 layout="vocab:x" infer.batch_size=7 > penalised2.jsonl
-  "$python" - "$piece" << 'END'
+  infer lm "${some[@]}" "infer.stop_tokens=[\"$piece\"]" > ended.jsonl
+  infer lm "${some[@]}" "infer.stop_tokens=[\"$piece\"]" mesh=x:2 layout="vocab:x" infer.batch_size=7 > ended2.jsonl
+  "$python" - "$piece" "$method" << 'END'
 import json
 import sys
-free, repeated, penalised, split = ([json.loads(line) for line in open(name + ".jsonl")]
-                                    for name in ("free", "repeated", "penalised", "penalised2"))
+free, repeated, penalised, split, ended, ended2 = (
+    [json.loads(line) for line in open(name + ".jsonl")]
+    for name in ("free", "repeated", "penalised", "penalised2", "ended", "ended2"))
+assert [text["pieces"] for text in ended] == [text["pieces"] for text in ended2]
+assert any(text["pieces"][-1] == sys.argv[1] for text in ended)
+for text, other in zip(ended, free):
+    pieces = text["pieces"]
+    assert sys.argv[1] not in pieces[:-1], pieces
+    if pieces[-1] == sys.argv[1]:
+        assert sys.argv[1] not in text["text"], text
+    if sys.argv[2] == "greedy":
+        end = other["pieces"].index(sys.argv[1]) + 1 if sys.argv[1] in other["pieces"] else None
+        assert pieces == other["pieces"][:end], (pieces, other["pieces"])
 assert [text["pieces"] for text in penalised] == [text["pieces"] for text in split]
 assert all(sys.argv[1] not in text["pieces"] for text in penalised)
 def again(texts):
@@ -281,6 +294,8 @@ END
 done
 expect_exit 2 "$mtf_train" lm/config.yaml run.mode=infer infer.input=test.in "infer.suppress_tokens=[nothing like it]"
 expect_text 'the vocabulary has no piece `nothing like it`'
+expect_exit 2 "$mtf_train" lm/config.yaml run.mode=infer infer.input=test.in "infer.stop_tokens=[<|nothing|>]"
+expect_text 'the vocabulary has no piece `<|nothing|>`'
 cp test.in same.in
 expect_exit 2 "$mtf_train" translate/config.yaml run.mode=infer infer.input=same.in infer.output=same.in
 expect_text 'same.in is the file `infer.input`, which would be lost'

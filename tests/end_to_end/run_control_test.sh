@@ -190,6 +190,8 @@ expect_exit 0 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path
 expect_text "4 of 4 variables start from"
 expect_exit 2 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.rename={layer_: lay_}" run.model_dir=shapes
 expect_text "lacks 4 of the model's variables"
+expect_exit 2 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept "checkpoint.init.rename={layre: x}" run.model_dir=shapes
+expect_text '`checkpoint.init.rename`: no variable matches `layre`'
 expect_exit 1 "${mnist[@]}" train.epochs=null train.steps=1 checkpoint.init.path=kept vars.hidden=32 run.model_dir=shapes
 expect_text 'variable `layer_1/bias` is float32 [hidden=64], and the model has float32 [hidden=32]'
 

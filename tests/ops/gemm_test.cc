@@ -9,6 +9,7 @@
 #include "engine/graph/graph.h"
 #include "engine/ops/einsum.h"
 #include "engine/ops/expert_product.h"
+#include "tests/support/budget.h"
 #include "tests/support/random_products.h"
 
 namespace mtf::testing {
@@ -33,7 +34,7 @@ void expect_bits_of_the_whole(int64_t rows, int64_t columns, int64_t depth, cons
 
 TEST(Gemm, ABlockHasTheBitsOfTheWhole) {
   for (const ProductWay& way : product_ways()) {
-    for (int trial = 0; trial < (way.in_groups ? 12 : 60); ++trial) {  // emulated instructions are slow
+    for (int trial = 0; trial < tries(way.in_groups ? 12 : 60); ++trial) {  // emulated instructions are slow
       const int64_t rows = random_size(1, trial % 3 ? 80 : 700),
                     columns = random_size(1, trial % 2 ? 90 : 1200);
       const int64_t depth = random_size(1, trial % 4 ? 60 : 1200);

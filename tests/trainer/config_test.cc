@@ -97,7 +97,8 @@ TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
 TEST_F(ConfigTest, EvaluationsDecodeAsInferSays) {
   const std::string infer =
       "infer: {method: beam, beam_size: 2, length_penalty: 1, max_length: 9, min_length: 3, "
-      "no_repeat_ngram_size: 4, repetition_penalty: 1.5, suppress_tokens: [<unk>], stop: [a, b], batch_size: "
+      "no_repeat_ngram_size: 4, repetition_penalty: 1.5, suppress_tokens: [<unk>], stop_tokens: [x], stop: "
+      "[a, b], batch_size: "
       "5}\n";
   const DecodeOptions all = load(kToy + infer).evaluate.infer;
   EXPECT_TRUE(std::holds_alternative<GreedyMethod>(all.method));
@@ -108,6 +109,7 @@ TEST_F(ConfigTest, EvaluationsDecodeAsInferSays) {
   EXPECT_EQ(all.no_repeat_ngram_size, 4);
   EXPECT_EQ(all.repetition_penalty, 1.5);
   EXPECT_THAT(all.suppress_tokens, ElementsAre(config::Name("<unk>")));
+  EXPECT_THAT(all.stop_tokens, ElementsAre(config::Name("x")));
   EXPECT_THAT(all.stop, ElementsAre("a", "b"));
   EXPECT_EQ(all.batch_size, 5);
   const DecodeOptions own =

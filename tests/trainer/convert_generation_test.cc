@@ -26,7 +26,7 @@ struct Said {
 
 Said said(const std::string& json, const GenerationLengths& lengths) {
   Said result;
-  const Generation generation = parse_generation(json, "g.json", result.notes);
+  const Generation generation = parse_generation(json, "g.json", 1, result.notes);
   const auto token = [](int32_t id) {
     return id < 9 ? std::optional("t" + std::to_string(id)) : std::nullopt;
   };
@@ -56,6 +56,10 @@ TEST(Generation, BecomesTheOptionsOfDecoding) {
   expect(R"({"num_beams": 1, "max_new_tokens": 8})", kForcedDecoder, "method: greedy, max_length: 7");
   expect(R"({"suppress_tokens": [3, 2], "bad_words_ids": [[3], [5]], "stop_strings": ["a\nb"]})", kT5Decoder,
          R"(method: greedy, suppress_tokens: [t2, t3, t5], stop: ["a\nb"])");
+  expect(R"({"eos_token_id": [3, 1, 2], "do_sample": true, "top_k": 0, "num_return_sequences": 3})",
+         kAnyPrompt, "method: {type: sample, samples: 3}, stop_tokens: [t3, t2]");
+  expect(R"({"eos_token_id": 4, "num_beams": 2, "num_return_sequences": 2})", kT5Decoder,
+         "method: beam, beam_size: 2, n_best: 2, length_penalty: {alpha: 1, plus: 0}, stop_tokens: [t4]");
 }
 
 TEST(Generation, WhatCannotBeSaidIsNoted) {
@@ -79,7 +83,7 @@ TEST(Generation, WhatCannotBeSaidIsNoted) {
 TEST(Generation, WrongValuesAreRefused) {
   const auto what = [](const std::string& json) {
     std::vector<std::string> notes;
-    return failure([&] { (void)parse_generation(json, "g.json", notes); }, ErrorKind::kCheckpoint);
+    return failure([&] { (void)parse_generation(json, "g.json", 1, notes); }, ErrorKind::kCheckpoint);
   };
   EXPECT_THAT(what(R"({"repetition_penalty": 0})"),
               HasSubstr("g.json: `repetition_penalty` is 0, no number above 0"));
@@ -98,11 +102,13 @@ TEST(Generation, SurvivesBothOfItsForms) {
                         .min_length = 6,
                         .max_length = 30,
                         .suppress_tokens = {2, 7},
+                        .stop_tokens = {5, 4},
+                        .num_return_sequences = 2,
                         .stop_strings = {"x"}};
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = {{"eos_token_id", 1}};
   add_generation(generation, json);
   std::vector<std::string> notes;
-  EXPECT_EQ(parse_generation(json.dump(), "g.json", notes), generation);
+  EXPECT_EQ(parse_generation(json.dump(), "g.json", 1, notes), generation);
   DecodeOptions infer;
   infer.beam_size = 3;
   infer.length_penalty = LengthPenalty{.alpha = 0.5, .plus = 1};
@@ -111,6 +117,8 @@ TEST(Generation, SurvivesBothOfItsForms) {
   infer.min_length = 4;
   infer.max_length = 28;
   infer.suppress_tokens = {"t7", "t2"};
+  infer.stop_tokens = {"t5", "t4"};
+  infer.n_best = 2;
   infer.stop = {"x"};
   const auto id = [](const config::Name& piece) { return std::optional(piece.text[1] - '0'); };
   EXPECT_EQ(generation_of(infer, kForcedDecoder, id, notes), generation);

@@ -1,5 +1,5 @@
-// The loss of models where some places have no label: the mean over the labels of the batch, whatever the layout, the number
-// of microbatches and the padding rows.
+// The loss of models where some places have no label, or classes have weights: the mean over the labels of the batch, whatever
+// the layout, the number of microbatches and the padding rows.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -21,7 +21,10 @@ constexpr int64_t kRows = 8, kPixels = 4, kChannels = 2, kClassCount = 3;
 /// A model that gives a class to each of the pixels of a row.
 struct PixelModel {
   std::string options;
-  int missing;  ///< the number that says that there is no label
+  int missing;          ///< the number that says that there is no label
+  Values weights = {};  ///< of the classes; empty: 1
+
+  double weight(double label) const { return weights.empty() ? 1 : weights[static_cast<size_t>(label)]; }
 };
 
 std::unique_ptr<Model> pixel_model(const PixelModel& model) {
@@ -61,25 +64,28 @@ std::map<std::string, Values> pixel_step(const PixelModel& model, const Layouts&
 
 /// What a batch of logits [rows, pixels, classes] and labels says, in float64.
 struct ExpectedLoss {
-  double sum = 0, hits = 0, labels = 0;
-  Values bias_gradient = Values(kClassCount, 0);  ///< the gradient of the mean over the labels
+  double sum = 0, hits = 0, labels = 0, weight = 0;
+  Values bias_gradient = Values(kClassCount, 0);  ///< the gradient of sum / weight
 };
 
-ExpectedLoss loss_of(const Values& logits, const Values& labels, int missing) {
+ExpectedLoss loss_of(const Values& logits, const Values& labels, const PixelModel& model) {
   ExpectedLoss result;
   for (size_t place = 0; place < labels.size(); ++place) {
-    if (labels[place] == missing) continue;
+    if (labels[place] == model.missing) continue;
+    const double weight = model.weight(labels[place]);
     const double* const row = &logits[place * kClassCount];
     double total = 0;
     for (int64_t c = 0; c < kClassCount; ++c) total += std::exp(row[c]);
     const auto label = static_cast<int64_t>(labels[place]);
-    result.sum += std::log(total) - row[label];
+    result.sum += weight * (std::log(total) - row[label]);
+    result.weight += weight;
     result.hits += std::max_element(row, row + kClassCount) - row == label;
     ++result.labels;
     for (int64_t c = 0; c < kClassCount; ++c)
-      result.bias_gradient[static_cast<size_t>(c)] += std::exp(row[c]) / total - (c == label ? 1 : 0);
+      result.bias_gradient[static_cast<size_t>(c)] +=
+          weight * (std::exp(row[c]) / total - (c == label ? 1 : 0));
   }
-  for (double& value : result.bias_gradient) value /= result.labels;
+  for (double& value : result.bias_gradient) value /= result.weight;
   return result;
 }
 
@@ -88,9 +94,9 @@ class MissingLabels : public ::testing::TestWithParam<PixelModel> {};
 TEST_P(MissingLabels, TheLossIsTheMeanOverTheLabelsOfTheBatch) {
   const auto feeds = pixel_feeds(GetParam());
   const auto outputs = pixel_step(GetParam(), Layouts::single(), 1, feeds);
-  const ExpectedLoss expected = loss_of(outputs.at("output/logits"), feeds.at("labels"), GetParam().missing);
+  const ExpectedLoss expected = loss_of(outputs.at("output/logits"), feeds.at("labels"), GetParam());
   ASSERT_GT(expected.labels, 0);
-  EXPECT_NEAR(outputs.at("loss")[0], expected.sum / expected.labels, 1e-6);
+  EXPECT_NEAR(outputs.at("loss")[0], expected.sum / expected.weight, 1e-6);
   expect_close("bias", outputs.at("grad/dense/bias"), expected.bias_gradient, 1e-5, 1e-6);
 }
 
@@ -128,9 +134,9 @@ TEST_P(MissingLabels, AnEvaluationCountsLabelsAndNoPadding) {
   inputs[std::string(kWeightsInput)] = {1, 1, 1, 1, 1, 1, 0, 0};
   const auto outputs = run_on_mesh(*graph, layouts("a:2", "batch:a"), inputs).outputs;
   Values labels(feeds.at("labels").begin(), feeds.at("labels").begin() + kReal * kPixels);
-  const ExpectedLoss expected = loss_of(logits, labels, GetParam().missing);
+  const ExpectedLoss expected = loss_of(logits, labels, GetParam());
   EXPECT_NEAR(outputs.at("sum/loss")[0], expected.sum, 1e-5);
-  EXPECT_EQ(outputs.at("weight/loss")[0], expected.labels);
+  EXPECT_NEAR(outputs.at("weight/loss")[0], expected.weight, 1e-5);
   EXPECT_EQ(outputs.at("sum/accuracy")[0], expected.hits);
   EXPECT_EQ(outputs.at("weight/accuracy")[0], expected.labels);
   const Values& counted = outputs.at(std::string(kLabels));
@@ -140,10 +146,41 @@ TEST_P(MissingLabels, AnEvaluationCountsLabelsAndNoPadding) {
   }
 }
 
+const PixelModel weighted{
+    "type: classifier, ignore_index: 255, class_weights: [0.3, 0.001, 0.3]", 255, {0.3, 0.001, 0.3}};
+
 INSTANTIATE_TEST_SUITE_P(Models, MissingLabels,
                          ::testing::Values(PixelModel{"type: tagger, input: image", -1},
                                            PixelModel{"type: classifier, ignore_index: 255", 255},
-                                           PixelModel{"type: classifier, ignore_index: -100", -100}));
+                                           PixelModel{"type: classifier, ignore_index: -100", -100},
+                                           weighted));
+
+TEST(ClassWeights, CountWhereEachPlaceHasALabel) {
+  const PixelModel model{"type: classifier, class_weights: [0, 2, 0.5]", -1, {0, 2, 0.5}};
+  auto feeds = pixel_feeds(model);
+  for (double& label : feeds.at("labels")) label = std::max(label, 0.0);
+  const auto outputs = pixel_step(model, Layouts::single(), 1, feeds);
+  const ExpectedLoss expected = loss_of(outputs.at("output/logits"), feeds.at("labels"), model);
+  EXPECT_NEAR(outputs.at("loss")[0], expected.sum / expected.weight, 1e-6);
+  expect_close("bias", outputs.at("grad/dense/bias"), expected.bias_gradient, 1e-5, 1e-6);
+  const auto split = pixel_step(model, layouts("a:3", "classes:a"), 2, feeds);
+  for (const auto& [name, values] : outputs) expect_close(name, split.at(name), values, 1e-5, 1e-7);
+}
+
+TEST(ClassWeights, AreOneForEachClassAndNotAllZero) {
+  TrainStepOptions options;
+  options.batch_size = kRows;
+  const auto refusal = [&](const std::string& keys) {
+    return failure([&] {
+      build_train_step(*pixel_model({"type: classifier, " + keys, 0}), kPixelFeatures, options);
+    });
+  };
+  EXPECT_THAT(refusal("class_weights: [1, 2]"),
+              ::testing::HasSubstr("`class_weights` has 2 numbers, and the model has 3 classes"));
+  EXPECT_THAT(refusal("class_weights: [0, 0, 0]"), ::testing::HasSubstr("no class counts"));
+  EXPECT_THAT(refusal("class_weights: [1, 2, 3], label_smoothing: 0.1"),
+              ::testing::HasSubstr("`label_smoothing`"));
+}
 
 TEST(IgnoreIndex, IsTheOnlyNumberThatIsNoClass) {
   const auto model = pixel_model({"type: classifier, ignore_index: 255", 255});

@@ -61,6 +61,19 @@ TEST(TextRules, LookAtTheTokensOfCandidates) {
   EXPECT_THAT(log_probs, ElementsAre(-1, -2, kNever));
 }
 
+TEST(TextRules, TokensOfTheVocabularyEndTexts) {
+  const ByteVocabulary bytes;
+  const TextRules rules({.min_length = 2, .stop_tokens = {"a", "b"}}, &bytes);
+  const int32_t a = bytes.encode("a")[0];
+  EXPECT_TRUE(rules.is_end(a) && rules.is_end(a + 1) && rules.is_end(kEosId));
+  EXPECT_FALSE(rules.is_end(a + 2) || rules.is_end(kPadId));
+  const std::vector<int32_t> text = {9}, tokens = {a, a + 2, kEosId};
+  std::vector<float> log_probs = {-1, -2, -3};
+  rules.apply(text, 1, tokens, log_probs);
+  EXPECT_THAT(log_probs, ElementsAre(kNever, -2, kNever));
+  EXPECT_EQ(rules.most_changed(9), 3);
+}
+
 TEST(TextRules, ATextEndsWhereNothingElseMayFollow) {
   const std::vector<int32_t> text = {0, 2, 3};
   std::vector<float> log_probs = {-1, -7, -3, -4};
@@ -127,7 +140,7 @@ TEST(TextRules, SuppressedTokensAreNeverWritten) {
   EXPECT_THAT(log_probs, ElementsAre(kNever, -2, -3));
   EXPECT_EQ(rules.most_changed(7), 1);
   options.suppress_tokens = {"none"};
-  EXPECT_THAT(failure([&] { (void)suppressed_ids(options, bytes); }, ErrorKind::kConfig),
+  EXPECT_THAT(failure([&] { (void)ids_of_pieces(options.suppress_tokens, bytes); }, ErrorKind::kConfig),
               HasSubstr("the vocabulary has no piece `none`"));
 }
 

@@ -217,7 +217,14 @@ class InitialWeights {
  public:
   explicit InitialWeights(const InitOptions& options)
       : options_(options), source_(checkpoint_at(options.path)) {
-    for (const std::string& name : source_.names()) add(name);
+    const std::vector<std::string> stored = source_.names();
+    std::vector<std::string> names = stored;
+    for (const auto& [pattern, replacement] : options.rename) {
+      check_patterns_occur("checkpoint.init.rename", {pattern}, names, options.path.mark);
+      const std::regex regex(pattern);
+      for (std::string& name : names) name = std::regex_replace(name, regex, replacement);
+    }
+    for (size_t i = 0; i < names.size(); ++i) add(names[i], stored[i]);
   }
 
   const std::string& path() const { return source_.path(); }
@@ -250,10 +257,7 @@ class InitialWeights {
     const Restore what = options_.raw ? Restore::kWeights : Restore::kAverages;
     return name_in(source_, stored_names_.at(variable.name), what);
   }
-  void add(const std::string& stored) {
-    std::string name = stored;
-    for (const auto& [pattern, replacement] : options_.rename)
-      name = std::regex_replace(name, std::regex(pattern), replacement);
+  void add(const std::string& name, const std::string& stored) {
     if (!stored_names_.emplace(name, stored).second) {
       throw Error(ErrorKind::kConfig, options_.path.mark,
                   fmt::format("`checkpoint.init.rename` gives `{}` and `{}` the same name `{}`", stored,

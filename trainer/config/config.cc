@@ -107,6 +107,7 @@ static void complete_evaluation_infer(Config& config) {
   if (missing("no_repeat_ngram_size")) infer.no_repeat_ngram_size = config.infer.no_repeat_ngram_size;
   if (missing("repetition_penalty")) infer.repetition_penalty = config.infer.repetition_penalty;
   if (missing("suppress_tokens")) infer.suppress_tokens = config.infer.suppress_tokens;
+  if (missing("stop_tokens")) infer.stop_tokens = config.infer.stop_tokens;
   if (missing("stop")) infer.stop = config.infer.stop;
   if (missing("batch_size")) infer.batch_size = config.infer.batch_size;
 }

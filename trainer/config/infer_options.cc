@@ -78,6 +78,10 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
       config::positive);
   visit("suppress_tokens", options.suppress_tokens,
         "pieces of the vocabulary that are never written, such as [\"<unk>\"]");
+  visit("stop_tokens", options.stop_tokens,
+        "pieces of the vocabulary at which a text ends, as at the end of sequence, such as [\"<|im_end|>\"]; "
+        "they "
+        "are no part of it");
   visit("stop", options.stop, "a text ends before the first of these, such as [\"###\"]");
   visit.check([&options](const config::Report& report) {
     const auto* most = std::get_if<int64_t>(&options.max_length);

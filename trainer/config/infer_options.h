@@ -61,6 +61,7 @@ struct DecodeOptions {
   double repetition_penalty =
       1;  ///< divides the logits above 0 of tokens that a text has, and multiplies those below
   std::vector<config::Name> suppress_tokens = {};  ///< pieces of the vocabulary that are never written
+  std::vector<config::Name> stop_tokens = {};      ///< pieces at which a text ends, as at the end of sequence
   std::vector<std::string> stop = {};              ///< a text ends before the first of these
   int64_t batch_size = 64;
   int64_t n_best = 1;  ///< texts of a beam search that are asked for; a key of `infer` only

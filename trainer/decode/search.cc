@@ -23,6 +23,10 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
 }
 
+bool is_end(const TextRules* rules, int32_t token) {
+  return rules == nullptr ? token == kEosId : rules->is_end(token);
+}
+
 bool ranks_before(const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; }
 
 /// Returns the indices of the candidates that may be drawn if not all may, in any order.
@@ -163,7 +167,7 @@ void BeamSearch::advance(const Candidates& candidates) {
     nodes_.push_back(
         {alive_[static_cast<size_t>(candidate.parent)].last, candidate.token, candidate.of_token});
     const Unfinished next{static_cast<int32_t>(nodes_.size()) - 1, candidate.log_prob};
-    const bool ends = candidate.token == kEosId || stops();
+    const bool ends = is_end(options_.rules, candidate.token) || stops();
     if (!ends && is_full) {
       nodes_.pop_back();
     } else if (ends) {
@@ -304,7 +308,7 @@ SampleSearch::SampleSearch(int64_t samples, int64_t limit, const TextRules* rule
 
 /// True if the text ends with its last token.
 bool SampleSearch::ends(const std::vector<int32_t>& tokens) const {
-  return tokens.back() == kEosId || std::ssize(tokens) >= limit_ ||
+  return is_end(rules_, tokens.back()) || std::ssize(tokens) >= limit_ ||
          (rules_ != nullptr && rules_->stop(given_, tokens));
 }
 

@@ -49,7 +49,8 @@ TextCodec::TextCodec(const Session& session, const DecodeOptions& options)
       options_(options),
       lowercase_(session.config.data.lowercase),
       ends_prompts_(mtf::ends_prompts(session)) {
-  suppressed_ids(options_, written());  // throws before anything is read
+  ids_of_pieces(options_.suppress_tokens, written());  // throws before anything is read
+  stop_tokens_ = ids_of_pieces(options_.stop_tokens, written());
 }
 
 std::vector<int32_t> TextCodec::encode(const Vocabulary& vocabulary, std::string_view text) const {
@@ -136,10 +137,13 @@ std::string TextCodec::text(const GivenText& given, const Hypothesis& hypothesis
   std::vector<int32_t> ids;
   std::ranges::copy_if(given.prefix, std::back_inserter(ids), [](int32_t id) { return id != kEosId; });
   const size_t given_size = options_.stop.empty() ? 0 : written().decode(ids).size();
-  ids.insert(ids.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
+  std::span<const int32_t> tokens = hypothesis.tokens;
+  if (!tokens.empty() && std::ranges::find(stop_tokens_, tokens.back()) != stop_tokens_.end())
+    tokens = tokens.first(tokens.size() - 1);
+  ids.insert(ids.end(), tokens.begin(), tokens.end());
   const std::string all = with_prefix || !options_.stop.empty() ? written().decode(ids) : "";
   const size_t cut = all.size() - first_stop(all, given_size, options_.stop);
-  std::string text = with_prefix ? all : written().decode(hypothesis.tokens);
+  std::string text = with_prefix ? all : written().decode(tokens);
   text.resize(text.size() - std::min(cut, text.size()));
   return text;
 }

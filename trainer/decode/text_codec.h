@@ -53,6 +53,7 @@ class TextCodec {
   const TextDecoder& decoder_;
   TextVocabularies vocabularies_;
   DecodeOptions options_;
+  std::vector<int32_t> stop_tokens_;
   bool lowercase_;
   bool ends_prompts_;  ///< an end-of-sequence token stands behind a line that the model continues
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <unordered_map>
 
@@ -30,10 +31,9 @@ size_t first_stop(std::string_view text, size_t begin, const std::vector<std::st
   return first;
 }
 
-std::vector<int32_t> suppressed_ids(const DecodeOptions& options, const Vocabulary& vocabulary) {
+std::vector<int32_t> ids_of_pieces(const std::vector<config::Name>& pieces, const Vocabulary& vocabulary) {
   std::vector<int32_t> ids;
-  for (const config::Name& piece : options.suppress_tokens)
-    ids.push_back(required_piece(piece.text, vocabulary, piece.mark));
+  for (const config::Name& piece : pieces) ids.push_back(required_piece(piece.text, vocabulary, piece.mark));
   return ids;
 }
 
@@ -42,9 +42,12 @@ TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary,
       no_repeat_(static_cast<size_t>(options.no_repeat_ngram_size)),
       repetition_penalty_(options.repetition_penalty),
       start_(start),
+      ends_{kEosId},
       stop_(options.stop),
       vocabulary_(vocabulary) {
-  if (!options.suppress_tokens.empty()) suppressed_ = suppressed_ids(options, *vocabulary);
+  if (!options.suppress_tokens.empty()) suppressed_ = ids_of_pieces(options.suppress_tokens, *vocabulary);
+  if (!options.stop_tokens.empty())
+    std::ranges::copy(ids_of_pieces(options.stop_tokens, *vocabulary), std::back_inserter(ends_));
   if (const SampleMethod* method = options.sampling()) {
     presence_penalty_ = method->presence_penalty;
     frequency_penalty_ = method->frequency_penalty;
@@ -56,7 +59,7 @@ TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary,
 int64_t TextRules::most_changed(int64_t tokens) const {
   const int64_t repeated = no_repeat_ > 0 || has_penalties() ? tokens : 0;
   const int64_t penalised = penalises_repetition() ? tokens + 1 : 0;
-  return std::max(repeated, penalised) + std::ssize(suppressed_) + (min_length_ > 0 ? 1 : 0);
+  return std::max(repeated, penalised) + std::ssize(suppressed_) + (min_length_ > 0 ? std::ssize(ends_) : 0);
 }
 
 void TextRules::apply(std::span<const int32_t> text, size_t written, std::span<const int32_t> tokens,
@@ -83,7 +86,9 @@ void TextRules::apply(std::span<const int32_t> text, size_t written, std::span<c
     }
   }
   for (const int32_t token : suppressed_) changes[token].loss = kNever;
-  if (static_cast<int64_t>(written) < min_length_) changes[kEosId].loss = kNever;
+  if (static_cast<int64_t>(written) < min_length_) {
+    for (const int32_t token : ends_) changes[token].loss = kNever;
+  }
 
   size_t end = kEosId;
   if (!tokens.empty()) end = static_cast<size_t>(std::ranges::find(tokens, kEosId) - tokens.begin());
@@ -106,6 +111,8 @@ void TextRules::apply(std::span<const int32_t> text, size_t written, std::span<c
   const bool is_any_left = std::ranges::any_of(log_probs, [](float value) { return std::isfinite(value); });
   if (!is_any_left && end < log_probs.size()) log_probs[end] = log_prob_of_end;
 }
+
+bool TextRules::is_end(int32_t token) const { return std::ranges::find(ends_, token) != ends_.end(); }
 
 bool TextRules::stop(std::span<const int32_t> given, std::span<const int32_t> written) const {
   if (stop_.empty()) return false;

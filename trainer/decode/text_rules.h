@@ -20,12 +20,12 @@ namespace mtf {
 /// Returns where in `text`, not before `begin`, the first of the texts `stop` is; the text's length if there is none.
 size_t first_stop(std::string_view text, size_t begin, const std::vector<std::string>& stop);
 
-/// Returns the ids of options.suppress_tokens. Throws Error (kConfig) for a piece that the vocabulary lacks.
-std::vector<int32_t> suppressed_ids(const DecodeOptions& options, const Vocabulary& vocabulary);
+/// Returns the ids of pieces. Throws Error (kConfig) for one that the vocabulary lacks.
+std::vector<int32_t> ids_of_pieces(const std::vector<config::Name>& pieces, const Vocabulary& vocabulary);
 
 class TextRules {
  public:
-  /// `vocabulary`: that of the texts, which must outlive the object; it may be null where options.stop and
+  /// `vocabulary`: that of the texts, which must outlive the object; it may be null where options.stop, options.stop_tokens and
   /// options.suppress_tokens are empty. `start`: the token before each text, which counts for the repetition penalty.
   TextRules(const DecodeOptions& options, const Vocabulary* vocabulary, int32_t start = kPadId);
 
@@ -42,6 +42,8 @@ class TextRules {
   /// True if apply() can make tokens likelier, so that all of them must be looked at.
   bool raises() const { return presence_penalty_ < 0 || frequency_penalty_ < 0 || repetition_penalty_ < 1; }
   bool penalises_repetition() const { return repetition_penalty_ != 1; }
+  /// True if a text ends with this token: the end of sequence, or one of options.stop_tokens.
+  bool is_end(int32_t token) const;
   bool has_stops() const { return !stop_.empty(); }
   /// True if a text at which texts end has been written with the last token. `given`: the tokens before those that were written.
   bool stop(std::span<const int32_t> given, std::span<const int32_t> written) const;
@@ -54,7 +56,7 @@ class TextRules {
   double presence_penalty_ = 0, frequency_penalty_ = 0;
   double repetition_penalty_;
   int32_t start_;
-  std::vector<int32_t> suppressed_;
+  std::vector<int32_t> suppressed_, ends_;  ///< ends_: the end of sequence, and then options.stop_tokens
   std::vector<std::string> stop_;
   size_t stop_tokens_ = 0;  ///< the number of last tokens that may be those of a text of stop_
   const Vocabulary* vocabulary_;

@@ -142,17 +142,18 @@ void check_recomputed(const Context& context, const std::vector<RecomputedLayers
 /// What every microbatch of a step has in common.
 struct StepInputs {
   const std::vector<Feature>& features;
-  std::map<std::string, Tensor> scalars;  ///< those of the model, and kNumberOfLabels where labels may lack
+  std::map<std::string, Tensor>
+      scalars;  ///< those of the model, and kNumberOfLabels where labels have weights
 };
 
-/// Adds the number of labels of the whole batch, of which each microbatch gets an equal share: its loss, which is divided by
-/// this, is then a part of the mean over all labels.
+/// Adds the sum of the weights of the labels of the whole batch, of which each microbatch gets an equal share: its loss, which is
+/// divided by this, is then a part of the mean over all labels.
 void add_number_of_labels(const Model& model, const Features& batch, int64_t microbatches,
                           std::map<std::string, Tensor>& scalars) {
-  if (!model.labels_may_lack()) return;
+  if (!model.labels_have_weights()) return;
   const auto labels = batch.find(std::string(model.labels_feature()));
   if (labels == batch.end()) return;  // the model's own message says what is missing
-  const Tensor number = number_of_labels(has_label(labels->second, model.missing_label()));
+  const Tensor number = sum_of_weights(model.label_weights(labels->second));
   scalars[std::string(kNumberOfLabels)] =
       microbatches == 1 ? number : scalar_multiply(number, 1.0 / static_cast<double>(microbatches));
 }

@@ -149,7 +149,7 @@ void parse_bart_generation(const std::string& text, const std::string& path, Bar
                            std::vector<std::string>& notes) {
   const HuggingFaceJson json(text, path);
   json.require("decoder_start_token_id", start_of(bart), "texts begin as config.json says");
-  bart.generation = parse_generation(text, path, notes);
+  bart.generation = parse_generation(text, path, bart.end, notes);
   bart.generation.is_given = true;
   if (bart.generation.max_length && *bart.generation.max_length >= bart.max_positions)
     bart.generation.max_length.reset();  // an export has the positions where it has no limit

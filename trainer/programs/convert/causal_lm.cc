@@ -135,8 +135,8 @@ HuggingFaceImport import_causal_lm(const std::string& from, const ImportTarget& 
   settle_lm_head(files, lm);
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   around.vocabulary = settle_vocabulary(from, target, lm, import);
-  around.infer = infer_text(read_generation(from, import.notes), {.most = lm.max_positions}, tokens_of(from),
-                            import.notes);
+  around.infer = infer_text(read_generation(from, lm.end, import.notes), {.most = lm.max_positions},
+                            tokens_of(from), import.notes);
   import.model.config = causal_lm_yaml(lm, around);
   if (lm.experts && lm.experts->has_noise)
     import.notes.emplace_back(

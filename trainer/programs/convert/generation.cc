@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -38,7 +39,6 @@ const std::vector<std::pair<const char*, nlohmann::json>>& foreign_options() {
       {"forced_decoder_ids", nullptr},
       {"guidance_scale", 1},
       {"num_beam_groups", 1},
-      {"num_return_sequences", 1},
       {"penalty_alpha", nullptr},
       {"renormalize_logits", false},
       {"sequence_bias", nullptr},
@@ -65,6 +65,7 @@ constexpr std::array kOptions = {"do_sample",
                                  "max_new_tokens",
                                  "suppress_tokens",
                                  "bad_words_ids",
+                                 "num_return_sequences",
                                  "stop_strings"};
 
 /// The value of `early_stopping` with which a search ends as it does here.
@@ -86,6 +87,19 @@ std::vector<int32_t> parse_ids(const HuggingFaceJson& json, const char* key) {
   if (!list.is_array() || !std::ranges::all_of(list, is_id))
     json.fail(fmt::format("`{}` is {}, no list of ids", key, list.dump()));
   return list.get<std::vector<int32_t>>();
+}
+
+/// The ids of `eos_token_id`, which is one or a list, without `end`.
+std::vector<int32_t> parse_stop_tokens(const HuggingFaceJson& json, std::optional<int32_t> end) {
+  constexpr const char* key = "eos_token_id";
+  std::vector<int32_t> ids;
+  if (json.has(key) && json.at(key).is_array()) {
+    ids = parse_ids(json, key);
+  } else if (const std::optional<int32_t> id = parse_token_id(json, key, INT32_MAX)) {
+    ids = {*id};
+  }
+  if (end) std::erase(ids, *end);
+  return ids;
 }
 
 /// Adds the words of one token of `bad_words_ids`.
@@ -117,6 +131,8 @@ std::string method_text(const Generation& generation, const GenerationLengths& l
     if (generation.do_sample)
       notes.emplace_back("`do_sample` with `num_beams`: beams are searched here, and not drawn");
     std::string text = fmt::format("method: beam, beam_size: {}", generation.num_beams);
+    if (generation.num_return_sequences > 1)
+      text += fmt::format(", n_best: {}", std::min(generation.num_return_sequences, generation.num_beams));
     if (generation.length_penalty >= 0)
       return text + ", " +
              length_penalty_text(generation.length_penalty, static_cast<double>(forced(lengths)));
@@ -130,6 +146,8 @@ std::string method_text(const Generation& generation, const GenerationLengths& l
   if (generation.top_k > 0) text += fmt::format(", top_k: {}", generation.top_k);
   if (generation.top_p < 1) text += fmt::format(", top_p: {}", generation.top_p);
   if (generation.min_p > 0) text += fmt::format(", min_p: {}", generation.min_p);
+  if (generation.num_return_sequences > 1)
+    text += fmt::format(", samples: {}", generation.num_return_sequences);
   return text + "}";
 }
 
@@ -211,11 +229,13 @@ PieceOfId pieces_of(const std::string& directory) {
 
 }  // namespace
 
-Generation parse_generation(const std::string& text, const std::string& path,
+Generation parse_generation(const std::string& text, const std::string& path, std::optional<int32_t> end,
                             std::vector<std::string>& notes) {
   const HuggingFaceJson json(text, path);
   Generation generation;
-  generation.is_given = std::ranges::any_of(kOptions, [&](const char* key) { return json.has(key); });
+  generation.stop_tokens = parse_stop_tokens(json, end);
+  generation.is_given = !generation.stop_tokens.empty() ||
+                        std::ranges::any_of(kOptions, [&](const char* key) { return json.has(key); });
   generation.do_sample = json.flag("do_sample", false);
   generation.num_beams = json.size("num_beams", 1);
   generation.temperature = json.positive("temperature", 1);
@@ -234,6 +254,7 @@ Generation parse_generation(const std::string& text, const std::string& path,
   generation.min_new_tokens = tokens_in(json, "min_new_tokens");
   generation.max_new_tokens = tokens_in(json, "max_new_tokens");
   generation.suppress_tokens = parse_ids(json, "suppress_tokens");
+  generation.num_return_sequences = json.size("num_return_sequences", 1);
   parse_bad_words(json, path, generation.suppress_tokens, notes);
   std::ranges::sort(generation.suppress_tokens);
   const auto same = std::ranges::unique(generation.suppress_tokens);
@@ -275,9 +296,10 @@ std::string generation_file_of(const std::string& directory, std::vector<std::st
   return fs::exists(generation_file) ? generation_file : config_file;
 }
 
-Generation read_generation(const std::string& directory, std::vector<std::string>& notes) {
+Generation read_generation(const std::string& directory, std::optional<int32_t> end,
+                           std::vector<std::string>& notes) {
   const std::string file = generation_file_of(directory, notes);
-  return parse_generation(read_text_file(file), file, notes);
+  return parse_generation(read_text_file(file), file, end, notes);
 }
 
 std::string infer_text(const Generation& generation, const GenerationLengths& lengths,
@@ -290,21 +312,23 @@ std::string infer_text(const Generation& generation, const GenerationLengths& le
     text += fmt::format(", no_repeat_ngram_size: {}", generation.no_repeat_ngram_size);
   if (generation.repetition_penalty != 1)
     text += fmt::format(", repetition_penalty: {}", generation.repetition_penalty);
-  std::vector<std::string> pieces;
-  std::vector<int32_t> unknown;
-  for (const int32_t id : generation.suppress_tokens) {
-    if (const std::optional<std::string> piece = token(id)) {
-      pieces.push_back(quoted(*piece));
-    } else {
-      unknown.push_back(id);
+  const auto add_pieces = [&](const char* key, const std::vector<int32_t>& ids, const char* theirs) {
+    std::vector<std::string> pieces;
+    std::vector<int32_t> unknown;
+    for (const int32_t id : ids) {
+      if (const std::optional<std::string> piece = token(id)) {
+        pieces.push_back(quoted(*piece));
+      } else {
+        unknown.push_back(id);
+      }
     }
-  }
-  if (!pieces.empty()) text += fmt::format(", suppress_tokens: [{}]", fmt::join(pieces, ", "));
-  if (!unknown.empty())
-    notes.push_back(
-        fmt::format("`suppress_tokens` and `bad_words_ids` have ids of no token, which are left "
-                    "out: {}",
-                    fmt::join(unknown, ", ")));
+    if (!pieces.empty()) text += fmt::format(", {}: [{}]", key, fmt::join(pieces, ", "));
+    if (!unknown.empty())
+      notes.push_back(
+          fmt::format("{} ids of no token, which are left out: {}", theirs, fmt::join(unknown, ", ")));
+  };
+  add_pieces("suppress_tokens", generation.suppress_tokens, "`suppress_tokens` and `bad_words_ids` have");
+  add_pieces("stop_tokens", generation.stop_tokens, "`eos_token_id` has");
   if (!generation.stop_strings.empty()) {
     std::vector<std::string> stop;
     for (const std::string& words : generation.stop_strings) stop.push_back(quoted(words));
@@ -325,10 +349,12 @@ Generation generation_of(const DecodeOptions& infer, const GenerationLengths& le
     generation.top_k = method->top_k;
     generation.top_p = method->top_p;
     generation.min_p = method->min_p;
+    generation.num_return_sequences = method->samples;
     if (method->presence_penalty != 0 || method->frequency_penalty != 0)
       notes.emplace_back("`presence_penalty` and `frequency_penalty` are left out: transformers has neither");
   }
   if (generation.num_beams > 1) {
+    generation.num_return_sequences = infer.n_best;
     const LengthPenalty penalty = infer.penalty_of_length();
     generation.length_penalty = penalty.alpha;
     if (penalty.alpha > 0 && penalty.plus != static_cast<double>(forced(lengths)))
@@ -348,14 +374,19 @@ Generation generation_of(const DecodeOptions& infer, const GenerationLengths& le
     if (most) generation.max_new_tokens = *most;
     if (infer.min_length > 0) generation.min_new_tokens = infer.min_length;
   }
-  for (const config::Name& piece : infer.suppress_tokens) {
-    if (const std::optional<int32_t> found = id(piece)) {
-      generation.suppress_tokens.push_back(*found);
-    } else {
-      notes.push_back(
-          fmt::format("`suppress_tokens`: {} is left out, which is no token of the tokeniser", piece.text));
+  const auto add_ids = [&](const char* key, const std::vector<config::Name>& pieces,
+                           std::vector<int32_t>& ids) {
+    for (const config::Name& piece : pieces) {
+      if (const std::optional<int32_t> found = id(piece)) {
+        ids.push_back(*found);
+      } else {
+        notes.push_back(
+            fmt::format("`{}`: {} is left out, which is no token of the tokeniser", key, piece.text));
+      }
     }
-  }
+  };
+  add_ids("suppress_tokens", infer.suppress_tokens, generation.suppress_tokens);
+  add_ids("stop_tokens", infer.stop_tokens, generation.stop_tokens);
   std::ranges::sort(generation.suppress_tokens);
   return generation;
 }
@@ -369,7 +400,8 @@ std::function<std::optional<std::string>(int32_t)> tokens_of(const std::string& 
 
 std::function<std::optional<int32_t>(const config::Name&)> written_token_ids(const Config& config) {
   const auto none = [](const config::Name&) { return std::nullopt; };
-  if (!config.data.vocabulary || config.infer.suppress_tokens.empty()) return none;
+  if (!config.data.vocabulary || (config.infer.suppress_tokens.empty() && config.infer.stop_tokens.empty()))
+    return none;
   const LanguageVocabulary language = by_side(*config.data.vocabulary).targets;
   const auto of_rows = [](std::shared_ptr<const Vocabulary> pieces, std::vector<int32_t> file_ids) {
     return [pieces = std::move(pieces), file_ids = std::move(file_ids)](const config::Name& piece) {
@@ -416,7 +448,12 @@ void add_generation(const Generation& generation, nlohmann::ordered_json& json) 
   add_tokens("min_new_tokens", generation.min_new_tokens);
   add_tokens("max_new_tokens", generation.max_new_tokens);
   add("suppress_tokens", generation.suppress_tokens, usual.suppress_tokens);
+  add("num_return_sequences", generation.num_return_sequences, usual.num_return_sequences);
   add("stop_strings", generation.stop_strings, usual.stop_strings);
+  if (generation.stop_tokens.empty()) return;
+  std::vector<int32_t> ends = {json.at("eos_token_id").get<int32_t>()};
+  std::ranges::copy(generation.stop_tokens, std::back_inserter(ends));
+  json["eos_token_id"] = ends;
 }
 
 }  // namespace mtf

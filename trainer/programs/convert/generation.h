@@ -32,6 +32,8 @@ struct Generation {
   int64_t min_length = 0;  ///< with the tokens that are given
   std::optional<int64_t> max_length = {}, min_new_tokens = {}, max_new_tokens = {};
   std::vector<int32_t> suppress_tokens = {};
+  std::vector<int32_t> stop_tokens = {};  ///< those of `eos_token_id` that are not the model's own end
+  int64_t num_return_sequences = 1;
   std::vector<std::string> stop_strings = {};
 
   friend bool operator==(const Generation&, const Generation&) = default;
@@ -44,15 +46,16 @@ struct GenerationLengths {
   int64_t most = INT64_MAX;  ///< positions of the model, with those of the given tokens
 };
 
-/// Parses the text of a file; `path` names it in messages. Words of `bad_words_ids` of one token are added to suppress_tokens.
+/// Parses the text of a file; `path` names it in messages. `end`: the token that ends texts anyway. Words of `bad_words_ids` of one token are added to suppress_tokens.
 /// Throws Error (kCheckpoint) for values that no option can have.
-Generation parse_generation(const std::string& text, const std::string& path,
+Generation parse_generation(const std::string& text, const std::string& path, std::optional<int32_t> end,
                             std::vector<std::string>& notes);
 /// Returns the file of a directory that says it: generation_config.json, or config.json where there is none. Options of single
 /// tasks, which config.json may have besides, become a note.
 std::string generation_file_of(const std::string& directory, std::vector<std::string>& notes);
 /// Parses this file.
-Generation read_generation(const std::string& directory, std::vector<std::string>& notes);
+Generation read_generation(const std::string& directory, std::optional<int32_t> end,
+                           std::vector<std::string>& notes);
 
 /// Returns the keys of `infer`, as in a map on one line; nothing where the file says nothing. `token` is the piece of an id.
 std::string infer_text(const Generation& generation, const GenerationLengths& lengths,
@@ -64,7 +67,7 @@ std::string infer_text(const Generation& generation, const GenerationLengths& le
 Generation generation_of(const DecodeOptions& infer, const GenerationLengths& lengths,
                          const std::function<std::optional<int32_t>(const config::Name&)>& id,
                          std::vector<std::string>& notes);
-/// Adds the options that are not the defaults to generation_config.json.
+/// Adds the options that are not the defaults to generation_config.json, where `eos_token_id` is the token that ends texts.
 void add_generation(const Generation& generation, nlohmann::ordered_json& json);
 
 /// Returns what finds the token of an id in the tokeniser of a directory.

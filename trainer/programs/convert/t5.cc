@@ -210,7 +210,8 @@ HuggingFaceImport import_t5(const std::string& from, const ImportTarget& target)
   HuggingFaceImport import;
   ModelSurroundings around{.vocabulary = {}, .target = target, .source = from};
   around.vocabulary = vocabulary_of(from, target, t5.vocab_size, import);
-  around.infer = infer_text(read_generation(from, import.notes), kT5Lengths, tokens_of(from), import.notes);
+  around.infer =
+      infer_text(read_generation(from, kEosId, import.notes), kT5Lengths, tokens_of(from), import.notes);
   import.model.config = t5_yaml(t5, around);
   std::set<std::string> used;
   for (const Variable& variable : ConfigText(import.model.config, from).variables()) {
