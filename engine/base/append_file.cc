@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,18 +41,29 @@ void throw_not_written(const std::string& path, int error) {
   throw Error(ErrorKind::kSystem, fmt::format("{}: cannot be written: {}", path, system_message(error)));
 }
 
-AppendFile::AppendFile(std::string path)
-    : path_(std::move(path)), file_(path_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) {
-  check(path_, file_.error());
+AppendFile::AppendFile(std::string path) : path_(std::move(path)) { open(); }
+
+void AppendFile::open() {
+  file_.emplace(path_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  check(path_, file_->error());
+}
+
+bool AppendFile::is_there() const {
+  struct stat at_path {
+  }, opened{};
+  if (::stat(path_.c_str(), &at_path) != 0) return errno != ENOENT;
+  return ::fstat(file_->get(), &opened) != 0 ||
+         (at_path.st_dev == opened.st_dev && at_path.st_ino == opened.st_ino);
 }
 
 void AppendFile::write(std::string_view block) {
-  const off_t before = ::lseek(file_.get(), 0, SEEK_END);
-  const int error = file_.write(std::as_bytes(std::span(block)));
+  if (!is_there()) open();
+  const off_t before = ::lseek(file_->get(), 0, SEEK_END);
+  const int error = file_->write(std::as_bytes(std::span(block)));
   if (error == 0) return;
   // When the disk is full, the beginning of the block may have been written. Files that cannot be truncated
   // (devices) keep nothing.
-  if (before >= 0) std::ignore = ::ftruncate(file_.get(), before);
+  if (before >= 0) std::ignore = ::ftruncate(file_->get(), before);
   throw_not_written(path_, error);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +20,17 @@ class AppendFile {
 
   const std::string& path() const { return path_; }
 
-  /// Appends `block`. Throws Error (kSystem) if it cannot be written completely; the file then ends where it
-  /// ended before.
+  /// False if somebody has removed or renamed the file, or put another one in its place.
+  bool is_there() const;
+  /// Appends `block`, to a new file if !is_there(). Throws Error (kSystem) if it cannot be written completely; the file then
+  /// ends where it ended before.
   void write(std::string_view block);
 
  private:
+  void open();
+
   std::string path_;
-  File file_;
+  std::optional<File> file_;
 };
 
 /// Bytes [begin, end) of a file.

@@ -204,6 +204,20 @@ TEST(Access, WithoutASecretOnlyThisMachineIsServed) {
               HasSubstr("share no secret"));
 }
 
+TEST(Access, AMachineWaitsForItsOwnName) {
+  const auto waited = [](std::chrono::milliseconds patience) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_THAT(failure(
+                    [&] {
+                      listen_for_members({"node-a.invalid", 0}, {.secret = kSecret}, "the store", patience);
+                    },
+                    ErrorKind::kSystem),
+                HasSubstr("cannot serve the store at the host `node-a.invalid`, which is unknown"));
+    return std::chrono::steady_clock::now() - begin;
+  };
+  EXPECT_GE(waited(std::chrono::milliseconds(400)), std::chrono::milliseconds(400));
+}
+
 TEST(Access, NothingListensBesideTheAddressThatWasGiven) {
   for (const Access& access : {Access{}, Access{.secret = kSecret}}) {
     const Listening listening = listen_for_members({"127.0.0.2", 0}, access, "the store");

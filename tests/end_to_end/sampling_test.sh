@@ -11,7 +11,8 @@ data:
   vocabulary: {type: sentencepiece, size: 36, byte_fallback: false}
   cache: cache
 model: {type: lm, d_model: 8, num_layers: 1, block: [SelfAttention, DenseReluDense]}
-learning_rate: 0.1
+learning_rate: 0.03
+optimizer: sgd
 train: {steps: 20, batch_size: 4, log_every: 1}
 run: {threads: 1}
 YAML

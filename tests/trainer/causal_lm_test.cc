@@ -79,7 +79,9 @@ class CausalLmImports : public HuggingFaceDirectory {
   CausalLmImports() { write("hf/tokenizer.json", tokenizer("abcdefghi")); }
 
   static std::string tokenizer(const std::string& letters) {
-    nlohmann::json json = {{"model", {{"type", "BPE"}}}, {"added_tokens", nlohmann::json::array()}};
+    nlohmann::json json = {{"model", {{"type", "BPE"}, {"merges", nlohmann::json::array()}}},
+                           {"decoder", {{"type", "ByteLevel"}}},
+                           {"added_tokens", nlohmann::json::array()}};
     for (const char letter : letters) json["model"]["vocab"][std::string(1, letter)] = letter - 'a';
     return json.dump();
   }

@@ -109,6 +109,17 @@ TEST_F(EventFiles, BeginWithTheVersionAndTheFirstStepThatCounts) {
   EXPECT_EQ(events()[1].step, 101);
 }
 
+TEST_F(EventFiles, BeginAnewWhereSomebodyHasRemovedThem) {
+  EventFile file(directory_, 0);
+  file.write(1, {{"loss", 1}});
+  fs::remove(files().at(0));
+  file.write(2, {{"loss", 0.5}});
+  file.write(3, {{"loss", 0.25}});
+  EXPECT_THAT(scalars(), ElementsAre(Scalar(2, "loss", 0.5f), Scalar(3, "loss", 0.25f)));
+  EXPECT_EQ(events()[0].file_version, "brain.Event:2");
+  EXPECT_EQ(events()[1].step, 2);
+}
+
 TEST_F(EventFiles, AreNamedByTimeHostAndProcess) {
   write({1});
   char host[256];

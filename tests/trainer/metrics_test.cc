@@ -84,6 +84,20 @@ TEST_F(MetricsFile, LinesAreAppended) {
   EXPECT_EQ(text(), "{\"step\":1}\n{\"dataset\":\"test\",\"step\":2}\n");
 }
 
+TEST_F(MetricsFile, BeginsAnewWhereSomebodyHasRemovedIt) {
+  JsonLines file(path_);
+  file.write({{"step", 1}});
+  std::filesystem::rename(path_, path_ + ".1");
+  file.write({{"step", 2}});
+  EXPECT_EQ(text(), "{\"step\":2}\n");
+  put("");  // the same file
+  file.write({{"step", 3}});
+  EXPECT_EQ(text(), "{\"step\":3}\n");
+  std::filesystem::remove(path_);
+  file.write({{"step", 4}});
+  EXPECT_EQ(text(), "{\"step\":4}\n");
+}
+
 TEST_F(MetricsFile, AFullDiskIsOneClearLine) {
   JsonLines full("/dev/full");
   EXPECT_EQ(failure([&] {

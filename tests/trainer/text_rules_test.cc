@@ -251,7 +251,7 @@ DecodeRun repeating_model(const Layouts& layouts = Layouts::single()) {
       "{type: lm, d_model: 16, num_layers: 1, max_length: 200, vocab_divisor: 8, block: [SelfAttention: "
       "{num_heads: 2, key_value_size: 16}, DenseReluDense: {hidden_size: 16}]}",
       kManyWords, layouts);
-  run.set_varied(0.7);
+  run.set_varied(1.5);
   return run;
 }
 

@@ -180,7 +180,8 @@ int serve_parameters(Session& session, Diagnostics& diagnostics) {
     progress.info(fmt::format("parameter server {}: {}", server, line));
   };
   const Access access = cluster_access(config);
-  ParameterService service(FramedListener(*address, access, kParameterPurpose), variables, options);
+  ParameterService service(FramedListener(*address, access, kParameterPurpose, options.connect_timeout),
+                           variables, options);
   if (const std::string warning = insecure_warning(access, to_string(*address)); !warning.empty())
     options.log(warning);
   options.log(fmt::format("listens at {}", to_string(*address)));

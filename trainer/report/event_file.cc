@@ -109,7 +109,8 @@ void EventFile::write(int64_t step, const Metrics& scalars, const std::vector<Me
     if (finite && !list.all.empty()) event.histograms.emplace_back(list.name, Histogram::of(list.all));
   }
   std::string block;
-  if (!file_) {
+  if (file_ && !file_->is_there()) begin_ = step;
+  if (!file_ || !file_->is_there()) {
     file_.emplace(new_file_name(directory_));
     block = file_header(begin_);
   }

@@ -26,7 +26,7 @@ class EventFile {
   EventFile(std::string directory, int64_t step) : directory_(std::move(directory)), begin_(step + 1) {}
 
   /// Writes each (tag, value) as a scalar summary, and each list as a histogram of all its numbers, immediately and in one
-  /// system call. Throws Error (kSystem) when that fails.
+  /// system call, into a new file where somebody has removed that of the run. Throws Error (kSystem) when that fails.
   void write(int64_t step, const Metrics& scalars, const std::vector<MetricList>& lists = {});
 
  private:

@@ -93,8 +93,9 @@ FramedSocket connect_framed(const FramedConnection& connection, std::chrono::mil
 class FramedListener {
  public:
   /// Throws as listen_for_members() does.
-  FramedListener(const HostPort& address, const Access& access, const std::string& purpose)
-      : gate_(listen_for_members(address, access, "parameters"), access.secret, purpose) {}
+  FramedListener(const HostPort& address, const Access& access, const std::string& purpose,
+                 std::chrono::milliseconds patience = {})
+      : gate_(listen_for_members(address, access, "parameters", patience), access.secret, purpose) {}
 
   int port() const { return gate_.port(); }
   /// Returns the next connection, or nothing if none came within `wait`.

@@ -51,11 +51,12 @@ double in_seconds(Milliseconds time) { return std::chrono::duration<double>(time
 
 }  // namespace
 
-std::unique_ptr<TcpStoreServer> Rendezvous::serve(const Launch& launch, const Access& access) {
+std::unique_ptr<TcpStoreServer> Rendezvous::serve(const Launch& launch, const Access& access,
+                                                  Milliseconds connect_timeout) {
   if (launch.rank != 0 || launch.store_is_served) return nullptr;
   try {
-    return std::make_unique<TcpStoreServer>(
-        TcpStoreServerOptions{.address = {launch.host, launch.port}, .access = access});
+    return std::make_unique<TcpStoreServer>(TcpStoreServerOptions{
+        .address = {launch.host, launch.port}, .access = access, .patience = connect_timeout});
   } catch (const Error& busy) {
     if (busy.kind() == ErrorKind::kConfig) throw;
     // A second process 0 or another run may be using the port; the contents of the store will show it.
@@ -77,7 +78,7 @@ Rendezvous::Rendezvous(const Launch& launch, const Access& access, const std::st
     : launch_(launch),
       build_(build),
       connect_timeout_(connect_timeout),
-      server_(serve(launch, access)),
+      server_(serve(launch, access, connect_timeout)),
       whole_(store_options(launch, access, connect_timeout, reply_timeout)) {
   if (!launch.store_authenticates) signed_.emplace(whole_, access.secret);
   Store& base = signed_ ? static_cast<Store&>(*signed_) : whole_;

@@ -73,7 +73,8 @@ class Rendezvous {
   void part(Milliseconds timeout);
 
  private:
-  static std::unique_ptr<TcpStoreServer> serve(const Launch& launch, const Access& access);
+  static std::unique_ptr<TcpStoreServer> serve(const Launch& launch, const Access& access,
+                                               Milliseconds connect_timeout);
   void check_job(Milliseconds timeout);
   void check_not_begun();
   void check_claim(const ProcessHello& mine);

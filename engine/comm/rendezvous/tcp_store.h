@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,7 @@ namespace mtf {
 struct TcpStoreServerOptions {
   HostPort address{"127.0.0.1", 0};  ///< port 0: any free port
   Access access = {};
+  std::chrono::milliseconds patience{0};  ///< listen_for_members()
   size_t most_bytes = size_t{512} << 20;  ///< limit for all values, and messages in transit
 };
 

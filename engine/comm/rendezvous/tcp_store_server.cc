@@ -274,8 +274,9 @@ auto TcpStoreServer::Loop::add(Client& client, StoreReader& reader) -> Outcome {
 }
 
 TcpStoreServer::TcpStoreServer(TcpStoreServerOptions options)
-    : loop_(std::make_unique<Loop>(listen_for_members(options.address, options.access, "the store"),
-                                   options.access.secret, options.most_bytes)) {}
+    : loop_(std::make_unique<Loop>(
+          listen_for_members(options.address, options.access, "the store", options.patience),
+          options.access.secret, options.most_bytes)) {}
 
 TcpStoreServer::~TcpStoreServer() = default;
 

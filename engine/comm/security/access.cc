@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <thread>
+
+#include "engine/base/print_message.h"
 
 namespace mtf {
 namespace {
@@ -23,6 +26,21 @@ std::string trimmed(const std::string& text) {
 
 std::string shortness(const std::string& secret) {
   return fmt::format("has a secret of {} characters, which can be guessed", secret.size());
+}
+
+/// The addresses of this machine's name `host`, which may become known within `patience`, but at most kMostPatience.
+Resolved known_addresses_of(const std::string& host, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kMostPatience(60'000), kBetween(250);
+  const auto end = std::chrono::steady_clock::now() + std::min(patience, kMostPatience);
+  Resolved resolved = addresses_of(host);
+  if (resolved.numbers.empty() && patience.count() > 0)
+    print_message("nobody knows the name `{}` of this machine yet ({}): waiting for it\n", host,
+                  resolved.error);
+  while (resolved.numbers.empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kBetween);
+    resolved = addresses_of(host);
+  }
+  return resolved;
 }
 
 std::string hint() { return fmt::format("at least {} characters, {}", Secret::kShortest, kMakeOne); }
@@ -87,8 +105,9 @@ Access find_access(const ClusterOptions& options, const Environment& environment
   return access;
 }
 
-Listening listen_for_members(const HostPort& address, const Access& access, std::string_view what) {
-  Resolved resolved = addresses_of(address.host);
+Listening listen_for_members(const HostPort& address, const Access& access, std::string_view what,
+                             std::chrono::milliseconds patience) {
+  Resolved resolved = known_addresses_of(address.host, patience);
   if (resolved.numbers.empty())
     throw Error(ErrorKind::kSystem,
                 fmt::format("cannot serve {} at the host `{}`, which is unknown ({})", what, address.host,

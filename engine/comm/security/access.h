@@ -6,6 +6,7 @@
 //   access.require(opened.host, {"10.0.0.1", 29500});   // opened: a connection to it
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -39,8 +40,10 @@ Access find_access(const ClusterOptions& options, const Environment& environment
 
 /// Listens at `address`, which must be on this machine; without access for other machines only at loopback
 /// addresses. If the machine knows its own name only by a loopback address ("127.0.1.1 node-a" in
-/// /etc/hosts), while others know it by another one, it listens at all addresses. Throws Error (kConfig) as
-/// Access::require() does, and (kSystem) "cannot serve `what` at port ...".
-Listening listen_for_members(const HostPort& address, const Access& access, std::string_view what);
+/// /etc/hosts), while others know it by another one, it listens at all addresses. A name that nobody knows yet, as that of a
+/// container that has just been started, may become known within `patience`, but at most a minute; a line says so. Throws Error
+/// (kConfig) as Access::require() does, and (kSystem) "cannot serve `what` at port ...".
+Listening listen_for_members(const HostPort& address, const Access& access, std::string_view what,
+                             std::chrono::milliseconds patience = {});
 
 }  // namespace mtf
