@@ -64,10 +64,26 @@ def write_model(path, kind, layers, width, hidden, heads, vocabulary):
     writer.close()
 
 
+def do_without_amx():
+    """llama.cpp crashes where it packs q8_0 for AMX."""
+    library = llama_cpp.llama_cpp
+    usual = library.llama_model_default_params
+
+    def parameters():
+        without = usual()
+        without.use_extra_bufts = False
+        return without
+
+    library.llama_model_default_params = parameters
+
+
 def main():
     path, kind, *sizes = sys.argv[1:]
     threads, *sizes = map(int, sizes)
     write_model(path, kind, *sizes)
+    with open("/proc/cpuinfo", encoding="utf-8") as processors:
+        if "amx_tile" in processors.read():
+            do_without_amx()
     model = llama_cpp.Llama(path, n_ctx=CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False)
 
     def generate(prompt, length):
