@@ -60,8 +60,10 @@ for kind in bart mbart nllb; do
       vars.dropout=0 vars.attention_dropout=0 "data.sequence_length={inputs: 40, targets: 36}" mesh="${on%% *}" layout="${on#* }"
     $check causal_lm "$golden/reference.safetensors" out.safetensors 2e-5 || fail "$kind: other logits than transformers with ${on#* }"
   done
+  # A BART and an mBART force the end, at max_length; here it is forced of NLLB, too.
+  [ $kind = nllb ] || grep -q '^infer: .*, force_end: true' $kind/config.yaml || fail "$kind: no end is forced"
   expect_exit 0 "$mtf_train" $kind/config.yaml run.mode=infer infer.input="$golden/inputs.txt" infer.output=written infer.method=greedy \
-    infer.max_length=12
+    infer.force_end=true
   sed -E 's/ ?(<s>|<unk>|<mask>|[a-z]{3}_Latn) ?//g' written | cmp - "$golden/outputs.txt" || fail "$kind: other texts than transformers"
   expect_exit 0 "$mtf_convert" $kind hf_$kind --to hf-bart
   $check same "$golden/model.safetensors" hf_$kind/model.safetensors || fail "$kind: exported, the tensors are others"
@@ -73,13 +75,13 @@ done
 # What generation_config.json says becomes the section `infer`, and comes back; no token is forced that was not.
 cp -r "$source_dir/tests/golden/hf_bart" said
 cat > said/generation_config.json << 'END'
-{"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "num_beams": 3, "length_penalty": 2.0, "repetition_penalty": 1.5,
+{"decoder_start_token_id": 2, "eos_token_id": [2, 8], "forced_eos_token_id": 2, "pad_token_id": 1, "num_beams": 3, "length_penalty": 2.0, "repetition_penalty": 1.5,
  "max_length": 15, "suppress_tokens": [7, 9], "early_stopping": true}
 END
 expect_exit 0 "$mtf_convert" said said_here
 expect_text '`early_stopping: true` is left out'
 expect_text 'there is no `forced_bos_token_id`'
-grep -q '^infer: {method: beam, beam_size: 3, length_penalty: {alpha: 2, plus: 0}, max_length: 14, repetition_penalty: 1.5, suppress_tokens: \[' \
+grep -q '^infer: {method: beam, beam_size: 3, length_penalty: {alpha: 2, plus: 0}, max_length: 14, force_end: true, repetition_penalty: 1.5, suppress_tokens: \[' \
   said_here/config.yaml || fail "BART: other options of decoding: $(grep ^infer said_here/config.yaml)"
 expect_exit 0 "$mtf_train" said_here/config.yaml run.mode=infer infer.input="$source_dir/tests/golden/hf_bart/inputs.txt" infer.output=written
 expect_exit 0 "$mtf_convert" said_here said_again --to hf-bart

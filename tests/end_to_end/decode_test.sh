@@ -318,6 +318,35 @@ infer translate infer.input=test.in infer.n_best=4 > nbest.txt
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl > nbest.jsonl
 infer translate infer.input=test.in infer.n_best=4 infer.format=jsonl infer.length_penalty=0 > unpenalised.jsonl
 infer translate infer.input=test.in infer.format=jsonl > beam.jsonl
+# n_best of a method that draws is the number of its samples, each with its line and its score.
+infer translate infer.input=test.in infer.method='{type: sample, top_k: 5, samples: 3}' > samples.txt
+infer translate infer.input=test.in infer.method='{type: sample, top_k: 5}' infer.n_best=3 infer.batch_size=5 > drawn.txt
+awk -F ' [|][|][|] ' 'NF != 3 || $1 != int((NR - 1) / 3) { exit 1 } { print $2 }' drawn.txt > drawn_texts.txt ||
+  fail "n_best of samples: a line without its number or score"
+expect_same_file samples.txt drawn_texts.txt "n_best and samples draw other texts"
+# The end is forced at max_length: the last token costs nothing, and all texts end.
+for method in greedy beam '{type: sample, top_k: 5}'; do
+  cut=(infer.input=test.in infer.max_length=5 "infer.method=$method" infer.format=jsonl)
+  infer translate "${cut[@]}" infer.force_end=true > forced_end.jsonl
+  infer translate "${cut[@]}" infer.force_end=true mesh="x:2;y:2" layout="batch:x;vocab:y;heads:y" infer.batch_size=3 > forced_end4.jsonl
+  infer translate "${cut[@]}" infer.max_length=4 > cut.jsonl
+  "$python" - "$method" << 'END'
+import json, sys
+forced, split, cut = ([json.loads(line) for line in open(name + ".jsonl")] for name in ("forced_end", "forced_end4", "cut"))
+assert len(forced) == len(split)
+assert sum(text["pieces"] != other["pieces"] for text, other in zip(forced, split)) * 100 <= len(forced)  # rounding decides
+full = 0
+for text, other in zip(forced, cut):
+    pieces = text["pieces"]
+    if not pieces: continue  # of an empty line
+    assert pieces[-1] == "</s>" and len(pieces) <= 5, text
+    if len(pieces) == 5:
+        full += 1
+        assert text["log_probs"][-1] == 0, text
+        assert sys.argv[1] == "beam" or pieces[:-1] == other["pieces"], (text, other)
+assert full > 0
+END
+done
 "$python" - << 'END'
 import json, math
 best = [line.rstrip("\n") for line in open("beam.txt")]

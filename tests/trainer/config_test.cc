@@ -96,7 +96,7 @@ TEST_F(ConfigTest, FilesOfDecodingAreFoundFromAnywhere) {
 
 TEST_F(ConfigTest, EvaluationsDecodeAsInferSays) {
   const std::string infer =
-      "infer: {method: beam, beam_size: 2, length_penalty: 1, max_length: 9, min_length: 3, "
+      "infer: {method: beam, beam_size: 2, length_penalty: 1, max_length: 9, min_length: 3, force_end: true, "
       "no_repeat_ngram_size: 4, repetition_penalty: 1.5, suppress_tokens: [<unk>], stop_tokens: [x], stop: "
       "[a, b], batch_size: "
       "5}\n";
@@ -106,6 +106,7 @@ TEST_F(ConfigTest, EvaluationsDecodeAsInferSays) {
   EXPECT_EQ(all.penalty_of_length(), (LengthPenalty{.alpha = 1, .plus = 5}));
   EXPECT_EQ(std::get<int64_t>(all.max_length), 9);
   EXPECT_EQ(all.min_length, 3);
+  EXPECT_TRUE(all.force_end);
   EXPECT_EQ(all.no_repeat_ngram_size, 4);
   EXPECT_EQ(all.repetition_penalty, 1.5);
   EXPECT_THAT(all.suppress_tokens, ElementsAre(config::Name("<unk>")));

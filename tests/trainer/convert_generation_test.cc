@@ -58,6 +58,9 @@ TEST(Generation, BecomesTheOptionsOfDecoding) {
          R"(method: greedy, suppress_tokens: [t2, t3, t5], stop: ["a\nb"])");
   expect(R"({"eos_token_id": [3, 1, 2], "do_sample": true, "top_k": 0, "num_return_sequences": 3})",
          kAnyPrompt, "method: {type: sample, samples: 3}, stop_tokens: [t3, t2]");
+  expect(R"({"eos_token_id": 1, "forced_eos_token_id": 1, "max_length": 9})", kForcedDecoder,
+         "method: greedy, max_length: 7, force_end: true");
+  expect(R"({"forced_eos_token_id": [1]})", kAnyPrompt, "method: greedy, force_end: true");
   expect(R"({"eos_token_id": 4, "num_beams": 2, "num_return_sequences": 2})", kT5Decoder,
          "method: beam, beam_size: 2, n_best: 2, length_penalty: {alpha: 1, plus: 0}, stop_tokens: [t4]");
 }
@@ -78,6 +81,15 @@ TEST(Generation, WhatCannotBeSaidIsNoted) {
       ElementsAre(HasSubstr("`bad_words_ids` has [1,2]"), HasSubstr("`do_sample` with `num_beams`"),
                   HasSubstr("`length_penalty` -1 is below 0"), HasSubstr("`max_length` 50 counts the prompt"),
                   HasSubstr("`min_length` 4 counts the prompt"), HasSubstr("ids of no token")));
+}
+
+TEST(Generation, OnlyTheEndCanBeForced) {
+  const Said other = said(R"({"forced_eos_token_id": 5, "num_beams": 1})", kT5Decoder);
+  EXPECT_EQ(other.infer, "method: greedy");
+  EXPECT_THAT(
+      other.notes,
+      ElementsAre("g.json: `forced_eos_token_id: 5` is left out: only the token that ends texts can be "
+                  "forced, which is 1"));
 }
 
 TEST(Generation, WrongValuesAreRefused) {
@@ -104,6 +116,7 @@ TEST(Generation, SurvivesBothOfItsForms) {
                         .suppress_tokens = {2, 7},
                         .stop_tokens = {5, 4},
                         .num_return_sequences = 2,
+                        .forces_end = true,
                         .stop_strings = {"x"}};
   nlohmann::ordered_json json = {{"eos_token_id", 1}};
   add_generation(generation, json);
@@ -119,6 +132,7 @@ TEST(Generation, SurvivesBothOfItsForms) {
   infer.suppress_tokens = {"t7", "t2"};
   infer.stop_tokens = {"t5", "t4"};
   infer.n_best = 2;
+  infer.force_end = true;
   infer.stop = {"x"};
   const auto id = [](const config::Name& piece) { return std::optional(piece.text[1] - '0'); };
   EXPECT_EQ(generation_of(infer, kForcedDecoder, id, notes), generation);

@@ -220,6 +220,60 @@ TEST(BeamSearch, EndsAHypothesisThatStops) {
   EXPECT_THAT(search.results()[1].tokens, ElementsAre(y, y, kEosId));
 }
 
+/// As with `forced_eos_token_id` of HF transformers: the last of the tokens at the limit is the end, at no cost.
+TEST(BeamSearch, EndsAllTextsAtTheLimitWhereTheEndIsForced) {
+  const TextRules rules({.force_end = true}, nullptr);
+  BeamSearch search(
+      {.beam = 2, .length_penalty = 1, .length_plus = 0, .limit = 3, .results = 3, .rules = &rules});
+  const std::vector<int32_t> tokens = {5, 6, kEosId, 7, 5, 6, kEosId, 7};
+  const std::vector<float> first = {-1, -2, -9, -9}, second = {-1, -3, -9, -9, -2, -0.5, -9, -9};
+  search.advance({4, first, tokens});
+  EXPECT_FALSE(search.done());
+  search.advance({4, second, tokens});
+  EXPECT_TRUE(search.done());
+  const std::vector<Hypothesis> results = search.results();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_THAT(results[0].tokens, ElementsAre(5, 5, kEosId));
+  EXPECT_THAT(results[1].tokens, ElementsAre(6, 6, kEosId));
+  EXPECT_THAT(results[1].log_probs, ElementsAre(-2, -0.5, 0));
+  EXPECT_FLOAT_EQ(static_cast<float>(results[1].score), -2.5F / 3);
+  // A text of one token is its end.
+  BeamSearch shortest({.beam = 2, .limit = 1, .results = 2, .rules = &rules});
+  shortest.advance({4, first, tokens});
+  EXPECT_TRUE(shortest.done());
+  ASSERT_EQ(shortest.results().size(), 1u);
+  EXPECT_THAT(shortest.results()[0].tokens, ElementsAre(kEosId));
+}
+
+TEST(SampleSearch, EndsTextsAtTheLimitWhereTheEndIsForced) {
+  const TextRules rules({.force_end = true}, nullptr);
+  SampleSearch search(2, 3, &rules);
+  search.advance(std::vector<Draw>{{5, -1}, {6, -2}});
+  EXPECT_FALSE(search.done());
+  search.advance(std::vector<Draw>{{kEosId, -1}, {7, -2}});
+  EXPECT_TRUE(search.done());
+  EXPECT_THAT(search.results()[0].tokens, ElementsAre(5, kEosId));
+  EXPECT_THAT(search.results()[1].tokens, ElementsAre(6, 7, kEosId));
+  EXPECT_EQ(search.results()[1].log_prob, -4);
+  SampleSearch shortest(1, 1, &rules);
+  shortest.advance(std::vector<Draw>{{5, -1}});
+  EXPECT_THAT(shortest.results()[0].tokens, ElementsAre(kEosId));
+}
+
+/// Each of three hypotheses may end with each of three tokens, and three others must be left to go on.
+TEST(BeamSearch, StaysAsWideWhereSeveralTokensEndTexts) {
+  const ByteVocabulary bytes;
+  const TextRules rules({.stop_tokens = {"a", "b"}}, &bytes);
+  const int32_t a = bytes.encode("a")[0], b = bytes.encode("b")[0];
+  BeamSearch search(
+      {.beam = 2, .length_penalty = 2, .length_plus = 0, .limit = 9, .results = 2, .rules = &rules});
+  const std::vector<int32_t> tokens = {a, b, kEosId, 50, 51, 52};
+  const std::vector<float> log_probs = {-1, -1.1f, -1.2f, -2, -3, -4};
+  search.advance({6, log_probs, tokens});
+  EXPECT_FALSE(search.done());
+  EXPECT_EQ(search.places().size(), 2u);
+}
+
 TEST(BeamSearch, KeepsItsTextsWhereNothingMayFollow) {
   BeamSearch search({.beam = 2, .length_penalty = 0, .limit = 9, .results = 2});
   const std::vector<int32_t> tokens = {5, 6, 5, 6};
@@ -239,6 +293,9 @@ INSTANTIATE_TEST_SUITE_P(
                       DecodeOptions{.method = SampleMethod{.min_p = 0.02, .frequency_penalty = 0.5}},
                       DecodeOptions{.method = SampleMethod{.top_k = 7, .presence_penalty = 1, .samples = 2}},
                       DecodeOptions{.method = SampleMethod{.top_k = 3, .presence_penalty = -2}},
+                      DecodeOptions{.beam_size = 3, .force_end = true, .n_best = 3},
+                      DecodeOptions{.method = GreedyMethod{}, .force_end = true},
+                      DecodeOptions{.method = SampleMethod{.top_k = 5}, .force_end = true, .n_best = 3},
                       DecodeOptions{.beam_size = 3, .repetition_penalty = 1.5},
                       DecodeOptions{.beam_size = 2, .repetition_penalty = 0.8},
                       DecodeOptions{.method = GreedyMethod{}, .repetition_penalty = 1.5},
@@ -279,6 +336,7 @@ TEST_P(RuledTexts, FollowTheRulesInAnyBatchOnAnyLayout) {
   const std::vector<Written> written = run.decode(texts, options);
   std::set<size_t> lengths;
   for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(std::ssize(written[i]), options.is_beam() ? options.n_best : options.hypotheses());
     for (const Hypothesis& hypothesis : written[i]) {
       std::vector<int32_t> text = texts[i].prefix;
       for (const int32_t token : hypothesis.tokens) {
@@ -286,6 +344,8 @@ TEST_P(RuledTexts, FollowTheRulesInAnyBatchOnAnyLayout) {
         EXPECT_FALSE(ends_in_repetition(text, 2)) << "text " << i;
       }
       const bool ended = hypothesis.tokens.back() == kEosId;
+      EXPECT_TRUE(ended || !options.force_end);
+      EXPECT_LE(std::ssize(hypothesis.tokens), texts[i].limit);
       EXPECT_GE(std::ssize(hypothesis.tokens), ended ? 16 : texts[i].limit);
     }
   }

@@ -104,6 +104,7 @@ static void complete_evaluation_infer(Config& config) {
   if (missing("length_penalty")) infer.length_penalty = config.infer.length_penalty;
   if (missing("max_length")) infer.max_length = config.infer.max_length;
   if (missing("min_length")) infer.min_length = config.infer.min_length;
+  if (missing("force_end")) infer.force_end = config.infer.force_end;
   if (missing("no_repeat_ngram_size")) infer.no_repeat_ngram_size = config.infer.no_repeat_ngram_size;
   if (missing("repetition_penalty")) infer.repetition_penalty = config.infer.repetition_penalty;
   if (missing("suppress_tokens")) infer.suppress_tokens = config.infer.suppress_tokens;

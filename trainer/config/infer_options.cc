@@ -69,6 +69,9 @@ void describe(config::Visitor& visit, DecodeOptions& options) {
         "tokens at least, unless `max_length` or a text of `stop` comes first; the end of the text is not "
         "counted",
         config::non_negative);
+  visit("force_end", options.force_end,
+        "a text that reaches `max_length` ends there: its last token is the end of sequence, which costs it "
+        "nothing");
   visit("no_repeat_ngram_size", options.no_repeat_ngram_size,
         "no sequence of so many tokens comes twice in a text; 0: any may", config::non_negative);
   visit(
@@ -159,6 +162,21 @@ void check_form(const config::Report& report, AlignmentForm form, bool is_json, 
     report.error("alignment", "weights of alignments are written in JSON", hint);
 }
 
+/// Beam search has so many texts; of samples `n_best` and `samples` say the same.
+void check_n_best(const config::Report& report, const DecodeOptions& options) {
+  const SampleMethod* method = options.sampling();
+  if (method != nullptr && method->samples > 1 && options.n_best > 1 && options.n_best != method->samples)
+    report.error("n_best",
+                 fmt::format("`infer.n_best` asks for {} samples, and `samples` of the method for {}",
+                             options.n_best, method->samples),
+                 "one of the two");
+  if (options.n_best <= options.hypotheses()) return;
+  report.error("n_best",
+               fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
+                           options.hypotheses()),
+               options.is_beam() ? "a larger `beam_size`" : "`method: beam`, or one that draws");
+}
+
 }  // namespace
 
 void describe(config::Visitor& visit, InferOptions& options) {
@@ -172,8 +190,8 @@ void describe(config::Visitor& visit, InferOptions& options) {
   visit("checkpoint", options.checkpoint, kCheckpointHelp);
   describe_ensemble(visit, options.ensemble);
   describe(visit, static_cast<DecodeOptions&>(options));
-  visit("n_best", options.n_best, "so many of a beam search's texts, as LINE ||| TEXT ||| SCORE",
-        config::positive);
+  visit("n_best", options.n_best,
+        "so many of a beam search's texts, or so many samples, as LINE ||| TEXT ||| SCORE", config::positive);
   visit("echo", options.echo, "language models: the text begins with what was given");
   visit("alignment", options.alignment, kAlignmentHelp);
   visit("format", options.format,
@@ -184,13 +202,7 @@ void describe(config::Visitor& visit, InferOptions& options) {
     check_named(report, "infer", "output", options.output);
     check_members(report, "infer", options.ensemble, options.checkpoint);
     check_form(report, options.alignment, options.format == InferFormat::kJsonl, "`infer.format: jsonl`");
-    if (options.n_best <= options.hypotheses()) return;
-    report.error("n_best",
-                 fmt::format("`infer.n_best` ({}) is more than the number of hypotheses ({})", options.n_best,
-                             options.hypotheses()),
-                 options.is_beam()    ? "a larger `beam_size`"
-                 : options.sampling() ? "as many `samples` of the method"
-                                      : "`method: beam`");
+    check_n_best(report, options);
   });
 }
 

@@ -1,6 +1,7 @@
 // The sections `infer` and `score` of a configuration.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,6 +58,7 @@ struct DecodeOptions {
   std::variant<double, LengthPenalty> length_penalty = 0.6;  ///< a number is alpha, with 5 as `plus`
   std::variant<int64_t, RelativeLength> max_length = RelativeLength{};
   int64_t min_length = 0;
+  bool force_end = false;            ///< the last token at max_length is the end of sequence
   int64_t no_repeat_ngram_size = 0;  ///< 0: sequences of any length may come twice
   double repetition_penalty =
       1;  ///< divides the logits above 0 of tokens that a text has, and multiplies those below
@@ -64,12 +66,14 @@ struct DecodeOptions {
   std::vector<config::Name> stop_tokens = {};      ///< pieces at which a text ends, as at the end of sequence
   std::vector<std::string> stop = {};              ///< a text ends before the first of these
   int64_t batch_size = 64;
-  int64_t n_best = 1;  ///< texts of a beam search that are asked for; a key of `infer` only
+  int64_t n_best = 1;  ///< texts of a beam search, or samples, that are asked for; a key of `infer` only
 
   bool is_beam() const { return std::holds_alternative<BeamMethod>(method); }
   const SampleMethod* sampling() const { return std::get_if<SampleMethod>(&method); }
   /// Hypotheses of a text that are worked on together.
-  int64_t hypotheses() const { return is_beam() ? beam_size : sampling() ? sampling()->samples : 1; }
+  int64_t hypotheses() const {
+    return is_beam() ? beam_size : sampling() ? std::max(sampling()->samples, n_best) : 1;
+  }
   /// Tokens at most behind so many of the input.
   int64_t limit(int64_t input_tokens) const;
   LengthPenalty penalty_of_length() const;

@@ -74,7 +74,7 @@ void DecodePlanner::set_memory(DecodePlan& plan, int64_t memory) const {
     plan.answer = is_few ? DecodeAnswer::kCandidates : DecodeAnswer::kLogProbs;
     plan.candidates = is_few ? method->top_k + more : 1;
   } else {
-    const int64_t needed = options_.is_beam() ? 2 * options_.beam_size : 1;
+    const int64_t needed = options_.is_beam() ? (1 + rules_.ends()) * options_.beam_size : 1;
     plan.candidates = rules_.raises() ? vocabulary_ : std::min(needed + more, vocabulary_);
   }
 }

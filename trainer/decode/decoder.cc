@@ -276,7 +276,7 @@ class Decoder::Batch {
     if (const SampleMethod* method = options_.sampling()) {
       how = {method->temperature, method->top_k, method->top_p, method->min_p};
       const auto number =
-          row.given->number * static_cast<uint64_t>(method->samples) + static_cast<uint64_t>(sample);
+          row.given->number * static_cast<uint64_t>(options_.hypotheses()) + static_cast<uint64_t>(sample);
       first = number * static_cast<uint64_t>(decoder_.planner_.vocabulary());
     }
     Draw draw = draw_token(candidates, how, decoder_.key_, static_cast<uint64_t>(row.position), first);

@@ -44,7 +44,8 @@ int64_t copied_bytes(const Program& program) {
 /// Returns the bytes of the searches of a batch, of which one is in a step at a time.
 int64_t search_bytes(const DecodePlan& plan, const DecodeOptions& options) {
   if (!options.is_beam()) return 0;
-  return plan.sizes.texts * BeamSearch::bytes(plan.sizes.beam, plan.sizes.memory) +
+  const int64_t ends = 1 + std::ssize(options.stop_tokens);
+  return plan.sizes.texts * BeamSearch::bytes(plan.sizes.beam, plan.sizes.memory, ends) +
          BeamSearch::step_bytes(plan.sizes.beam, plan.candidates);
 }
 

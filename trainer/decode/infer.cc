@@ -131,6 +131,8 @@ class Infer {
   /// `text`: what is written, which may end before the tokens do.
   AlignedText aligned(const Line& line, const ScoredText& scored, const std::string& text) const {
     std::vector<int32_t> words = words_of_written(codec_.written(), scored.targets);
+    if (scored.targets.size() > scored.first && codec_.is_stop_token(scored.targets.back()))
+      words.back() = kNoWord;
     const int32_t count = count_words(text);
     std::ranges::replace_if(
         words, [count](int32_t word) { return word >= count; }, kNoWord);

@@ -23,6 +23,13 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
 }
 
+/// The end of sequence of a text that reaches its limit where the end is forced.
+constexpr Draw kForcedEnd{kEosId, 0};
+
+bool forces_end(const TextRules* rules) { return rules != nullptr && rules->forces_end(); }
+
+int64_t ends_of(const TextRules* rules) { return rules == nullptr ? 1 : rules->ends(); }
+
 bool is_end(const TextRules* rules, int32_t token) {
   return rules == nullptr ? token == kEosId : rules->is_end(token);
 }
@@ -127,10 +134,10 @@ BeamSearch::BeamSearch(const BeamOptions& options)
   std::iota(order_.begin(), order_.end(), 0);
 }
 
-int64_t BeamSearch::bytes(int64_t beam, int64_t tokens) {
+int64_t BeamSearch::bytes(int64_t beam, int64_t tokens, int64_t ends) {
   // A vector that grows has up to twice the size that it needs, and the old one beside it while it is copied.
   constexpr int64_t kGrowing = 3;
-  const int64_t nodes = kGrowing * 2 * beam * tokens * static_cast<int64_t>(sizeof(Node));
+  const int64_t nodes = kGrowing * (1 + ends) * beam * tokens * static_cast<int64_t>(sizeof(Node));
   const int64_t finished = beam * tokens * static_cast<int64_t>(sizeof(int32_t) + sizeof(float));
   return nodes + finished;
 }
@@ -140,6 +147,10 @@ int64_t BeamSearch::step_bytes(int64_t beam, int64_t each) {
 }
 
 void BeamSearch::advance(const Candidates& candidates) {
+  if (must_end()) {
+    end_all();
+    return;
+  }
   std::vector<Candidate> all;
   all.reserve(alive_.size() * static_cast<size_t>(candidates.each));
   for (size_t parent = 0; parent < alive_.size(); ++parent) {
@@ -156,7 +167,8 @@ void BeamSearch::advance(const Candidates& candidates) {
     done_ = true;
     return;
   }
-  const size_t kept = std::min(all.size(), static_cast<size_t>(2 * options_.beam));
+  const size_t kept =
+      std::min(all.size(), static_cast<size_t>((1 + ends_of(options_.rules)) * options_.beam));
   std::partial_sort(all.begin(), all.begin() + static_cast<int64_t>(kept), all.end(), better);
   all.resize(kept);
   ++length_;
@@ -177,12 +189,30 @@ void BeamSearch::advance(const Candidates& candidates) {
       parents.push_back(places_[static_cast<size_t>(candidate.parent)]);
     }
   }
-  std::stable_sort(finished_.begin(), finished_.end(), ranks_before);
-  if (static_cast<int64_t>(finished_.size()) > options_.beam)
-    finished_.resize(static_cast<size_t>(options_.beam));
+  rank_finished();
   alive_ = std::move(alive);
   place(parents);
   done_ = alive_.empty() || length_ >= options_.limit || cannot_improve();
+  if (!done_ && must_end()) end_all();
+}
+
+void BeamSearch::rank_finished() {
+  std::stable_sort(finished_.begin(), finished_.end(), ranks_before);
+  if (static_cast<int64_t>(finished_.size()) > options_.beam)
+    finished_.resize(static_cast<size_t>(options_.beam));
+}
+
+bool BeamSearch::must_end() const { return forces_end(options_.rules) && length_ + 1 >= options_.limit; }
+
+void BeamSearch::end_all() {
+  ++length_;
+  for (const Unfinished& text : alive_) {
+    nodes_.push_back({text.last, kForcedEnd.token, kForcedEnd.log_prob});
+    finished_.push_back(hypothesis({static_cast<int32_t>(nodes_.size()) - 1, text.log_prob}));
+  }
+  rank_finished();
+  alive_.clear();
+  done_ = true;
 }
 
 std::vector<int32_t> BeamSearch::tokens_to(int32_t node) const {
@@ -316,15 +346,25 @@ bool SampleSearch::done() const { return std::ranges::all_of(ended_, std::identi
 
 void SampleSearch::advance(std::span<const Draw> draws) {
   for (size_t i = 0; i < hypotheses_.size(); ++i) {
-    Hypothesis& hypothesis = hypotheses_[i];
     tokens_[i] = kPadId;
     if (ended_[i]) continue;
-    hypothesis.tokens.push_back(draws[i].token);
-    hypothesis.log_probs.push_back(draws[i].log_prob);
-    hypothesis.score = hypothesis.log_prob += draws[i].log_prob;
-    tokens_[i] = draws[i].token;
-    ended_[i] = ends(hypothesis.tokens);
+    const std::vector<int32_t>& tokens = hypotheses_[i].tokens;
+    take(i, must_end(tokens) ? kForcedEnd : draws[i]);
+    if (!ended_[i] && must_end(tokens)) take(i, kForcedEnd);
   }
+}
+
+bool SampleSearch::must_end(const std::vector<int32_t>& tokens) const {
+  return forces_end(rules_) && std::ssize(tokens) + 1 >= limit_;
+}
+
+void SampleSearch::take(size_t sample, const Draw& draw) {
+  Hypothesis& hypothesis = hypotheses_[sample];
+  hypothesis.tokens.push_back(draw.token);
+  hypothesis.log_probs.push_back(draw.log_prob);
+  hypothesis.score = hypothesis.log_prob += draw.log_prob;
+  tokens_[sample] = draw.token;
+  ended_[sample] = ends(hypothesis.tokens);
 }
 
 Draw draw_token(const Candidates& candidates, const SampleOptions& options, PhiloxKey key, uint64_t position,

@@ -54,13 +54,13 @@ class BeamSearch {
  public:
   explicit BeamSearch(const BeamOptions& options);
 
-  /// Returns the bytes that the search of a text of `tokens` tokens keeps, and those that a step takes besides, with `each`
-  /// candidates for each of `beam` hypotheses.
-  static int64_t bytes(int64_t beam, int64_t tokens);
+  /// Returns the bytes that the search of a text of `tokens` tokens keeps, where `ends` tokens end texts, and those that a step
+  /// takes besides, with `each` candidates for each of `beam` hypotheses.
+  static int64_t bytes(int64_t beam, int64_t tokens, int64_t ends = 1);
   static int64_t step_bytes(int64_t beam, int64_t each);
 
-  /// Takes at least the best 2 * beam candidates for each hypothesis, or the whole vocabulary if it is smaller. If none of them
-  /// can be, the search ends.
+  /// Takes at least the best 2 * beam candidates for each hypothesis (one beam more for each further token with which texts end),
+  /// or the whole vocabulary if it is smaller. If none of them can be, the search ends.
   void advance(const Candidates& candidates);
   bool done() const { return done_; }
   /// The places of the unfinished hypotheses, the best one's first, and the tokens of the i-th of them.
@@ -101,6 +101,12 @@ class BeamSearch {
     return length_penalty(length, options_.length_penalty, options_.length_plus);
   }
   bool cannot_improve() const;
+  /// True if only the end of sequence may follow.
+  bool must_end() const;
+  /// Ends all unfinished texts with it, at no cost.
+  void end_all();
+  /// Keeps the best finished texts.
+  void rank_finished();
   /// Gives each unfinished hypothesis a place; `parents` are those of the ones that they continue.
   void place(const std::vector<int32_t>& parents);
   /// By place: how many tokens, from the first on, were read in both it and `place`.
@@ -149,6 +155,9 @@ class SampleSearch {
 
  private:
   bool ends(const std::vector<int32_t>& tokens) const;
+  /// True if only the end of sequence may follow.
+  bool must_end(const std::vector<int32_t>& tokens) const;
+  void take(size_t sample, const Draw& draw);
 
   int64_t limit_;
   const TextRules* rules_;

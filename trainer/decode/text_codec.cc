@@ -133,13 +133,16 @@ std::vector<int32_t> TextCodec::written_words(std::string_view line, std::span<c
   return words(written(), line, ids);
 }
 
+bool TextCodec::is_stop_token(int32_t token) const {
+  return std::ranges::find(stop_tokens_, token) != stop_tokens_.end();
+}
+
 std::string TextCodec::text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const {
   std::vector<int32_t> ids;
   std::ranges::copy_if(given.prefix, std::back_inserter(ids), [](int32_t id) { return id != kEosId; });
   const size_t given_size = options_.stop.empty() ? 0 : written().decode(ids).size();
   std::span<const int32_t> tokens = hypothesis.tokens;
-  if (!tokens.empty() && std::ranges::find(stop_tokens_, tokens.back()) != stop_tokens_.end())
-    tokens = tokens.first(tokens.size() - 1);
+  if (!tokens.empty() && is_stop_token(tokens.back())) tokens = tokens.first(tokens.size() - 1);
   ids.insert(ids.end(), tokens.begin(), tokens.end());
   const std::string all = with_prefix || !options_.stop.empty() ? written().decode(ids) : "";
   const size_t cut = all.size() - first_stop(all, given_size, options_.stop);

@@ -37,6 +37,8 @@ class TextCodec {
   /// (data/text/token_words.h).
   std::vector<int32_t> input_words(std::string_view line, std::span<const int32_t> ids) const;
   std::vector<int32_t> written_words(std::string_view line, std::span<const int32_t> ids) const;
+  /// True for a token of `stop_tokens`, which is no part of the text that it ends.
+  bool is_stop_token(int32_t token) const;
   /// Returns the text of a hypothesis, up to where it stops; `with_prefix` includes the prefix.
   std::string text(const GivenText& given, const Hypothesis& hypothesis, bool with_prefix) const;
   /// True if an encoder reads the line; otherwise the model continues the line.

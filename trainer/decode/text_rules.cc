@@ -39,6 +39,7 @@ std::vector<int32_t> ids_of_pieces(const std::vector<config::Name>& pieces, cons
 
 TextRules::TextRules(const DecodeOptions& options, const Vocabulary* vocabulary, int32_t start)
     : min_length_(options.min_length),
+      forces_end_(options.force_end),
       no_repeat_(static_cast<size_t>(options.no_repeat_ngram_size)),
       repetition_penalty_(options.repetition_penalty),
       start_(start),

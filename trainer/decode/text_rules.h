@@ -44,6 +44,10 @@ class TextRules {
   bool penalises_repetition() const { return repetition_penalty_ != 1; }
   /// True if a text ends with this token: the end of sequence, or one of options.stop_tokens.
   bool is_end(int32_t token) const;
+  /// The number of tokens with which a text ends.
+  int64_t ends() const { return std::ssize(ends_); }
+  /// True if a text that reaches its limit ends with the end of sequence.
+  bool forces_end() const { return forces_end_; }
   bool has_stops() const { return !stop_.empty(); }
   /// True if a text at which texts end has been written with the last token. `given`: the tokens before those that were written.
   bool stop(std::span<const int32_t> given, std::span<const int32_t> written) const;
@@ -52,6 +56,7 @@ class TextRules {
   bool has_penalties() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
 
   int64_t min_length_;
+  bool forces_end_;
   size_t no_repeat_;
   double presence_penalty_ = 0, frequency_penalty_ = 0;
   double repetition_penalty_;

@@ -197,7 +197,9 @@ std::string bart_json(const BartConfig& bart) {
                  {"static_position_embeddings", true},
                  {"share_encoder_decoder_embeddings", bart.shared_embedding}});
   }
-  if (bart.kind != BartKind::kM2m100) json["forced_eos_token_id"] = bart.end;
+  // Where config.json is silent, the classes of transformers have an end of their own.
+  if (bart.kind != BartKind::kM2m100)
+    json["forced_eos_token_id"] = bart.generation.forces_end ? nlohmann::ordered_json(bart.end) : nullptr;
   if (bart.begin) json["bos_token_id"] = *bart.begin;
   return json.dump(2) + "\n";
 }
@@ -208,7 +210,6 @@ std::string bart_generation_json(const BartConfig& bart) {
                                  {"pad_token_id", bart.padding},
                                  {"max_length", bart.max_positions}};
   add_generation(bart.generation, json);
-  if (bart.kind != BartKind::kM2m100) json["forced_eos_token_id"] = bart.end;
   if (bart.begin) json["bos_token_id"] = *bart.begin;
   if (bart.forced_begin) json["forced_bos_token_id"] = *bart.forced_begin;
   if (!bart.predicts_padding) {

@@ -66,6 +66,7 @@ constexpr std::array kOptions = {"do_sample",
                                  "suppress_tokens",
                                  "bad_words_ids",
                                  "num_return_sequences",
+                                 "forced_eos_token_id",
                                  "stop_strings"};
 
 /// The value of `early_stopping` with which a search ends as it does here.
@@ -100,6 +101,18 @@ std::vector<int32_t> parse_stop_tokens(const HuggingFaceJson& json, std::optiona
   }
   if (end) std::erase(ids, *end);
   return ids;
+}
+
+/// True if the last token at `max_length` is `end`. Another one, which decoding here does not force, becomes a note.
+bool parse_forced_end(const HuggingFaceJson& json, const std::string& path, std::optional<int32_t> end,
+                      std::vector<std::string>& notes) {
+  constexpr const char* key = "forced_eos_token_id";
+  if (!json.has(key)) return false;
+  const nlohmann::json& given = json.at(key);
+  if (end && (given == *end || given == nlohmann::json::array({*end}))) return true;
+  notes.push_back(fmt::format("{}: `{}: {}` is left out: only the token that ends texts can be forced{}",
+                              path, key, given.dump(), end ? fmt::format(", which is {}", *end) : ""));
+  return false;
 }
 
 /// Adds the words of one token of `bad_words_ids`.
@@ -255,6 +268,7 @@ Generation parse_generation(const std::string& text, const std::string& path, st
   generation.max_new_tokens = tokens_in(json, "max_new_tokens");
   generation.suppress_tokens = parse_ids(json, "suppress_tokens");
   generation.num_return_sequences = json.size("num_return_sequences", 1);
+  generation.forces_end = parse_forced_end(json, path, end, notes);
   parse_bad_words(json, path, generation.suppress_tokens, notes);
   std::ranges::sort(generation.suppress_tokens);
   const auto same = std::ranges::unique(generation.suppress_tokens);
@@ -308,6 +322,7 @@ std::string infer_text(const Generation& generation, const GenerationLengths& le
   if (!generation.is_given) return {};
   std::string text = method_text(generation, lengths, notes);
   text += lengths_text(generation, lengths, notes);
+  if (generation.forces_end) text += ", force_end: true";
   if (generation.no_repeat_ngram_size > 0)
     text += fmt::format(", no_repeat_ngram_size: {}", generation.no_repeat_ngram_size);
   if (generation.repetition_penalty != 1)
@@ -349,7 +364,7 @@ Generation generation_of(const DecodeOptions& infer, const GenerationLengths& le
     generation.top_k = method->top_k;
     generation.top_p = method->top_p;
     generation.min_p = method->min_p;
-    generation.num_return_sequences = method->samples;
+    generation.num_return_sequences = infer.hypotheses();
     if (method->presence_penalty != 0 || method->frequency_penalty != 0)
       notes.emplace_back("`presence_penalty` and `frequency_penalty` are left out: transformers has neither");
   }
@@ -365,6 +380,7 @@ Generation generation_of(const DecodeOptions& infer, const GenerationLengths& le
   }
   generation.repetition_penalty = infer.repetition_penalty;
   generation.no_repeat_ngram_size = infer.no_repeat_ngram_size;
+  generation.forces_end = infer.force_end;
   generation.stop_strings = infer.stop;
   const auto* most = std::get_if<int64_t>(&infer.max_length);
   if (lengths.given) {
@@ -450,6 +466,7 @@ void add_generation(const Generation& generation, nlohmann::ordered_json& json) 
   add("suppress_tokens", generation.suppress_tokens, usual.suppress_tokens);
   add("num_return_sequences", generation.num_return_sequences, usual.num_return_sequences);
   add("stop_strings", generation.stop_strings, usual.stop_strings);
+  if (generation.forces_end) json["forced_eos_token_id"] = json.at("eos_token_id");
   if (generation.stop_tokens.empty()) return;
   std::vector<int32_t> ends = {json.at("eos_token_id").get<int32_t>()};
   std::ranges::copy(generation.stop_tokens, std::back_inserter(ends));

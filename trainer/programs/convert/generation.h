@@ -34,6 +34,7 @@ struct Generation {
   std::vector<int32_t> suppress_tokens = {};
   std::vector<int32_t> stop_tokens = {};  ///< those of `eos_token_id` that are not the model's own end
   int64_t num_return_sequences = 1;
+  bool forces_end = false;  ///< `forced_eos_token_id` is the token that ends texts
   std::vector<std::string> stop_strings = {};
 
   friend bool operator==(const Generation&, const Generation&) = default;
