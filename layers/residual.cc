@@ -37,10 +37,9 @@ class ResidualLayer final : public Layer {
         drop_(options.drop) {}
 
   LayerTensor operator()(Context& context, const LayerTensor& x) const override {
-    if (layers_.empty()) return sum(layer_input(context), x);
+    if (layers_.empty()) return sum(layer_input(context), kept_of(context, x));
     const LayerTensor y = layers_(context, x);
-    const Tensor kept =
-        drop_ > 0 ? dropout(context, y, drop_, y.shape() - Shape{context.batch_of(y)}) : Tensor(y);
+    const Tensor kept = kept_of(context, y);
     if (shortcut_.empty()) return LayerTensor(sum(x, kept)).made_from(y);
     const auto scope = context.graph().scope("shortcut");
     return LayerTensor(sum(shortcut_(context, x), kept)).made_from(y);
@@ -49,6 +48,11 @@ class ResidualLayer final : public Layer {
  private:
   static LayerList list(const config::Node& node, LayerParser& parser) {
     return node.is_null() ? LayerList() : parser.parse(node);
+  }
+
+  /// y, or zeros for the examples whose layers are left out.
+  Tensor kept_of(Context& context, const Tensor& y) const {
+    return drop_ > 0 ? dropout(context, y, drop_, y.shape() - Shape{context.batch_of(y)}) : y;
   }
 
   static Tensor layer_input(const Context& context) {

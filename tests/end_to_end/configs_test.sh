@@ -82,6 +82,7 @@ while read -r model size arguments; do
   run_config "$model" "models/$model.yaml" -- "${steps[@]}" vars.size="$size" train.batch_size=4 train.steps=2 $arguments
 done << 'END'
 resnet18 32
+convnext_tiny 32 vars.width_1=8 vars.width_2=8 vars.width_3=8 vars.width_4=8
 vit_base 32 vars.d_model=32 vars.num_heads=2 vars.d_kv=16 vars.d_ff=64 vars.num_layers=2
 conv_transformer 32 vars.d_model=32 vars.num_heads=2 vars.d_kv=16 vars.d_ff=64 vars.num_layers=2
 END
@@ -193,6 +194,7 @@ done << 'END'
 25,557,032 resnet50
 61,100,840 alexnet
 23,834,568 inception_v3
+28,589,128 convnext_tiny
 86,530,792 vit_base
 END
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a tiny random image network, and what `transformers` computes with it: make_hf_images.py vit|resnet DIRECTORY
+"""Makes a tiny random image network, and what `transformers` computes with it: make_hf_images.py vit|dinov2|resnet|convnext DIRECTORY
 
 The directory gets config.json, model.safetensors (save_pretrained), preprocessor_config.json and reference.safetensors:
   input/image     four images [4, rows, cols, 3], as the network is given them
@@ -24,6 +24,18 @@ if kind == "vit":
         hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20, image_size=(rows, cols), patch_size=(2, 3),
         id2label=names))
     processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": rows, "width": cols}, "do_center_crop": False}
+elif kind == "dinov2":
+    rows, cols = 6, 9
+    model = transformers.Dinov2WithRegistersForImageClassification(transformers.Dinov2WithRegistersConfig(
+        hidden_size=12, num_hidden_layers=2, num_attention_heads=3, mlp_ratio=2, image_size=(rows, cols), patch_size=(2, 3),
+        num_register_tokens=3, layerscale_value=0.5, id2label=names))
+    processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": rows, "width": cols}, "do_center_crop": False}
+elif kind == "convnext":
+    rows, cols = 26, 33
+    model = transformers.ConvNextForImageClassification(transformers.ConvNextConfig(
+        num_stages=2, hidden_sizes=[6, 10], depths=[1, 2], patch_size=3, drop_path_rate=0.25, layer_scale_init_value=0.5,
+        id2label=names))
+    processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": rows, "width": cols}, "do_center_crop": False}
 else:
     rows, cols = 27, 27
     model = transformers.ResNetForImageClassification(transformers.ResNetConfig(
@@ -34,6 +46,8 @@ with torch.no_grad():  # large enough that every weight matters
     for name, weight in model.named_parameters():
         spread = 0.2 if weight.dim() == 1 else 0.3 if weight.dim() < 4 else 1.5 / weight[0].numel() ** 0.5
         weight.copy_(spread * torch.randn_like(weight) + (1 if weight.dim() == 1 and name.endswith("weight") else 0))
+        if name.endswith("mask_token"):  # no classifier reads it, and an export has zeros
+            weight.zero_()
     for name, statistic in model.named_buffers():
         if name.endswith("running_mean"):
             statistic.copy_(0.3 * torch.randn_like(statistic))

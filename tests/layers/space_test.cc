@@ -189,23 +189,31 @@ TEST(InstanceNorm, NormalisesEachChannelOfEachExample) {
   EXPECT_THAT(y, Pointwise(DoubleNear(1e-5), Values{-1, -1, 1, 1, -1, -1, 1, 1}));
 }
 
-TEST(Residual, HasAShortcutAndLeavesLayersOut) {
+TEST(Residual, HasAShortcut) {
   const YamlLayers net(
       "[residual: {layers: [dense: {output: {h: 2}}], shortcut: [dense: {output: {h: 2}, bias: false}]}]",
       {{"batch", 1}, {"d", 3}});
   EXPECT_THAT(net.variables(), ElementsAre("residual/dense/kernel [d=3, h=2]", "residual/dense/bias [h=2]",
                                            "residual/shortcut/dense/kernel [d=3, h=2]"));
+}
+
+TEST(Residual, LeavesLayersOutForSomeExamples) {
   // Each of many examples has the layer's result twice, or not at all.
-  const YamlLayers dropped("[residual: {layers: [scale: 3], drop: 0.5}]", {{"batch", 100}, {"d", 2}});
-  const Values y = dropped.evaluate(Values(200, 1.0));
-  int left_out = 0;
-  for (size_t i = 0; i < 200; i += 2) {
-    EXPECT_TRUE(y[i] == 1 || y[i] == 7) << y[i];
-    EXPECT_EQ(y[i], y[i + 1]);
-    left_out += y[i] == 1;
+  const std::string stack =
+      "[dense: {output: {d: 1}, over: h, bias: false}, transformer: {num_layers: 1, block: [scale: 3], "
+      "sublayers: {initial: [], per_layer: [call_layer, residual: {drop: 0.5}], final: []}}]";
+  for (const std::string& list : {std::string("[residual: {layers: [scale: 3], drop: 0.5}]"), stack}) {
+    const YamlLayers dropped(list, {{"batch", 100}, {"length", 2}, {"h", 1}});
+    const Values y = dropped.evaluate(Values(200, 1.0), {{"dense/kernel", {1}}});
+    int left_out = 0;
+    for (size_t i = 0; i < 200; i += 2) {
+      EXPECT_TRUE(y[i] == 1 || y[i] == 7) << y[i];
+      EXPECT_EQ(y[i], y[i + 1]);
+      left_out += y[i] == 1;
+    }
+    EXPECT_GT(left_out, 30);
+    EXPECT_LT(left_out, 70);
   }
-  EXPECT_GT(left_out, 30);
-  EXPECT_LT(left_out, 70);
 }
 
 }  // namespace

@@ -80,6 +80,34 @@ TEST(RezeroLayer, HasAWeightOfItsOwn) {
             (Values{30, 60}));
 }
 
+TEST(LayerScaleLayer, HasAWeightForEachChannel) {
+  const YamlLayers net("[layer_scale: 2, layer_scale: {name: w, initial_value: 3, over: [h]}]", kRow);
+  EXPECT_THAT(net.variables(), ElementsAre("layer_scale/layer_scale [h=2]", "w/layer_scale [h=2]"));
+  EXPECT_EQ(net.evaluate({1, 2}, {{"layer_scale/layer_scale", {2, 3}}, {"w/layer_scale", {5, 7}}}),
+            (Values{10, 42}));
+}
+
+TEST(SliceLayer, TakesSomeEntries) {
+  const Shape row{{"batch", 1}, {"length", 4}};
+  EXPECT_EQ(YamlLayers("[slice: {along: length, begin: 1}]", row).evaluate({1, 2, 3, 4}), (Values{2, 3, 4}));
+  EXPECT_EQ(YamlLayers("[slice: {along: length, begin: 1, end: 3}]", row).evaluate({1, 2, 3, 4}),
+            (Values{2, 3}));
+  EXPECT_THAT(error_of("[slice: {along: length, begin: 4}]", row),
+              HasSubstr("slice: `length` = 4 has no entries from 4 to before 4"));
+  EXPECT_THAT(error_of("[slice: {along: length, end: 5}]", row), HasSubstr("`end` at most 4"));
+  EXPECT_THAT(error_of("[slice: {along: height}]", row), HasSubstr("there is no dimension `height`"));
+}
+
+TEST(RegisterTokensLayer, StandBeforeTheEntries) {
+  const YamlLayers net("[dense: {output: {d: 1}, over: h, bias: false}, register_tokens: 2]",
+                       {{"batch", 2}, {"length", 2}, {"h", 1}});
+  EXPECT_EQ(net.y.shape(), (Shape{{"batch", 2}, {"length", 4}, {"d", 1}}));
+  EXPECT_THAT(net.variables(),
+              ElementsAre("dense/kernel [h=1, d=1]", "register_tokens/register_tokens [registers=2, d=1]"));
+  EXPECT_EQ(net.evaluate({1, 2, 3, 4}, {{"dense/kernel", {10}}, {"register_tokens/register_tokens", {7, 8}}}),
+            (Values{7, 8, 10, 20, 7, 8, 30, 40}));
+}
+
 TEST(ResidualLayer, AddsItsInput) {
   const YamlLayers net("[residual: {layers: [scale: 3, scale: 2]}]", kRow);
   EXPECT_EQ(net.evaluate({1, 2}), (Values{7, 14}));

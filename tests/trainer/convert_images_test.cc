@@ -11,6 +11,8 @@
 #include "data/class_names.h"
 #include "engine/safetensors/safetensors.h"
 #include "tests/trainer/hugging_face_directory.h"
+#include "trainer/programs/convert/convnext_config.h"
+#include "trainer/programs/convert/position_grid.h"
 #include "trainer/programs/convert/resnet.h"
 #include "trainer/programs/convert/resnet_config.h"
 #include "trainer/programs/convert/vit.h"
@@ -46,6 +48,29 @@ VitConfig small_vit() {
   return vit;
 }
 
+VitConfig small_dinov2() {
+  VitConfig vit = small_vit();
+  vit.kind = VitKind::kDinov2;
+  vit.registers = 3;
+  vit.intermediate = 36;
+  vit.layer_scale = 0.5;
+  vit.drop = 0.125;
+  return vit;
+}
+
+ConvNextConfig small_convnext() {
+  ConvNextConfig network;
+  network.patch = 3;
+  network.stages = {{5, 2}, {7, 3}};
+  network.activation = Activation::kRelu;
+  network.epsilon = 1e-7;
+  network.layer_scale = 0.5;
+  network.drop = 0.25;
+  network.initializer_range = 0.5;
+  network.labels = 3;
+  return network;
+}
+
 ResNetConfig small_resnet() {
   ResNetConfig resnet;
   resnet.stem = 5;
@@ -64,6 +89,10 @@ std::string yaml(const ResNetConfig& resnet) {
   return resnet_yaml(resnet, kProcessor, {.vocabulary = {}, .target = {"/models/a b"}, .source = "resnet"});
 }
 
+std::string yaml(const ConvNextConfig& network) {
+  return convnext_yaml(network, kProcessor, {.vocabulary = {}, .target = {"/models/a b"}, .source = "net"});
+}
+
 config::Node model_in(const std::string& text) { return ConfigText(text, "run").load().model; }
 
 TEST(VitConfig, IsTheSameInBothForms) {
@@ -77,6 +106,36 @@ TEST(VitConfig, IsTheSameInBothForms) {
   EXPECT_EQ(
       std::tie(read.dropout, read.attention_dropout, read.epsilon, read.initializer_range, read.activation),
       std::tie(vit.dropout, vit.attention_dropout, vit.epsilon, vit.initializer_range, vit.activation));
+}
+
+TEST(Dinov2Config, IsTheSameInBothForms) {
+  VitConfig plain = small_dinov2(), gated = small_dinov2();
+  plain.registers = 0;
+  gated.is_gated = true;
+  gated.activation = Activation::kSwish;
+  gated.intermediate = 24;  // two thirds of 3 * 12
+  for (const VitConfig& vit : {small_dinov2(), plain, gated}) {
+    EXPECT_EQ(parse_dinov2_config(dinov2_json(vit, {}), "config.json"), vit);
+    VitConfig read = vit_of(model_in(yaml(vit)), VitKind::kDinov2).vit;
+    std::tie(read.image, read.channels, read.labels) =
+        std::tie(vit.image, vit.channels, vit.labels);  // which weights say
+    EXPECT_EQ(read, vit);
+  }
+  gated.intermediate = 30;
+  EXPECT_THAT(message([&] { dinov2_json(gated, {}); }), HasSubstr("no feed-forward layers of 30"));
+}
+
+TEST(ConvNextConfig, IsTheSameInBothForms) {
+  ConvNextConfig plain = small_convnext();
+  plain.layer_scale = plain.drop = 0;
+  for (const ConvNextConfig& network : {small_convnext(), plain}) {
+    EXPECT_EQ(parse_convnext_config(convnext_json(network), "config.json"), network);
+    const ConvNextLayers layers = convnext_of(model_in(yaml(network)));
+    ConvNextConfig read = layers.network;
+    read.labels = network.labels;  // which weights say
+    EXPECT_EQ(read, network);
+    EXPECT_TRUE(layers.drops_in_equal_steps);
+  }
 }
 
 TEST(ResNetConfig, IsTheSameInBothForms) {
@@ -111,6 +170,20 @@ TEST(ImageConfigs, RefuseWhatNoLayerComputes) {
   EXPECT_THAT(vit(R"("problem_type": "regression")"), HasSubstr("`problem_type` is \"regression\""));
   EXPECT_THAT(vit(R"("architectures": ["ViTForMaskedImageModeling"])"),
               HasSubstr("a ViTForMaskedImageModeling"));
+  const auto dinov2 = [](const std::string& entries) {
+    return message([&] { parse_dinov2_config(fmt::format("{{{}}}", entries), "config.json"); });
+  };
+  EXPECT_THAT(dinov2(R"("model_type": "dinov3_vit")"), HasSubstr("`model_type` is dinov3_vit"));
+  EXPECT_THAT(dinov2(R"("qkv_bias": false, "image_size": 28)"), HasSubstr("`qkv_bias` is false"));
+  EXPECT_THAT(dinov2(R"("mlp_ratio": 0, "image_size": 28)"), HasSubstr("`mlp_ratio` is 0"));
+  const auto convnext = [](const std::string& entries) {
+    return message([&] { parse_convnext_config(fmt::format("{{{}}}", entries), "config.json"); });
+  };
+  EXPECT_THAT(convnext(R"("model_type": "convnextv2")"), HasSubstr("`model_type` is convnextv2"));
+  EXPECT_THAT(convnext(R"("depths": [1, 2])"), HasSubstr("`hidden_sizes` has 4 numbers and `depths` 2"));
+  EXPECT_THAT(convnext(R"("num_stages": 3)"), HasSubstr("`num_stages` is 3, and only 4 can be converted"));
+  EXPECT_THAT(convnext(R"("patch_size": [4, 2])"), HasSubstr("`patch_size` is 4 x 2"));
+  EXPECT_THAT(convnext(R"("layer_scale_init_value": -1)"), HasSubstr("no number above 0"));
   const auto resnet = [](const std::string& entries) {
     return message([&] {
       parse_resnet_config(fmt::format(R"({{"model_type": "resnet", {}}})", entries), "config.json");
@@ -140,6 +213,27 @@ TEST(ImageModels, OtherLayersAreNamed) {
   EXPECT_THAT(vit("final: [layer_norm]", "final: []"), HasSubstr("`sublayers.final` is []"));
   EXPECT_THAT(vit("take: {along: length}", "take: {along: length, index: 1}"),
               HasSubstr("not those of the class token"));
+  const auto dinov2 = [](const std::string& was, const std::string& is) {
+    return message([&] { vit_of(model_in(changed(yaml(small_dinov2()), was, is)), VitKind::kDinov2); });
+  };
+  EXPECT_THAT(dinov2("layer_scale: 0.5, ", ""),
+              HasSubstr("the model is no DINOv2: `sublayers.per_layer` is"));
+  EXPECT_THAT(dinov2("begin: 4", "begin: 3"),
+              HasSubstr("not those of the class token and the mean of the patches"));
+  EXPECT_THAT(dinov2("index: 3", "index: 0"),
+              HasSubstr("not those of the class token; take: {along: length, index: 3}"));
+  EXPECT_THAT(message([] { vit_of(model_in(yaml(small_dinov2()))); }),
+              HasSubstr("the model is no ViT: here it has register_tokens; transformer"));
+  const auto convnext = [](const std::string& was, const std::string& is) {
+    return message([&] { convnext_of(model_in(changed(yaml(small_convnext()), was, is))); });
+  };
+  EXPECT_THAT(convnext("kernel: 7", "kernel: 5"), HasSubstr("a depthwise convolution differs"));
+  EXPECT_THAT(convnext("kernel: 2, stride: 2", "kernel: 3, stride: 2"), HasSubstr("a convolution differs"));
+  EXPECT_THAT(convnext("hidden: $wide", "hidden: 9"), HasSubstr("a dense layer has another width"));
+  EXPECT_THAT(convnext("            - layer_norm\n", ""), HasSubstr("here it has dense; layer_norm"));
+  EXPECT_THAT(convnext("{epsilon: 1e-6}", "{epsilon: 1e-5}"), HasSubstr("a norm has another `epsilon`"));
+  EXPECT_FALSE(convnext_of(model_in(changed(yaml(small_convnext()), "drop: 0.0625", "drop: 0.2")))
+                   .drops_in_equal_steps);
   const auto resnet = [](const std::string& was, const std::string& is) {
     return message([&] { resnet_of(model_in(changed(yaml(small_resnet()), was, is))); });
   };
@@ -163,6 +257,34 @@ TEST(ImageModels, ShippedResNetsAreRecognised) {
     EXPECT_EQ(layers.resnet.stages[1].depth, name == std::string("resnet18") ? 2 : 4);
     EXPECT_EQ(std::ssize(layers.stages[3][1].branch), blocks);
   }
+}
+
+TEST(ImageModels, TheShippedConvNextIsRecognised) {
+  const Config config = load_model_config(MTF_SOURCE_DIR "/configs/models/convnext_tiny.yaml");
+  const ConvNextLayers layers = convnext_of(config.model);
+  EXPECT_EQ(layers.network.stages, ConvNextConfig().stages);
+  EXPECT_EQ(layers.network.drop, 0.1);
+  EXPECT_TRUE(layers.drops_in_equal_steps);
+  EXPECT_EQ(layers.stages[3][2].depthwise, "stage_4_002/residual/depthwise_conv2d");
+}
+
+// What PyTorch 2.15 makes of them with interpolate(mode="bicubic", align_corners=False), and with antialias=True.
+TEST(PositionGrid, IsThatOfPyTorch) {
+  const std::vector<float> vectors = {0.75F,   0.125F, 0.125F, -0.625F, 0.0F,
+                                      -1.375F, 0.375F, 1.0F,   -1.375F, 1.0F};
+  const auto expect = [&](const ImageSize& to, bool antialias, const std::vector<float>& expected) {
+    const std::vector<float> made = resampled_positions(vectors, 1, {3, 3}, to, antialias);
+    ASSERT_EQ(made.size(), expected.size() + 1);
+    EXPECT_EQ(made[0], vectors[0]);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(made[i + 1], expected[i], 1e-6) << i;
+  };
+  expect({2, 5}, false,
+         {0.0880547F, -0.0309064F, -0.2148438F, -0.3605488F, -0.4401447F, 0.9799336F, -0.2504396F,
+          -1.4277344F, -0.1652729F, 1.1163986F});
+  expect(
+      {2, 4}, true,
+      {0.0641695F, -0.2422701F, -0.3936008F, -0.2949514F, 0.7537344F, -0.8170674F, -0.7388665F, 0.9393118F});
+  EXPECT_EQ(resampled_positions(vectors, 1, {3, 3}, {3, 3}, false), vectors);
 }
 
 class ImageImports : public testing::HuggingFaceDirectory {
@@ -205,6 +327,42 @@ TEST_F(ImageImports, ClassesKeepTheirNames) {
     change({{"id2label", nullptr}, {"num_channels", 1}});
     EXPECT_THAT(message([&] { import(); }), ::testing::Not("no error"));
   }
+}
+
+TEST_F(ImageImports, HalvesOfOneTensorAreVariables) {
+  VitConfig vit = small_dinov2();
+  vit.is_gated = true;
+  vit.intermediate = 24;
+  const ModelWeights model = model_of(yaml(vit));
+  export_dinov2(model, "run", hf());
+  const SafetensorsFile file(hf() + "/model.safetensors");
+  const auto found = std::ranges::find(
+      file.tensors(), "dinov2_with_registers.encoder.layer.0.mlp.weights_in.weight", &StoredTensor::name);
+  ASSERT_NE(found, file.tensors().end());
+  EXPECT_THAT(found->shape, ElementsAre(48, 12));
+  const HuggingFaceImport import = import_dinov2(hf(), target());
+  ASSERT_EQ(import.model.weights.size(), model.weights.size());
+  for (const ModelWeight& weight : import.model.weights) {
+    const auto before = std::ranges::find(model.weights, weight.name, &ModelWeight::name);
+    ASSERT_NE(before, model.weights.end()) << weight.name;
+    EXPECT_TRUE(std::ranges::equal(weight.value.bytes, before->value.bytes)) << weight.name;
+  }
+}
+
+TEST_F(ImageImports, PositionsFitImagesOfAnotherSize) {
+  copy("vit");
+  change_processor({{"size", {{"height", 8}, {"width", 6}}}});
+  const HuggingFaceImport import = import_vit(hf(), target());
+  EXPECT_THAT(import.notes,
+              ElementsAre("positions of 3 x 3 patches are interpolated for the 4 x 2 patches of "
+                          "images of 8 x 6"));
+  EXPECT_THAT(export_vit(import.model, "run", hf()), IsEmpty());
+  EXPECT_EQ(json()["image_size"], nlohmann::json::array({8, 6}));
+  copy("vit");
+  change_processor({{"size", {{"height", 7}, {"width", 6}}}});
+  EXPECT_THAT(
+      message([&] { import_vit(hf(), target()); }),
+      HasSubstr("images become 7 x 6, which cannot be cut into patches of 2 x 3; multiples of 2 and 3"));
 }
 
 /// The name that torchvision has for a tensor of the recorded ResNet.
@@ -269,8 +427,7 @@ TEST_F(ImageImports, WeightsMustBeThoseOfTheModel) {
   change({{"num_hidden_layers", 2}, {"intermediate_size", 21}});
   EXPECT_THAT(message([&] { import_vit(hf(), target()); }), HasSubstr("config.json says float32 [21, 12]"));
   change({{"image_size", {4, 9}}});
-  EXPECT_THAT(message([&] { import_vit(hf(), target()); }),
-              HasSubstr("images become 6 x 9, and `image_size` of config.json is 4 x 9"));
+  EXPECT_THAT(message([&] { import_vit(hf(), target()); }), HasSubstr("config.json says float32 [1, 7, 12]"));
 }
 
 TEST_F(ImageImports, ImagesArePreparedAsThereOrRefused) {

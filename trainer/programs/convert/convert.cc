@@ -17,6 +17,7 @@
 #include "trainer/programs/convert/causal_lm.h"
 #include "trainer/programs/convert/causal_lm_models.h"
 #include "trainer/programs/convert/config_text.h"
+#include "trainer/programs/convert/convnext.h"
 #include "trainer/programs/convert/files.h"
 #include "trainer/programs/convert/merge_lora.h"
 #include "trainer/programs/convert/resnet.h"
@@ -57,7 +58,9 @@ const std::vector<HuggingFaceFormat>& hugging_face_formats() {
       {WeightFormat::kHuggingFaceBart, bart_types(), import_bart, export_bart},
       {WeightFormat::kHuggingFaceLm, causal_lm_types(), import_causal_lm, export_causal_lm},
       {WeightFormat::kHuggingFaceVit, {"vit"}, import_vit, export_vit, {"deit"}},
-      {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet}};
+      {WeightFormat::kHuggingFaceDinov2, {"dinov2", "dinov2_with_registers"}, import_dinov2, export_dinov2},
+      {WeightFormat::kHuggingFaceResNet, {"resnet"}, import_resnet, export_resnet},
+      {WeightFormat::kHuggingFaceConvNext, {"convnext"}, import_convnext, export_convnext}};
   return formats;
 }
 

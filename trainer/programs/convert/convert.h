@@ -11,7 +11,9 @@
 //   hf-bart       likewise, of BART, mBART, M2M100 and NLLB (bart.h)
 //   hf-lm         likewise, of decoder-only language models (causal_lm.h)
 //   hf-vit        likewise (vit.h)
+//   hf-dinov2     likewise (vit.h)
 //   hf-resnet     likewise (resnet.h)
+//   hf-convnext   likewise (convnext.h)
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,9 @@ enum class WeightFormat {
   kHuggingFaceBart,
   kHuggingFaceLm,
   kHuggingFaceVit,
-  kHuggingFaceResNet
+  kHuggingFaceDinov2,
+  kHuggingFaceResNet,
+  kHuggingFaceConvNext
 };
 inline config::EnumNames enum_names(WeightFormat) {
   return {{"model", WeightFormat::kModel},
@@ -43,7 +47,9 @@ inline config::EnumNames enum_names(WeightFormat) {
           {"hf-bart", WeightFormat::kHuggingFaceBart},
           {"hf-lm", WeightFormat::kHuggingFaceLm},
           {"hf-vit", WeightFormat::kHuggingFaceVit},
-          {"hf-resnet", WeightFormat::kHuggingFaceResNet}};
+          {"hf-dinov2", WeightFormat::kHuggingFaceDinov2},
+          {"hf-resnet", WeightFormat::kHuggingFaceResNet},
+          {"hf-convnext", WeightFormat::kHuggingFaceConvNext}};
 }
 
 struct ConvertOptions {

@@ -27,6 +27,18 @@ int64_t label_rows(const StoredTensor& kernel, const std::string& from) {
       "a model of classes: one number for an image is a regression");
 }
 
+std::optional<std::vector<int64_t>> sizes_of(const HuggingFaceJson& json, const char* key) {
+  if (!json.has(key)) return std::nullopt;
+  const nlohmann::json& given = json.at(key);
+  std::vector<int64_t> sizes;
+  for (const nlohmann::json& size : given.is_array() ? given : nlohmann::json::array()) {
+    if (size.is_number_unsigned() && size > 0) sizes.push_back(size.get<int64_t>());
+  }
+  if (sizes.empty() || sizes.size() != given.size())
+    json.fail(fmt::format("`{}` is {}, no list of sizes", key, given.dump()));
+  return sizes;
+}
+
 std::string image_init(const std::string& path, bool without_head) {
   return fmt::format("{{path: {}{}}}", quoted(path), without_head ? ", exclude: [^logits/]" : "");
 }

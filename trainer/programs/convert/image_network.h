@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ void check_image_classifier(const HuggingFaceJson& json, int64_t channels);
 int64_t label_count(const HuggingFaceJson& json, int64_t otherwise);
 /// The number of rows of a classifier's kernel. Throws Error (kCheckpoint) for one row, which is no class.
 int64_t label_rows(const StoredTensor& kernel, const std::string& from);
+
+/// Reads a list of sizes; nothing where the key is absent.
+std::optional<std::vector<int64_t>> sizes_of(const HuggingFaceJson& json, const char* key);
 
 /// The value of `checkpoint.init` for a model at `path`; without a head that of the new run begins anew.
 std::string image_init(const std::string& path, bool without_head);

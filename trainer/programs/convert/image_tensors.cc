@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -38,12 +39,20 @@ std::vector<int64_t> reversed(std::vector<int64_t> axes) {
 
 HostTensor imported_value(const Variable& variable, const ImageTensor& tensor, const StoredTensor& stored,
                           const std::string& from) {
-  check_stored(stored, tensor.shape, from);
-  std::vector<float> values(static_cast<size_t>(variable.shape.size()));
+  std::vector<int64_t> whole = tensor.shape;
+  whole[0] *= tensor.parts;
+  check_stored(stored, whole, from);
+  const int64_t count = product_of(whole), own = count / tensor.parts;
+  std::vector<float> values(static_cast<size_t>(count));
   convert_elements(stored.data.data(), stored.dtype, reinterpret_cast<std::byte*>(values.data()),
-                   DType::kFloat32, variable.shape.size());
+                   DType::kFloat32, count);
+  std::vector<int64_t> axes = tensor.axes;
+  if (tensor.change) {
+    values = tensor.change(values);
+    axes = {std::ssize(values)};
+  }
   HostTensor value(variable.shape, DType::kFloat32);
-  reverse_axes(values.data(), reversed(tensor.axes), value.data<float>());
+  reverse_axes(values.data() + tensor.part * own, reversed(axes), value.data<float>());
   return value;
 }
 
@@ -88,6 +97,12 @@ ImageTensor kernel_tensor(std::string variable, std::string name, std::pair<int6
           {outputs, channels, window.first, window.second}};
 }
 
+ImageTensor part_of(ImageTensor tensor, int64_t part, int64_t parts) {
+  tensor.part = part;
+  tensor.parts = parts;
+  return tensor;
+}
+
 std::vector<std::string> import_tensors(const HuggingFaceFiles& files,
                                         const std::vector<ImageTensor>& tensors,
                                         const std::function<bool(const std::string& name)>& ignored,
@@ -111,15 +126,24 @@ std::vector<std::string> import_tensors(const HuggingFaceFiles& files,
 
 void export_tensors(const ModelWeights& model, const std::vector<ImageTensor>& tensors,
                     const std::string& from, std::string_view kind, const std::string& directory,
-                    const std::vector<std::string>& counters) {
+                    const std::vector<std::string>& counters, std::vector<WrittenTensor> others) {
   for (const ModelWeight& weight : model.weights) {
     if (std::ranges::find(tensors, weight.name, &ImageTensor::variable) == tensors.end())
       throw Error(ErrorKind::kCheckpoint,
                   fmt::format("{}: {} has no variable `{}`", from, with_article(kind), weight.name));
   }
   std::vector<WrittenTensor> written;
-  for (const ImageTensor& tensor : tensors)
-    written.push_back(exported_value(weight_of(model, tensor.variable, from), tensor, from));
+  for (const ImageTensor& tensor : tensors) {
+    WrittenTensor value = exported_value(weight_of(model, tensor.variable, from), tensor, from);
+    if (tensor.part == 0) {
+      written.push_back(std::move(value));
+    } else {  // the part before was written last
+      WrittenTensor& whole = written.back();
+      whole.shape[0] += value.shape[0];
+      std::ranges::copy(value.value, std::back_inserter(whole.value));
+    }
+  }
+  std::ranges::move(others, std::back_inserter(written));
   write_tensors(written, directory, counters);
 }
 

@@ -22,11 +22,11 @@ namespace {
 constexpr std::string_view kHelp =
     R"(mtf-convert: weights from one format into another.
 
-usage: mtf-convert FROM TO [--to model|safetensors|hf-t5|hf-bert|hf-marian|hf-bart|hf-lm|hf-vit|hf-resnet] [option...]
+usage: mtf-convert FROM TO [--to FORMAT] [option...]
 
 FROM is the directory of a run (run.model_dir) or of a checkpoint, a .safetensors file, or a model in Hugging
-Face form (config.json and model.safetensors): T5 (v1.0, v1.1, Flan, mT5, ByT5), BERT, RoBERTa, XLM-RoBERTa,
-CamemBERT, DistilBERT, ModernBERT, Marian (OPUS-MT), BART, mBART, M2M100, NLLB, ViT, ResNet, or one of
+Face form (config.json and model.safetensors): T5 (Flan, mT5, ByT5), BERT, RoBERTa, XLM-RoBERTa, CamemBERT,
+DistilBERT, ModernBERT, Marian (OPUS-MT), BART, mBART, M2M100, NLLB, ViT, DINOv2, ResNet, ConvNeXt, or one of
 {language_models}
 
   mtf-convert t5-small models/t5-small                    imports a T5; then:
@@ -50,8 +50,8 @@ CamemBERT, DistilBERT, ModernBERT, Marian (OPUS-MT), BART, mBART, M2M100, NLLB, 
                     before the layers), M2M100 and NLLB (sinusoid, norms before the layers)
       hf-lm         likewise, for language models with the layers of one of those above; what each of them
                     has says docs/weights.md
-      hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases)
-      hf-resnet     likewise, for classifiers of images that are a ResNet (conv2d without biases, batch_norm)
+      hf-vit        likewise, for classifiers of images that are a ViT (patches, class token, layer_norm, biases);
+                    hf-dinov2, hf-resnet and hf-convnext: a DINOv2, ResNet or ConvNeXt
   --step N          the checkpoint of step N of a run; default: the newest
   --raw             weights as they were trained; else, with train.ema_decay, their running means
   --all             the state of the training too, so that it can go on; model and safetensors only

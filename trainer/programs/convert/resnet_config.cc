@@ -7,19 +7,6 @@
 namespace mtf {
 namespace {
 
-/// Reads a list of sizes; nothing where the key is absent.
-std::optional<std::vector<int64_t>> sizes_of(const HuggingFaceJson& json, const char* key) {
-  if (!json.has(key)) return std::nullopt;
-  const nlohmann::json& given = json.at(key);
-  std::vector<int64_t> sizes;
-  for (const nlohmann::json& size : given.is_array() ? given : nlohmann::json::array()) {
-    if (size.is_number_unsigned() && size > 0) sizes.push_back(size.get<int64_t>());
-  }
-  if (sizes.empty() || sizes.size() != given.size())
-    json.fail(fmt::format("`{}` is {}, no list of sizes", key, given.dump()));
-  return sizes;
-}
-
 void parse_stages(const HuggingFaceJson& json, std::vector<ResNetStage>& stages) {
   std::vector<int64_t> filters, depths;
   for (const ResNetStage& stage : stages) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "layers/space/space.h"
+#include "trainer/programs/convert/image_layers.h"
 #include "trainer/programs/convert/layer_options.h"
 #include "trainer/programs/convert/model_layers.h"
 #include "trainer/programs/convert/resnet_config.h"
@@ -15,29 +15,6 @@ using config::Node;
 
 [[noreturn]] void not_resnet(const Mark& mark, const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::kConfig, mark, "the model is no ResNet: " + what, hint);
-}
-
-/// The options of conv2d.
-struct ConvertedConvolution : WindowsOptions {
-  Shape output;
-  std::vector<config::Name> over;
-  int64_t groups = 1;
-  Activation activation = Activation::kLinear;
-  bool bias = true;
-  InitializerOptions kernel_initializer;
-};
-void describe(config::Visitor& visit, ConvertedConvolution& options) {
-  visit("output", options.output, "");
-  visit("kernel", options.size, "");
-  visit("stride", options.stride, "");
-  visit("dilation", options.dilation, "");
-  visit("padding", options.padding, "");
-  visit("over", options.over, "");
-  visit("along", options.along, "");
-  visit("groups", options.groups, "");
-  visit("activation", options.activation, "");
-  visit("bias", options.bias, "");
-  visit("kernel_initializer", options.kernel_initializer, "");
 }
 
 /// The options of max_pool.
@@ -62,49 +39,6 @@ void describe(config::Visitor& visit, ConvertedBatchNorm& options) {
   visit("momentum", options.momentum, "");
   visit("epsilon", options.epsilon, "");
   visit("initial_scale", options.initial_scale, "");
-}
-
-struct ConvertedActivation {
-  static constexpr std::string_view shorthand = "function";
-  Activation function = Activation::kRelu;
-};
-void describe(config::Visitor& visit, ConvertedActivation& options) {
-  visit("function", options.function, "");
-}
-
-struct ConvertedResidual {
-  Node layers, shortcut;
-  double drop = 0;
-};
-void describe(config::Visitor& visit, ConvertedResidual& options) {
-  visit("layers", options.layers, "");
-  visit("shortcut", options.shortcut, "");
-  visit("drop", options.drop, "");
-}
-
-/// The number for rows and columns; nothing where they differ.
-std::optional<int64_t> square(const PerDimension& numbers) {
-  const int64_t rows = number_for(numbers, {"rows", 1}), cols = number_for(numbers, {"cols", 1});
-  return rows == cols ? std::optional(rows) : std::nullopt;
-}
-
-/// True if windows read `size` / 2 zeros on both sides; `size` is odd.
-bool has_half_padding(const PaddingChoice& choice, int64_t size, int64_t stride) {
-  for (const char* name : {"rows", "cols"}) {
-    const Padding padding = padding_for(choice, {name, 1});
-    switch (padding.kind) {
-      case Padding::Kind::kExplicit:
-        if (padding.before != size / 2 || padding.after != size / 2) return false;
-        break;
-      case Padding::Kind::kSame:
-        if (size > 1 && stride > 1) return false;
-        break;
-      case Padding::Kind::kValid:
-        if (size > 1) return false;
-        break;
-    }
-  }
-  return true;
 }
 
 /// The layers of a ResNet's model, from which its hyperparameters are read.

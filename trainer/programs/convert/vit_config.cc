@@ -20,6 +20,8 @@ void check_vit_task(const HuggingFaceJson& json) {
 
 }  // namespace
 
+std::string_view title_of(VitKind kind) { return kind == VitKind::kVit ? "ViT" : "DINOv2"; }
+
 VitConfig parse_vit_config(const std::string& text, const std::string& path) {
   const HuggingFaceJson json(text, path);
   if (const std::string type = json.text("model_type", "vit"); type != "vit")
@@ -44,14 +46,18 @@ VitConfig parse_vit_config(const std::string& text, const std::string& path) {
   json.require("pooler_output_size", vit.hidden, "the pooler keeps `hidden_size`");
   vit.label_names = parse_label_names(json);
   vit.labels = label_count(json, vit.labels);
+  check_vit_sizes(json, vit);
+  check_image_classifier(json, vit.channels);
+  return vit;
+}
+
+void check_vit_sizes(const HuggingFaceJson& json, const VitConfig& vit) {
   if (vit.hidden % vit.num_heads != 0)
     json.fail(fmt::format("`hidden_size` {} cannot be divided among {} heads", vit.hidden, vit.num_heads));
   if (vit.image.rows % vit.patch.rows != 0 || vit.image.cols % vit.patch.cols != 0)
     json.fail(fmt::format("an image of {} x {} cannot be cut into patches of {} x {}", vit.image.rows,
                           vit.image.cols, vit.patch.rows, vit.patch.cols),
               "an `image_size` that is a multiple of `patch_size`");
-  check_image_classifier(json, vit.channels);
-  return vit;
 }
 
 std::string vit_json(const VitConfig& vit) {
