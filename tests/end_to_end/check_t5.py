@@ -150,6 +150,8 @@ def config(one, other):
         del a["classifier_dropout"]  # of classifiers, which are not converted
     if a["model_type"] == "distilbert" and "qa_dropout" in b:
         del a["seq_classif_dropout"]  # belongs to a head that the model does not have
+    if a["model_type"] == "convnext":
+        del a["image_size"]  # nothing reads it
     if a["model_type"] in ("bart", "mbart"):
         for key in ("classifier_dropout", "id2label", "label2id"):
             a.pop(key, None)
@@ -157,7 +159,8 @@ def config(one, other):
     ignored |= {"add_cross_attention", "layer_types", "max_window_layers", "pretraining_tp", "reorder_and_upcast_attn"}
     ignored |= {"output_router_logits", "sliding_window", "no_rope_layer_interval"}
     ignored |= {"deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index"}  # ways to compute the same
-    ignored |= {"encoder_stride", "stage_names", "out_features", "out_indices"}  # keys for models with other heads
+    # Keys for models with other heads.
+    ignored |= {"encoder_stride", "stage_names", "out_features", "out_indices", "apply_layernorm", "reshape_hidden_states"}
     wrong = [key for key in a.keys() - ignored if a[key] not in (None, b.get(key)) and not key.startswith("summary_")]
     print("config.json differs in:", wrong)
     return not wrong

@@ -220,17 +220,16 @@ TEST(ImageModels, OtherLayersAreNamed) {
               HasSubstr("the model is no DINOv2: `sublayers.per_layer` is"));
   EXPECT_THAT(dinov2("begin: 4", "begin: 3"),
               HasSubstr("not those of the class token and the mean of the patches"));
-  EXPECT_THAT(dinov2("index: 3", "index: 0"),
-              HasSubstr("not those of the class token; take: {along: length, index: 3}"));
+  EXPECT_THAT(dinov2("index: 3", "index: 0"), HasSubstr("classes are not those of the class token"));
   EXPECT_THAT(message([] { vit_of(model_in(yaml(small_dinov2()))); }),
-              HasSubstr("the model is no ViT: here it has register_tokens; transformer"));
+              HasSubstr("the model is no ViT: here it has register_tokens"));
   const auto convnext = [](const std::string& was, const std::string& is) {
     return message([&] { convnext_of(model_in(changed(yaml(small_convnext()), was, is))); });
   };
   EXPECT_THAT(convnext("kernel: 7", "kernel: 5"), HasSubstr("a depthwise convolution differs"));
   EXPECT_THAT(convnext("kernel: 2, stride: 2", "kernel: 3, stride: 2"), HasSubstr("a convolution differs"));
-  EXPECT_THAT(convnext("hidden: $wide", "hidden: 9"), HasSubstr("a dense layer has another width"));
-  EXPECT_THAT(convnext("            - layer_norm\n", ""), HasSubstr("here it has dense; layer_norm"));
+  EXPECT_THAT(convnext("wide: 20", "wide: 9"), HasSubstr("a dense layer has another width"));
+  EXPECT_THAT(convnext("            - layer_norm\n", ""), HasSubstr("here it has dense"));
   EXPECT_THAT(convnext("{epsilon: 1e-6}", "{epsilon: 1e-5}"), HasSubstr("a norm has another `epsilon`"));
   EXPECT_FALSE(convnext_of(model_in(changed(yaml(small_convnext()), "drop: 0.0625", "drop: 0.2")))
                    .drops_in_equal_steps);
@@ -332,6 +331,7 @@ TEST_F(ImageImports, ClassesKeepTheirNames) {
 TEST_F(ImageImports, HalvesOfOneTensorAreVariables) {
   VitConfig vit = small_dinov2();
   vit.is_gated = true;
+  vit.activation = Activation::kSwish;
   vit.intermediate = 24;
   const ModelWeights model = model_of(yaml(vit));
   export_dinov2(model, "run", hf());
@@ -360,9 +360,8 @@ TEST_F(ImageImports, PositionsFitImagesOfAnotherSize) {
   EXPECT_EQ(json()["image_size"], nlohmann::json::array({8, 6}));
   copy("vit");
   change_processor({{"size", {{"height", 7}, {"width", 6}}}});
-  EXPECT_THAT(
-      message([&] { import_vit(hf(), target()); }),
-      HasSubstr("images become 7 x 6, which cannot be cut into patches of 2 x 3; multiples of 2 and 3"));
+  EXPECT_THAT(message([&] { import_vit(hf(), target()); }),
+              HasSubstr("images become 7 x 6, which cannot be cut into patches of 2 x 3"));
 }
 
 /// The name that torchvision has for a tensor of the recorded ResNet.
